@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from shoal.core.ids import EPOCH_MS, compose, shard_of
-from shoal.core.model import Login, Member
+from shoal.core.login.credentials import Login
+from shoal.core.model import Member
 from shoal.core.placement import place
 from shoal.graph.contract import Batch
 from shoal.graph.loading import Loading, LoadPart, Occupied

@@ -14,7 +14,7 @@ import pytest
 from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.core.filters import FilterContext
-from shoal.core.model import Login
+from shoal.core.login.credentials import Login
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.filters import MAX_FILTERS, filters_of
 from shoal.graph.schema import (

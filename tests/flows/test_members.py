@@ -12,7 +12,8 @@ from argon2 import PasswordHasher
 
 from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unavailable
-from shoal.core.model import Login, Member, ProfileField, Visibility
+from shoal.core.login.credentials import Login
+from shoal.core.model import Member, ProfileField, Visibility
 from shoal.services import members
 from shoal.services.login import apps, passwords, renewals
 from tests.flows.people import register

@@ -22,7 +22,8 @@ from tests.running import in_loop
 
 from shoal import Shoal
 from shoal.core.errors import InvalidInput
-from shoal.core.model import Login, Member
+from shoal.core.login.credentials import Login
+from shoal.core.model import Member
 from shoal.graph.loading import LoadPart
 from shoal.graph.schema import NOTIFIED, decode_node
 from shoal.ops.checking.check import check

@@ -149,28 +149,6 @@ class Member(Node, frozen=True, tag="member"):
         return self.email_hash != ""
 
 
-class Login(Node, frozen=True, tag="login"):
-    """A member's credentials: an e-mail address (may be empty) and an argon2id hash (empty: cannot log in)."""
-
-    member_id: int
-    email: str = ""
-    password: str = ""
-    reason: str = ""
-    """Why they want to join, in their own words, where new members need approval."""
-    confirmed: bool = False
-    """Whether a mail to the address was read: a link that only it had was opened."""
-    needs_approval: bool = False
-    """Whether a member who is `unconfirmed` waits for moderators too."""
-    networks: tuple[bytes, ...] = ()  # hashes of those from which the right password came, newest first
-    kept: tuple[tuple[str, int], ...] = ()
-    """Former addresses that can be brought back, oldest first, each with when it becomes free (Unix ms)."""
-    voided: tuple[tuple[int, int], ...] = ()
-    """Links that bring an address back are void whose ids lie between two of these: a thief who changed the address twice had one
-    sent, too."""
-    confirm_by: int = 0
-    """Until when a member who is `unconfirmed` may confirm, where the mail was sent again; Unix milliseconds."""
-
-
 class Mention(NamedTuple):
     """A member named in a text, as resolved when it was written."""
 

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.bearer import hash_of, new_secret, text_of
 from shoal.core.errors import Conflict
 from shoal.core.events import MailDue
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
+from shoal.core.login.bearer import hash_of, new_secret, text_of
+from shoal.core.login.credentials import Login
 from shoal.core.mail import PROOF_MS, MailKind, Proof, given_up_at
-from shoal.core.model import Login, Member
+from shoal.core.model import Member
 from shoal.fanout.effects import Effects
 from shoal.graph.addresses import login_of, member_called, release_address
 from shoal.graph.contract import Batch, Graph

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from shoal.core.errors import InvalidInput
-from shoal.core.model import Login, Member
+from shoal.core.login.credentials import Login
+from shoal.core.model import Member
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.contract import Batch, Graph, KeyTaken, Reader
 from shoal.graph.schema import Key, email_key, user_name_key

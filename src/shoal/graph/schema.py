@@ -17,9 +17,10 @@ from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.ip_blocks import IpBlock
+from shoal.core.login.credentials import Login
 from shoal.core.mail import Proof
 from shoal.core.member_lists import MemberList
-from shoal.core.model import App, Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
+from shoal.core.model import App, Grant, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
 from shoal.core.ranking.taste import SeenPosts, Taste
 from shoal.core.reports import Report

@@ -22,9 +22,10 @@ from shoal.core.errors import (
 )
 from shoal.core.events import FilesReleased, MailDue, MemberRegistered, ProfileChanged
 from shoal.core.ids import milliseconds_of
+from shoal.core.login.credentials import Login
 from shoal.core.mail import MailKind
 from shoal.core.media_files import files_of_member
-from shoal.core.model import Login, Member, ProfileField, QuotePolicy, Visibility
+from shoal.core.model import Member, ProfileField, QuotePolicy, Visibility
 from shoal.core.placement import place
 from shoal.core.places import PlacePrecision
 from shoal.core.text import check_email, check_text, check_user_name

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from shoal.core.errors import NotAllowed, NotFound
 from shoal.core.events import MailDue, MemberRemoved, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.login.credentials import Login
 from shoal.core.mail import MailKind
-from shoal.core.model import HIDDEN_BY_MODERATION, Login, Member, Post, Role
+from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.tag_uses import hidden_batch

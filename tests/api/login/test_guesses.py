@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from shoal.core.errors import Unavailable
-from shoal.core.model import Login
+from shoal.core.login.credentials import Login
 from shoal.services.login import apps, passwords, renewals
 from tests.api.visitor import CALLBACK, PASSWORD, Visitor, register, text_of
 from tests.api.visitor import Client as Registered

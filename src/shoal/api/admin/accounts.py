@@ -18,7 +18,8 @@ from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
-from shoal.core.model import Login, Member, Role
+from shoal.core.login.credentials import Login
+from shoal.core.model import Member, Role
 from shoal.core.visibility import STRANGER
 from shoal.feeds.discover import everybody
 from shoal.feeds.discover.everybody import Members, MemberState, is_in

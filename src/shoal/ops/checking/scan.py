@@ -19,8 +19,9 @@ from shoal.core.departures import Departure
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock
+from shoal.core.login.credentials import Login
 from shoal.core.mail import Proof
-from shoal.core.model import App, Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
+from shoal.core.model import App, Grant, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.core.ranking.taste import SeenPosts, Taste
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.media_life import key_of_files

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from shoal.core.errors import ShoalError, Taken
 from shoal.core.ids import compose
-from shoal.core.model import Login, Member
+from shoal.core.login.credentials import Login
+from shoal.core.model import Member
 from shoal.core.placement import place
 from shoal.graph.loading import Loading, LoadPart, Occupied
 from shoal.graph.rows import KeyRow

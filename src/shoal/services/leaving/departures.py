@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.bearer import fits, hash_of, new_secret, opened, text_of
 from shoal.core.departures import DAY_MS, Departure
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import ProfileChanged, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.login.bearer import fits, hash_of, new_secret, opened, text_of
 from shoal.core.model import Member, Role
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict

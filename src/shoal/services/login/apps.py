@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.bearer import decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.core.errors import InvalidToken, Leaving, NotAllowed, Unauthenticated, Unconfirmed
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.login.bearer import decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.core.model import App, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text

@@ -15,9 +15,9 @@ from hashlib import sha256
 
 import msgspec
 
-from shoal.core.bearer import fits, hash_of, new_secret, opened, text_of
 from shoal.core.errors import Conflict, Unauthenticated
 from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.login.bearer import fits, hash_of, new_secret, opened, text_of
 from shoal.core.model import Grant, Member, Token
 from shoal.graph.contract import Batch
 from shoal.graph.schema import EXPIRING

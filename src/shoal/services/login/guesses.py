@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from shoal.core.errors import ShoalError, TooMany
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
+from shoal.core.login.credentials import Login
 from shoal.core.mail import MailKind
-from shoal.core.model import Login
 from shoal.graph.contract import Batch
 from shoal.services.login import passwords
 from shoal.services.writes import Writes

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.bearer import fits, opened
 from shoal.core.contacts import hash_address
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, ShoalError
 from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SuspensionChanged
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
+from shoal.core.login.bearer import fits, opened
+from shoal.core.login.credentials import Login
 from shoal.core.mail import PROOF_MS, MailKind, Proof
-from shoal.core.model import Login, Member
+from shoal.core.model import Member
 from shoal.core.placement import place
 from shoal.core.text import check_email, check_text
 from shoal.graph.access import access_member

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from shoal.core.ids import milliseconds_of
-from shoal.core.model import HIDDEN_BY_MODERATION, Login, Member, Role
+from shoal.core.login.credentials import Login
+from shoal.core.model import HIDDEN_BY_MODERATION, Member, Role
 from shoal.core.reports import Report
 from shoal.core.reviews import Review
 from shoal.core.visibility import STRANGER
