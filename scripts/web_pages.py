@@ -116,6 +116,7 @@ MEMBERS = {
     "settings-notifications": "/settings/notifications",
     "settings-appearance": "/settings/appearance",
     "settings-password": "/settings/password",
+    "settings-second-factor": "/settings/second_factor",
     "settings-email": "/settings/email",
     "settings-sessions": "/settings/sessions",
     "settings-contacts": "/settings/contacts",

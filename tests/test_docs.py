@@ -44,7 +44,7 @@ def test_documented_defaults_are_the_defaults() -> None:
 
 
 def test_every_command_is_in_the_readme_and_the_reverse() -> None:
-    named = set(re.findall(r"^\| `shoal ([a-z ]+)` \|", PAGES["README.md"], re.MULTILINE))
+    named = set(re.findall(r"^\| `shoal ([a-z -]+)` \|", PAGES["README.md"], re.MULTILINE))
     assert named == set(_commands(main))
 
 

@@ -1,6 +1,7 @@
 """The errors that the library raises, each with a message that is safe to show."""
 
 from shoal.core.errors import (
+    CodeNeeded,
     Conflict,
     Disallowed,
     Gone,
@@ -25,6 +26,7 @@ from shoal.core.errors import (
 from shoal.settings import SettingsError
 
 __all__ = [
+    "CodeNeeded",
     "Conflict",
     "Disallowed",
     "Gone",

@@ -52,7 +52,7 @@ def application(front: Front, *, https: bool) -> ASGIApp:
     return build_app(
         (*table(front.settings), *pages(front.settings)),
         front,
-        authenticate=partial(caller_of, front.graph),
+        authenticate=partial(caller_of, front.graph, staff_second_factor=front.settings.staff_second_factor),
         limiter=front.limiter,
         files=Limited(Files(front.media, ShownFiles(front.graph)), front.limiter, "files"),
         is_file=is_file,

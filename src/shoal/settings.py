@@ -81,6 +81,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether anybody may sign up over HTTP."""
     approval: bool = False
     """Whether those who sign up wait until a moderator lets them in."""
+    staff_second_factor: bool = False
+    """Whether moderators and admins can act as such only once they have a second factor."""
     public_pages: bool = True
     """Whether people who are not logged in may look at profiles, posts, tags and Explore in the web app."""
     password_grant: bool = True

@@ -90,6 +90,7 @@ def test_members_are_made_and_looked_after(shoal: Shoal) -> None:
     assert (
         told(shoal("member", "password", "cyd", "--password-stdin", typed="another one")) == "cyd has a new password\n"
     )
+    assert "is off" in refused(shoal("member", "second-factor-off", "cyd"))
     assert told(shoal("member", "email", "cyd", "cyd@example.org")) == "cyd is reached at cyd@example.org now\n"
     assert told(shoal("member", "role", "cyd", "admin")) == "cyd is an admin\n"
     assert told(shoal("member", "suspend", "cyd")) == "cyd is suspended\n"

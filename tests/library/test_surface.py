@@ -33,6 +33,8 @@ _VALUES: dict[str, Any] = {
     "emoji": "👍",
     "text": "x",
     "proof": "x",
+    "key": "x",
+    "code": "x",
     "tag": "tide",
     "name": "tide",
     "title": "x",

@@ -23,6 +23,7 @@ from shoal.ops.operations import (
     DeleteMember,
     Judge,
     KeepMember,
+    ResetSecondFactor,
     SetEmail,
     SetPassword,
     SetRole,
@@ -86,6 +87,16 @@ def email(settings: Settings, /, name: str, address: str) -> None:
     existing(settings)
     perform(settings, SetEmail(name, address))
     click.echo(f"{name} is reached at {address} now" if address else f"{name} has no e-mail address now")
+
+
+@member.command("second-factor-off")
+@click.argument("name")
+@pass_settings
+def second_factor_off(settings: Settings, /, name: str) -> None:
+    """Let the member NAME log in without a code, who lost their app and recovery codes. Works beside a running server."""
+    existing(settings)
+    perform(settings, ResetSecondFactor(name))
+    click.echo(f"{name} logs in by the password alone now")
 
 
 @member.command()

@@ -55,6 +55,10 @@ class Unauthenticated(ShoalError):
     """No token, or one that is unknown, expired or revoked; or a wrong password."""
 
 
+class CodeNeeded(Unauthenticated):
+    """The password is right, and a code of the second factor is missing."""
+
+
 class InvalidToken(Unauthenticated):
     """A token that is unknown, expired or revoked."""
 
@@ -72,6 +76,13 @@ class Leaving(NotAllowed):
 
 class Unconfirmed(NotAllowed):
     """The member must first open the link in a mail, which shows that the address is theirs."""
+
+
+class SecondFactorNeeded(NotAllowed):
+    """The network asks moderators and admins for a second factor, and this one has none."""
+
+    def __init__(self) -> None:
+        super().__init__("Moderators and admins need a second factor here: turn it on in the settings of the web app")
 
 
 class NotFound(ShoalError):

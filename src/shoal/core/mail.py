@@ -33,6 +33,10 @@ class MailKind(StrEnum):
     """A moderator let a new member in."""
     NEW_PLACE = "new_place"
     """The password was used from a network that it was not used from before."""
+    SECOND_ON = "second_on"
+    """Logins ask for a second factor from now on."""
+    SECOND_OFF = "second_off"
+    """They ask for none any more."""
 
 
 PROOF_MS: Mapping[MailKind, int] = {

@@ -118,6 +118,8 @@ class Member(Node, frozen=True, tag="member"):
     disabled: bool = False
     """Moderation: they cannot log in; their posts stay."""
     role: Role = Role.NONE
+    second_factor: bool = False
+    """Whether a login asks for a code besides the password. `Login.second` has what it is checked with."""
     generation: int = 0
     """Number of password changes. Tokens and codes of an earlier generation are no longer valid."""
     notices: NoticePolicy = ACCEPT_ALL

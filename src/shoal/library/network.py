@@ -92,9 +92,12 @@ class Shoal:
         )
         return Handle(self.network, made)
 
-    async def log_in(self, name_or_email: str, password: str) -> Handle:
-        """The member with this password. Raises `Unauthenticated`, and `NotAllowed` for one who may not come in."""
-        return Handle(self.network, await members.log_in(self.network.writes, name_or_email, password))
+    async def log_in(self, name_or_email: str, password: str, code: str = "") -> Handle:
+        """The member with this password and, if they have a second factor, this code of it.
+
+        Raises `Unauthenticated`, `CodeNeeded` where a code is missing, and `NotAllowed` for one who may not come in.
+        """
+        return Handle(self.network, await members.log_in(self.network.writes, name_or_email, password, code=code))
 
     async def member(self, who: AnyMember) -> Handle:
         """A handle for a member. Raises `NotFound`, and by id `Gone` for a suspended one."""

@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
     rules: tuple[str, ...]
     registrations: bool
     approval: bool
+    staff_second_factor: bool
     public_pages: bool
     password_grant: bool
     max_post_characters: int

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shoal.core.login.second_factor import new_key
 from shoal.graph.access import access_member
 from shoal.library.acting import Acting
 from shoal.library.arguments import part
 from shoal.ops.transfer.export import export
 from shoal.services.leaving import departures
 from shoal.services.leaving.departures import Farewell
-from shoal.services.login import proofs, renewals, sessions
+from shoal.services.login import proofs, renewals, second_factor, sessions
 from shoal.services.login.sessions import Session, Sessions
 
 
@@ -30,6 +31,29 @@ class LogsIn(Acting):
     async def change_password(self, current: str, new: str) -> None:
         """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
         await renewals.change_password(self._writes, self.id, current, new)
+
+    async def second_factor_key(self) -> str:
+        """A new key for an authenticator app, to be given to `turn_on_second_factor`. Nothing is kept."""
+        return new_key()
+
+    async def turn_on_second_factor(self, password: str, key: str, code: str) -> list[str]:
+        """Ask for a code at every login from now on, and return ten recovery codes, which nobody is told again.
+
+        `code` is what the app makes of the `key` now. Raises `InvalidInput` for a wrong password or code, and `NotAllowed` where
+        it is on already.
+        """
+        return await second_factor.turn_on(self._writes, self.id, password, key, code)
+
+    async def turn_off_second_factor(self, password: str, code: str) -> None:
+        """Ask for no codes any more. Raises `InvalidInput` for a wrong password or code (of the app, or for recovery)."""
+        await second_factor.turn_off(self._writes, self.id, password, code)
+
+    async def new_recovery_codes(self, code: str) -> list[str]:
+        """Ten other recovery codes in place of those that are left.
+
+        Raises `InvalidInput` for a wrong code, and `NotAllowed` where the second factor is off.
+        """
+        return await second_factor.new_codes(self._writes, self.id, code)
 
     async def change_email(self, password: str, address: str) -> None:
         """Have a mail sent to another address, whose link makes it the member's. The setting `mail` is needed.

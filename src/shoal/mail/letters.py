@@ -159,6 +159,24 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 "/settings/password",
                 _("Changing the password logs out everybody else."),
             )
+        case MailKind.SECOND_ON:
+            return said(
+                _("@%(name)s has a second factor"),
+                [
+                    _("Since %(when)s, logging in as @%(name)s on %(title)s takes a code besides the password."),
+                    _("Keep the recovery codes in a safe place: they let you in without the app."),
+                ],
+                _("See how you log in"),
+                "/settings/second_factor",
+            )
+        case MailKind.SECOND_OFF:
+            return said(
+                _("@%(name)s has no second factor any more"),
+                [_("Since %(when)s, the password alone lets somebody in as @%(name)s on %(title)s."), nothing],
+                _("It was not me: change the password"),
+                "/settings/password",
+                _("Changing the password logs out everybody else."),
+            )
 
 
 @cache

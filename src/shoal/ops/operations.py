@@ -31,7 +31,7 @@ from shoal.ops.transfer.sources import Sources
 from shoal.ops.transfer.summary import ImportReport, Summary
 from shoal.services import members, moderation
 from shoal.services.leaving import departures
-from shoal.services.login import proofs, renewals
+from shoal.services.login import proofs, renewals, second_factor
 
 T = TypeVar("T")
 
@@ -120,6 +120,15 @@ class SetEmail(Operation[None]):
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
         await proofs.set_email(network.writes, (await _found(network, self.name)).id, self.address)
+
+
+class ResetSecondFactor(Operation[None]):
+    """Ask a member for no codes any more who lost their app and their recovery codes."""
+
+    name: str
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        await second_factor.reset(network.writes, (await _found(network, self.name)).id)
 
 
 class SetSuspended(Operation[None]):
@@ -341,6 +350,7 @@ AnyOperation = (
     | DeleteMember
     | KeepMember
     | SetEmail
+    | ResetSecondFactor
     | Judge
     | SetRole
     | SetHidden

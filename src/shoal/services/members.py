@@ -11,6 +11,7 @@ import msgspec
 
 from shoal.core.contacts import hash_address
 from shoal.core.errors import (
+    CodeNeeded,
     InvalidInput,
     ShoalError,
     Taken,
@@ -223,11 +224,28 @@ async def check_free(writes: Writes, address: str, member_id: int) -> None:
         raise Taken("Email has already been taken", field="email")
 
 
-async def log_in(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
-    """Return the member with this name or address and this password. `asker` is None for a caller inside the process.
+async def log_in(
+    writes: Writes, name_or_email: str, password: str, asker: Asker | None = None, *, code: str = ""
+) -> Member:
+    """Return the member with this name or address, this password and, where they have a second factor, this code of it.
 
-    Raises `Unauthenticated`, alike for everything that can be wrong, `NotAllowed` for a member who may not log in, and
-    `TooMany` where wrong passwords are counted.
+    `asker` is None for a caller inside the process. Raises `Unauthenticated`, alike for everything that can be wrong, `CodeNeeded`
+    for a right password without a code, `NotAllowed` for a member who may not log in, and `TooMany` where wrong passwords are
+    counted.
+    """
+    member = await knows_password(writes, name_or_email, password, asker)
+    if member.second_factor:
+        if not code:
+            raise CodeNeeded("This account asks for a code of its second factor, too")
+        if not await guesses.code_counts(writes, member, code, asker):
+            raise Unauthenticated(_WRONG)
+    return member
+
+
+async def knows_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
+    """Return the member with this name or address and this password, who may come in. A code may still be wanted of them.
+
+    Raises as `log_in`.
     """
     member = await by_password(writes, name_or_email, password, asker)
     check_welcome(member)

@@ -66,9 +66,12 @@ class Shoal(Opening):
             ),
         )
 
-    def log_in(self, name_or_email: str, password: str) -> Handle:
-        """The member with this password. Raises `Unauthenticated`, and `NotAllowed` for one who may not come in."""
-        return Handle(self._loop, self._loop.call(self._awaited.log_in(name_or_email, password)))
+    def log_in(self, name_or_email: str, password: str, code: str = "") -> Handle:
+        """The member with this password and, if they have a second factor, this code of it.
+
+        Raises `Unauthenticated`, `CodeNeeded` where a code is missing, and `NotAllowed` for one who may not come in.
+        """
+        return Handle(self._loop, self._loop.call(self._awaited.log_in(name_or_email, password, code)))
 
     def member(self, who: AnyMember) -> Handle:
         """A handle for a member. Raises `NotFound`, and by id `Gone` for a suspended one."""

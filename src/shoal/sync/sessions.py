@@ -30,6 +30,29 @@ class LogsIn(Acting):
         """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
         self._loop.call(self._awaited.change_password(current, new))
 
+    def second_factor_key(self) -> str:
+        """A new key for an authenticator app, to be given to `turn_on_second_factor`. Nothing is kept."""
+        return self._loop.call(self._awaited.second_factor_key())
+
+    def turn_on_second_factor(self, password: str, key: str, code: str) -> list[str]:
+        """Ask for a code at every login from now on, and return ten recovery codes, which nobody is told again.
+
+        `code` is what the app makes of the `key` now. Raises `InvalidInput` for a wrong password or code, and `NotAllowed` where
+        it is on already.
+        """
+        return self._loop.call(self._awaited.turn_on_second_factor(password, key, code))
+
+    def turn_off_second_factor(self, password: str, code: str) -> None:
+        """Ask for no codes any more. Raises `InvalidInput` for a wrong password or code (of the app, or for recovery)."""
+        self._loop.call(self._awaited.turn_off_second_factor(password, code))
+
+    def new_recovery_codes(self, code: str) -> list[str]:
+        """Ten other recovery codes in place of those that are left.
+
+        Raises `InvalidInput` for a wrong code, and `NotAllowed` where the second factor is off.
+        """
+        return self._loop.call(self._awaited.new_recovery_codes(code))
+
     def change_email(self, password: str, address: str) -> None:
         """Have a mail sent to another address, whose link makes it the member's. The setting `mail` is needed.
 

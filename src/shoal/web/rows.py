@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from shoal.api.context import Context
 from shoal.api.http.calls import Body, Route
+from shoal.core.errors import SecondFactorNeeded
 from shoal.web.errors import error_page
 from shoal.web.visit import LogInFirst, Visit, visit_of
 
@@ -102,6 +103,8 @@ def _answering(handler: PageHandler[P], *, open_to_all: bool) -> Callable[[Conte
         except LogInFirst:
             asked = visit.path if visit.request.method == "GET" else ""
             return visit.go("/login", to=asked)
+        except SecondFactorNeeded:
+            return visit.go("/settings/second_factor", needed=1)
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors says what is shown)
             return await error_page(visit, error)
 

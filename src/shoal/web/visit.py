@@ -164,4 +164,7 @@ async def logged_in(front: Front, request: Request) -> Caller | None:
         found = await sessions.of_browser(front.writes, browser.login)
     except NotAllowed:
         return None
-    return None if found is None else Caller(found.token.id, 0, found.member.id, frozenset(), found.member.role)
+    if found is None:
+        return None
+    unguarded = front.settings.staff_second_factor and not found.member.second_factor
+    return Caller(found.token.id, 0, found.member.id, frozenset(), found.member.role, unguarded)

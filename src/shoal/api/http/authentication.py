@@ -12,13 +12,16 @@ from shoal.graph.contract import Reader
 from shoal.services.login.apps import check_token, check_welcome
 
 
-async def caller_of(graph: Reader, request: HTTPConnection) -> Caller | None:
-    """The caller; None without a token. Raises `Unauthenticated` for a bad one, `NotAllowed` for who may not come in."""
+async def caller_of(graph: Reader, request: HTTPConnection, *, staff_second_factor: bool = False) -> Caller | None:
+    """The caller; None without a token. `staff_second_factor`: moderators and admins must have a second factor.
+
+    Raises `Unauthenticated` for a bad one, `NotAllowed` for who may not come in.
+    """
     text = bearer_of(request)
-    return None if text is None else await caller_with(graph, text)
+    return None if text is None else await caller_with(graph, text, staff_second_factor=staff_second_factor)
 
 
-async def caller_with(graph: Reader, text: str) -> Caller:
+async def caller_with(graph: Reader, text: str, *, staff_second_factor: bool = False) -> Caller:
     """The caller whose token this is. Raises as `caller_of`."""
     token, member = await check_token(graph, text)
     if not token.app_id:
@@ -27,7 +30,8 @@ async def caller_with(graph: Reader, text: str) -> Caller:
     if member is None:
         return Caller(token.id, token.app_id, None, _scopes(token.scopes))
     check_welcome(member)
-    return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role)
+    unguarded = staff_second_factor and not member.second_factor
+    return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role, unguarded)
 
 
 def bearer_of(request: HTTPConnection) -> str | None:

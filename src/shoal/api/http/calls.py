@@ -24,6 +24,8 @@ class Caller(msgspec.Struct, frozen=True):
     scopes: frozenset[str]
     role: Role = Role.NONE
     """The member's."""
+    unguarded: bool = False
+    """Whether they have no second factor, where a role asks for one."""
 
 
 ANONYMOUS = Caller(0, 0, None, frozenset())

@@ -23,7 +23,15 @@ from shoal.api.http.middleware import REQUEST_ID
 from shoal.api.http.params import MAX_BODY, MAX_WORDS, Params, is_multipart, read_params
 from shoal.api.http.replies import RawHeader, Reply, encode
 from shoal.api.http.scopes import granted
-from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooLarge, TooMany, Unauthenticated
+from shoal.core.errors import (
+    NotAllowed,
+    NotFound,
+    SecondFactorNeeded,
+    ShoalError,
+    TooLarge,
+    TooMany,
+    Unauthenticated,
+)
 from shoal.core.model import Role
 from shoal.graph.cache.freshness import one_request
 
@@ -216,6 +224,8 @@ def _check_rights(route: Route, caller: Caller) -> None:
         raise NotAllowed("This action is not allowed")
     if route.role is not Role.NONE and caller.role.rank < route.role.rank:
         raise NotAllowed("This action is not allowed")
+    if route.role is not Role.NONE and caller.unguarded:
+        raise SecondFactorNeeded
 
 
 def _is_page(found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None) -> bool:

@@ -15,7 +15,8 @@ from shoal.core.model import Member
 from shoal.services import members
 from shoal.services.leaving import departures
 from shoal.services.leaving.departures import Farewell
-from shoal.services.login import passwords, proofs, renewals
+from shoal.services.login import guesses as counted
+from shoal.services.login import passwords, proofs, renewals, second_factor
 from shoal.services.login.guesses import account_key
 
 
@@ -58,10 +59,42 @@ class Attempt:
 
 
 async def log_in(context: Context, name: str, password: str) -> Member:
-    """The member with this name or address and this password. Raises as `members.log_in`."""
+    """The member with this name or address and this password, who has no second factor. Raises as `members.log_in`."""
     front = context.deps
     async with hashing(context.request.scope):
         return await members.log_in(front.writes, name, password, _attempt(context))
+
+
+async def knows_password(context: Context, name: str, password: str) -> Member:
+    """The member with this name or address and this password: a code may still be wanted. Raises as `members.log_in`."""
+    front = context.deps
+    async with hashing(context.request.scope):
+        return await members.knows_password(front.writes, name, password, _attempt(context))
+
+
+async def code_counts(context: Context, member: Member, code: str) -> bool:
+    """Whether this is a code of the member's second factor. Raises `TooMany`."""
+    return await counted.code_counts(context.deps.writes, member, code, _attempt(context))
+
+
+async def turn_on(context: Context, member_id: int, password: str, key: str, code: str) -> list[str]:
+    """A second factor, and its recovery codes. Raises as `second_factor.turn_on`."""
+    async with hashing(context.request.scope):
+        return await second_factor.turn_on(context.deps.writes, member_id, password, key, code, _attempt(context))
+
+
+async def turn_off(context: Context, member_id: int, password: str, code: str) -> None:
+    """No second factor any more. Raises as `second_factor.turn_off`."""
+    front = context.deps
+    async with hashing(context.request.scope):
+        await second_factor.turn_off(
+            front.writes, member_id, password, code, _attempt(context), required=front.settings.staff_second_factor
+        )
+
+
+async def new_codes(context: Context, member_id: int, code: str) -> list[str]:
+    """Other recovery codes. Raises as `second_factor.new_codes`."""
+    return await second_factor.new_codes(context.deps.writes, member_id, code, _attempt(context))
 
 
 async def change_password(context: Context, member_id: int, current: str, password: str) -> None:

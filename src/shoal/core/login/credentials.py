@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.core.login.second_factor import SecondFactor
 from shoal.core.model import Node
 
 
@@ -23,5 +24,7 @@ class Login(Node, frozen=True, tag="login"):
     voided: tuple[tuple[int, int], ...] = ()
     """Links that bring an address back are void whose ids lie between two of these: a thief who changed the address twice had one
     sent, too."""
+    second: SecondFactor | None = None
+    """What a login asks for besides the password; None: nothing."""
     confirm_by: int = 0
     """Until when a member who is `unconfirmed` may confirm, where the mail was sent again; Unix milliseconds."""

@@ -21,6 +21,7 @@ from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN
+from shoal.services.login.expiring_credentials import HALFWAY
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24
@@ -184,7 +185,8 @@ def put_token(
         generation=generation,
     )
     batch.obj_add(token)
-    batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
+    if HALFWAY not in token.scopes:
+        batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
     if not app_id:
         batch.assoc_add(member_id, EXPIRING, id_, id_)
     return token

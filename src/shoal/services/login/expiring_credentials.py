@@ -15,6 +15,10 @@ from shoal.services.writes import Writes
 
 BROWSER_MS = 14 * 86_400_000
 """Milliseconds that a browser stays logged in."""
+HALFWAY_MS = 10 * 60_000
+"""Milliseconds between a right password and the code of the second factor."""
+HALFWAY = "halfway"
+"""The only scope of a browser's token whose member has shown a password and no code yet."""
 
 _AT_ONCE = 20
 
@@ -33,7 +37,9 @@ def has_expired(node: object, now: int) -> bool:
     """Return whether a credential has expired by `now`, in Unix milliseconds. A missing one has."""
     if isinstance(node, Grant):
         return now >= node.expires_at
-    return not isinstance(node, Token) or now >= milliseconds_of(node.id) + BROWSER_MS
+    return not isinstance(node, Token) or now >= milliseconds_of(node.id) + (
+        HALFWAY_MS if HALFWAY in node.scopes else BROWSER_MS
+    )
 
 
 def drop_expired(batch: Batch, member_id: int, ids: Sequence[int], now: int) -> None:

@@ -1,4 +1,4 @@
-"""Password checks for callers from outside: counted, so that guessing is slow, and logged when they fail.
+"""Checks of passwords and codes for callers from outside: counted, so that guessing is slow, and logged when they fail.
 
 Wrong passwords are counted for the account, wherever they come from. That alone would let a stranger keep the owner out, so a
 network from which the right password came before is counted by itself: there the owner waits only for mistakes that were made
@@ -16,9 +16,13 @@ from msgspec.structs import replace
 
 from shoal.core.errors import ShoalError, TooMany
 from shoal.core.events import MailDue
-from shoal.core.ids import shard_of
+from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.login.credentials import Login
+from shoal.core.login.second_factor import used
 from shoal.core.mail import MailKind
+from shoal.core.model import Member
+from shoal.graph.addresses import login_of
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.services.login import passwords
 from shoal.services.writes import Writes
@@ -59,22 +63,57 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     stored, given = login.password if login else "", password[: writes.limits.password_most]
     if asker is None:
         return await passwords.matches(given, stored)
-    mark = _mark(login.id, asker.network) if login and asker.network else b""
-    known = login is not None and mark in login.networks
-    try:
-        await asker.begin(account_key(name), known=known)
-    except TooMany:
-        _tell("too many wrong passwords", name, asker)
-        raise
+    await _begin(login, name, asker)
     if not await passwords.matches(given, stored):
         _tell("wrong password", name, asker)
         return False
     await asker.take_back()
-    if login is not None and mark and not known:
-        # Best effort: without it the next login from there is counted with everybody's.
-        with contextlib.suppress(ShoalError):
-            await _remember(writes, login, mark, asker)
+    # With a second factor the password alone says nothing about where its owner is.
+    if login is not None and login.second is None:
+        await remember(writes, login, asker)
     return True
+
+
+async def code_counts(writes: Writes, member: Member, code: str, asker: Asker | None) -> bool:
+    """Whether this is a code of the member's second factor, which is used up by that; true where they have none.
+
+    Wrong codes are counted as wrong passwords are, by themselves. Raises `TooMany`.
+    """
+    if asker is not None:
+        await _begin(await login_of(writes.graph, member), f"code {member.id}", asker)
+
+    async def attempt() -> Login | None:
+        login = await login_of(writes.graph, member)
+        if login is None or login.second is None:
+            return login
+        now = milliseconds_of(writes.new_id(shard_of(login.id)))
+        after = used(login.second, code, now)
+        if after is None:
+            return None
+        batch = Batch(shard_of(login.id))
+        kept = replace(login, second=after, version=login.version + 1)
+        batch.obj_set(kept)
+        await writes.graph.commit(batch)
+        return kept
+
+    login = await retry_on_conflict(attempt)
+    if login is None:
+        if asker is not None:
+            _tell("wrong code", member.name, asker)
+        return False
+    if asker is not None:
+        await asker.take_back()
+        await remember(writes, login, asker)
+    return True
+
+
+async def _begin(login: Login | None, name: str, asker: Asker) -> None:
+    mark = _mark_from(login, asker)
+    try:
+        await asker.begin(account_key(name), known=login is not None and mark in login.networks)
+    except TooMany:
+        _tell("too many wrong passwords", name, asker)
+        raise
 
 
 def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
@@ -87,13 +126,25 @@ def networks_of(login_id: int, network: str) -> tuple[bytes, ...]:
     return (_mark(login_id, network),) if network else ()
 
 
-async def _remember(writes: Writes, login: Login, mark: bytes, asker: Asker) -> None:
+async def remember(writes: Writes, login: Login, asker: Asker) -> None:
+    """Remember from where a member logged in who has proved who they are, and tell them of a new place.
+
+    Best effort: without it the next login from there is counted with everybody's.
+    """
+    mark = _mark_from(login, asker)
+    if not mark or mark in login.networks:
+        return
     batch = Batch(shard_of(login.id))
     batch.obj_set(replace(login, networks=(mark, *login.networks)[:_KNOWN], version=login.version + 1))
     if login.networks and login.email:
         asked = writes.new_id(batch.shard)
         batch.emit(MailDue(kind=MailKind.NEW_PLACE, asked=asked, member_id=login.member_id, place=asker.address))
-    await writes.graph.commit(batch)
+    with contextlib.suppress(ShoalError):
+        await writes.graph.commit(batch)
+
+
+def _mark_from(login: Login | None, asker: Asker) -> bytes:
+    return _mark(login.id, asker.network) if login is not None and asker.network else b""
 
 
 def _mark(login_id: int, network: str) -> bytes:

@@ -12,7 +12,7 @@ from shoal.core.model import App, Member, Token
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.services.login.apps import NewToken, check_token, check_welcome, put_token, revoke_token
-from shoal.services.login.expiring_credentials import drop_expired, expired, has_expired
+from shoal.services.login.expiring_credentials import HALFWAY, drop_expired, expired, has_expired
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24
@@ -42,14 +42,18 @@ class Sessions(NamedTuple):
     next: int | None
 
 
-async def begin(writes: Writes, member: Member) -> NewToken:
-    """Begin a browser session of a member who has proved who they are."""
+async def begin(writes: Writes, member: Member, *, proved: bool = False) -> NewToken:
+    """Begin a browser session of a member who knows their password, or has proved who they are in another way.
+
+    It is only halfway there if a code of the second factor is wanted, unless that was `proved` too.
+    """
+    scopes = (HALFWAY,) if member.second_factor and not proved else ()
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member.id)
     old = await expired(writes, member.id)
 
     def build(id_: int) -> tuple[Token, Batch]:
         batch = Batch(shard)
-        token = put_token(batch, id_, secret, 0, member.id, (), member.generation)
+        token = put_token(batch, id_, secret, 0, member.id, scopes, member.generation)
         drop_expired(batch, member.id, old, id_)
         return token, batch
 
@@ -67,12 +71,23 @@ async def browser(writes: Writes, text: str) -> Member | None:
 
 
 async def of_browser(writes: Writes, text: str) -> BrowserSession | None:
-    """Return the session of this browser token; None if it is none (any more). Raises as `browser`."""
+    """Return the session of this browser token; None if it is none (any more), or halfway there. Raises as `browser`."""
+    return await _of_browser(writes, text, ())
+
+
+async def halfway(writes: Writes, text: str) -> BrowserSession | None:
+    """Return the session of this browser token, of which a code is wanted; None for any other. Raises as `browser`."""
+    return await _of_browser(writes, text, (HALFWAY,))
+
+
+async def _of_browser(writes: Writes, text: str, scopes: tuple[str, ...]) -> BrowserSession | None:
     try:
         token, member = await check_token(writes.graph, text)
     except Unauthenticated:
         return None
-    if token.app_id or member is None or has_expired(token, milliseconds_of(writes.new_id(shard_of(token.id)))):
+    if token.app_id or token.scopes != scopes or member is None:
+        return None
+    if has_expired(token, milliseconds_of(writes.new_id(shard_of(token.id)))):
         return None
     check_welcome(member)
     return BrowserSession(token, member)

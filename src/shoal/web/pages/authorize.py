@@ -7,7 +7,7 @@ person came here from an app, and goes back to it.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta
 from starlette.responses import RedirectResponse, Response
@@ -28,6 +28,7 @@ from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import Member
 from shoal.services.login import grants, sessions
 from shoal.web import rows
+from shoal.web.entering import log_in
 from shoal.web.rendering import framed
 from shoal.web.views.authorize import app_of, permissions_of, whither
 from shoal.web.views.errors.passwords import password_refusal
@@ -44,10 +45,12 @@ _POLICY = "default-src 'none'; img-src 'self' data:; style-src 'self'; base-uri 
 class Decision(Authorization, frozen=True):
     """Fields of the forms on the authorize page, by which a person decides."""
 
-    do: Literal["login", "allow", "deny", "switch"] = "login"
+    do: Literal["login", "code", "allow", "deny", "switch"] = "login"
     form_token: Annotated[str, Meta(max_length=200)] = ""
     username: Annotated[str, Meta(max_length=2_000)] = ""
     password: Annotated[str, Meta(max_length=2_000)] = ""
+    second: Annotated[str, Meta(max_length=2_000)] = ""
+    """A code of the second factor."""
 
 
 async def show(visit: Visit, params: Authorization) -> Response:
@@ -56,46 +59,65 @@ async def show(visit: Visit, params: Authorization) -> Response:
         asked = await read(visit.front.graph, params)
     except SentBack as back:
         return _send(visit, back)
-    member, told = await _visitor(visit, params)
-    return _page(visit, asked, member, told)
+    return _page(visit, asked, await _visitor(visit, params))
 
 
 async def decide(visit: Visit, params: Decision) -> Response:
     """An answer on the authorize page: log in, allow, deny, or switch to another member."""
     try:
         asked = await read(visit.front.graph, params)
-        member, told = await _visitor(visit, params)
+        visitor = await _visitor(visit, params)
         if not visit.browser.sent(params.form_token):
-            return _page(visit, asked, member, _too_old(visit), status=403)
+            return _page(visit, asked, visitor, told=_too_old(visit), status=403)
         if params.do == "login":
             return await _log_in(visit, asked, params)
+        if params.do == "code":
+            return await _show_code(visit, asked, params)
         if params.do == "switch":
             return await _log_out(visit, params)
         if params.do == "deny":
             raise _answer(asked, error="access_denied", error_description="The resource owner denied the request.")
-        if member is None:
-            return _page(visit, asked, None, told or _too_old(visit), status=403)
+        if visitor.member is None:
+            return _page(visit, asked, visitor, told=visitor.told or _too_old(visit), status=403)
         app, redirect = asked.app.id, asked.redirect_uri
-        code = await grants.issue(visit.front.writes, member, app, asked.scopes, redirect, asked.challenge)
+        code = await grants.issue(visit.front.writes, visitor.member, app, asked.scopes, redirect, asked.challenge)
         raise _answer(asked, code=code)
     except SentBack as back:
         return _send(visit, back)
 
 
 async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
-    front = visit.front
     try:
-        context = Context(ANONYMOUS, visit.request, front, {})
-        member = await guesses.log_in(context, params.username, params.password)
+        context = Context(ANONYMOUS, visit.request, visit.front, {})
+        member = await guesses.knows_password(context, params.username, params.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(visit.words, error)
-        page = _page(visit, asked, None, refusal.words, name=params.username, status=refusal.status)
+        page = _page(visit, asked, _Visitor(), told=refusal.words, name=params.username, status=refusal.status)
         page.headers.update(refusal.headers)
         return page
-    begun = await sessions.begin(front.writes, member)
-    await sessions.leave(front.writes, visit.browser.login)
-    response = RedirectResponse(address_of(front.at, params), 303, _SENT)
-    visit.browser.log_in(response, begun.text)
+    return await _logged_in(visit, params, member)
+
+
+async def _show_code(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
+    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    if found is None:
+        return _page(visit, asked, _Visitor(), told=_too_old(visit), status=403)
+    half = _Visitor(half=found.member)
+    try:
+        if await guesses.code_counts(Context(ANONYMOUS, visit.request, visit.front, {}), found.member, params.second):
+            return await _logged_in(visit, params, found.member, proved=True)
+    except TooMany as error:
+        refusal = password_refusal(visit.words, error)
+        page = _page(visit, asked, half, told=refusal.words, status=refusal.status)
+        page.headers.update(refusal.headers)
+        return page
+    wrong = visit.words.text("This is not the code that the app shows now, nor a recovery code that is left.")
+    return _page(visit, asked, half, told=wrong, status=422)
+
+
+async def _logged_in(visit: Visit, params: Decision, member: Member, *, proved: bool = False) -> Response:
+    response = RedirectResponse(address_of(visit.front.at, params), 303, _SENT)
+    await log_in(visit, response, member, proved=proved)
     return response
 
 
@@ -106,21 +128,36 @@ async def _log_out(visit: Visit, params: Decision) -> Response:
     return response
 
 
-async def _visitor(visit: Visit, params: Authorization) -> tuple[Member | None, str]:
-    """Return the member who need not log in again, or None and, where somebody may not log in, the reason to show."""
+class _Visitor(NamedTuple):
+    """Who opens the page."""
+
+    member: Member | None = None
+    """The member who need not log in again."""
+    half: Member | None = None
+    """The member who has shown the password here, and of whom a code is wanted."""
+    told: str = ""
+    """Why somebody may not log in."""
+
+
+async def _visitor(visit: Visit, params: Authorization) -> _Visitor:
     if params.force_login or not visit.browser.login:
-        return None, ""
+        return _Visitor()
+    writes, login = visit.front.writes, visit.browser.login
     try:
-        return await sessions.browser(visit.front.writes, visit.browser.login), ""
+        member = await sessions.browser(writes, login)
+        half = None if member is not None else await sessions.halfway(writes, login)
     except NotAllowed as error:
-        return None, told(visit.words, error)
+        return _Visitor(told=told(visit.words, error))
+    return _Visitor(member, half.member if half is not None else None)
 
 
 def _page(
-    visit: Visit, asked: AuthorizeRequest, member: Member | None, told: str, *, name: str = "", status: int = 0
+    visit: Visit, asked: AuthorizeRequest, visitor: _Visitor, *, told: str = "", name: str = "", status: int = 0
 ) -> Response:
-    """Return the question for who is logged in, the form to log in for who is not. `told` is what went wrong."""
-    app = app_of(asked)
+    """Return the question for who is logged in; the form to log in, or for a code, for who is not. `told` is what went wrong."""
+    app, told, member = app_of(asked), told or visitor.told, visitor.member
+    if visitor.half is not None:
+        return _alone(visit, "authorize_second", status or 200, app=app, told=told, name=visitor.half.name)
     if member is None:
         return _alone(visit, "authorize_login", status or (403 if told else 200), app=app, told=told, name=name)
     views = {

@@ -13,8 +13,8 @@ from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.services.leaving import departures
-from shoal.services.login import sessions
 from shoal.web import rows
+from shoal.web.entering import begin
 from shoal.web.rendering import page
 from shoal.web.views.errors.passwords import password_refusal
 from shoal.web.views.leaving import departure_view
@@ -60,9 +60,7 @@ async def come_back(visit: Visit, asked: ComeBack) -> Response:
         response = await ask(visit, asked.username, refusal.words, refusal.status)
         response.headers.update(refusal.headers)
         return response
-    response = visit.go("/")
-    visit.browser.log_in(response, (await sessions.begin(visit.front.writes, member)).text)
-    return response
+    return await begin(visit, member, "/")
 
 
 async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 200) -> Response:

@@ -17,6 +17,7 @@ from shoal.core.model import Member
 from shoal.services import members
 from shoal.services.login import proofs, sessions
 from shoal.web import rows
+from shoal.web.entering import begin, goal
 from shoal.web.pages import leaving
 from shoal.web.rendering import page
 from shoal.web.views.errors.passwords import password_refusal
@@ -38,10 +39,16 @@ class LogIn(Form, frozen=True, kw_only=True):
     password: _Typed = ""
 
 
+class Code(Form, frozen=True, kw_only=True):
+    """A code of an authenticator app, or a recovery code."""
+
+    code: _Typed = ""
+
+
 async def form(visit: Visit, query: LogInQuery) -> Response:
     """The form to log in. Somebody who is logged in goes on to where they wanted."""
     if visit.viewer is not None:
-        return visit.go(_goal(query.to))
+        return visit.go(goal(query.to))
     return await _form(visit, query.to)
 
 
@@ -50,7 +57,7 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
     visit.check_sent(asked)
     try:
         context = Context(ANONYMOUS, visit.request, visit.front, {})
-        member = await guesses.log_in(context, asked.username, asked.password)
+        member = await guesses.knows_password(context, asked.username, asked.password)
     except Leaving:
         return await leaving.ask(visit, asked.username, status=403)
     except Unconfirmed:
@@ -73,14 +80,45 @@ async def _ask_again(visit: Visit, name: str) -> Response:
     return visit.go("/signup/confirm")
 
 
-async def begin(visit: Visit, member: Member, to: str) -> Response:
-    """Log a member in who has proved who they are, and send the browser on its way."""
-    begun = await sessions.begin(visit.front.writes, member)
-    if visit.browser.login:
-        await sessions.leave(visit.front.writes, visit.browser.login)
-    response = visit.go(_goal(to))
-    visit.browser.log_in(response, begun.text)
-    return response
+async def code_form(visit: Visit, query: LogInQuery) -> Response:
+    """The form for the code of a second factor. Whoever has shown no password yet begins with that."""
+    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    if found is None:
+        return visit.go("/login", to=query.to if is_local(query.to) else "")
+    return await _code_form(visit, found.member, query.to)
+
+
+async def code(visit: Visit, asked: Code) -> Response:
+    """Log in by the code of a second factor."""
+    visit.check_sent(asked)
+    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    if found is None:
+        return visit.go("/login", to=asked.to if is_local(asked.to) else "")
+    try:
+        if await guesses.code_counts(Context(ANONYMOUS, visit.request, visit.front, {}), found.member, asked.code):
+            return await begin(visit, found.member, asked.to, proved=True)
+    except TooMany as error:
+        refusal = password_refusal(visit.words, error)
+        response = await _code_form(visit, found.member, asked.to, refusal.words, refusal.status)
+        response.headers.update(refusal.headers)
+        return response
+    wrong = visit.words.text("This is not the code that the app shows now, nor a recovery code that is left.")
+    return await _code_form(visit, found.member, asked.to, wrong, 422)
+
+
+async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "", status: int = 200) -> Response:
+    title = visit.words.text("One more step")
+    return await page(
+        visit,
+        "login_code",
+        status=status,
+        title=title,
+        heading=title,
+        to=to,
+        name=member.name,
+        wrong=wrong,
+        contact=visit.front.settings.contact_email,
+    )
 
 
 async def as_demo(visit: Visit, asked: Form) -> Response:
@@ -118,13 +156,11 @@ async def _form(visit: Visit, to: str, name: str = "", wrong: str = "", status: 
     )
 
 
-def _goal(to: str) -> str:
-    return to if is_local(to) else "/"
-
-
 ROUTES = (
     rows.page("/login", form, LogInQuery),
     rows.form("/login", log_in, LogIn, limit_class="login"),
+    rows.page("/login/code", code_form, LogInQuery),
+    rows.form("/login/code", code, Code, limit_class="login"),
     rows.form("/login/demo", as_demo, Form, limit_class="pages"),
     rows.form("/logout", log_out, Form, limit_class="pages"),
 )

@@ -18,6 +18,7 @@ from shoal.feeds.discover import everybody
 from shoal.feeds.reported import WantedReports
 from shoal.graph.access import members_by_id
 from shoal.services import moderation, reports
+from shoal.services.login.second_factor import check_staff
 from shoal.services.writes import Writes
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
@@ -259,6 +260,7 @@ def _moderator(visit: Visit) -> Member:
     me = visit.member
     if me.role.rank < Role.MODERATOR.rank:
         raise NotAllowed(visit.words.text("This page is for moderators."))
+    check_staff(me, required=visit.front.settings.staff_second_factor)
     return me
 
 

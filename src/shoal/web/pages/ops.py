@@ -15,6 +15,7 @@ from shoal.graph.rows import Spread
 from shoal.ops import jobs
 from shoal.ops.checking.report import Progress
 from shoal.ops.moves.shards import evenness, spread_of
+from shoal.services.login.second_factor import check_staff
 from shoal.web import rows
 from shoal.web.rendering import page, part
 from shoal.web.views.operations import operations
@@ -83,6 +84,7 @@ def _admin(visit: Visit) -> Member:
     me = visit.member
     if me.role.rank < Role.ADMIN.rank:
         raise NotAllowed(visit.words.text("This page is for admins."))
+    check_staff(me, required=visit.front.settings.staff_second_factor)
     return me
 
 

@@ -16,7 +16,7 @@ from shoal.core.errors import Gone, InvalidInput, NotAllowed, Taken, TooLarge, T
 from shoal.core.mail import MailKind
 from shoal.services.login import apps, proofs
 from shoal.web import rows
-from shoal.web.pages.login import begin
+from shoal.web.entering import begin
 from shoal.web.rendering import page
 from shoal.web.views.errors.refusals import told, wrong_of
 from shoal.web.visit import Form, Visit

@@ -13,7 +13,7 @@ from shoal.api.login.joining import Joining, join, needs_approval
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.feeds.discover import popular
 from shoal.web import rows
-from shoal.web.pages.login import begin
+from shoal.web.entering import begin
 from shoal.web.rendering import page
 from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.views.explore import WallPhoto, wall_of

@@ -20,6 +20,7 @@ from shoal.web.pages.settings import (
     privacy,
     profile,
     ranking,
+    second_factor,
     sessions,
 )
 
@@ -39,6 +40,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
         *appearance.ROUTES,
         *password.ROUTES,
         *email.ROUTES,
+        *second_factor.ROUTES,
         *sessions.ROUTES,
         *contacts.ROUTES,
         *archive.ROUTES,

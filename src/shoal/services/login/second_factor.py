@@ -1,0 +1,130 @@
+"""A second factor: a member turns it on with an app that makes codes, and off again; an operator helps whoever lost everything.
+
+How a login asks for a code is in `guesses` and `sessions`.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded
+from shoal.core.events import MailDue
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.login.credentials import Login
+from shoal.core.login.second_factor import SecondFactor, key_of, new_recovery_codes, used
+from shoal.core.mail import MailKind
+from shoal.core.model import Member, Role
+from shoal.graph.access import access_member
+from shoal.graph.addresses import login_of
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch
+from shoal.services.login import guesses
+from shoal.services.login.guesses import Asker
+from shoal.services.writes import Writes
+
+_WRONG_CODE = "code: this is not the code of the app now, nor a recovery code that is left"
+_ON = "The second factor is on already"
+_OFF = "The second factor is off"
+
+
+async def turn_on(
+    writes: Writes, member_id: int, password: str, key: str, code: str, asker: Asker | None = None
+) -> list[str]:
+    """Ask for codes from the next login on, and return ten recovery codes, which are shown this once.
+
+    `key` is what `core.second_factor.new_key` made and the app was given, `code` what the app makes of it now.
+    Raises `InvalidInput` for a wrong password or code, `NotAllowed` where it is on already, and `TooMany` where wrong
+    passwords are counted.
+    """
+    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    begun = used(SecondFactor(key=key_of(key)), code, now) if key_of(key) else None
+    if begun is None:
+        raise InvalidInput(_WRONG_CODE, field="code")
+    await _check_password(writes, member_id, password, asker)
+    codes, hashes = new_recovery_codes()
+    factor = replace(begun, recovery=hashes)
+    await _change(writes, member_id, factor, MailKind.SECOND_ON)
+    return codes
+
+
+async def turn_off(
+    writes: Writes, member_id: int, password: str, code: str, asker: Asker | None = None, *, required: bool = False
+) -> None:
+    """Ask for no codes any more. `required`: moderators and admins must have a second factor.
+
+    Raises as `turn_on`, and `SecondFactorNeeded` for one of them.
+    """
+    member = await access_member(writes.graph, member_id)
+    if required and member.role is not Role.NONE:
+        raise SecondFactorNeeded
+    await _check_password(writes, member_id, password, asker)
+    await _check_code(writes, member, code, asker)
+    await _change(writes, member_id, None, MailKind.SECOND_OFF)
+
+
+async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | None = None) -> list[str]:
+    """Return ten other recovery codes in place of those that are left. Raises `InvalidInput` for a wrong code, and `TooMany`."""
+    member = await access_member(writes.graph, member_id)
+    await _check_code(writes, member, code, asker)
+    codes, hashes = new_recovery_codes()
+
+    async def attempt() -> None:
+        login = await _login(writes, member_id)
+        if login.second is None:
+            raise NotAllowed(_OFF)
+        batch = Batch(shard_of(member_id))
+        second = replace(login.second, recovery=hashes)
+        batch.obj_set(replace(login, second=second, version=login.version + 1))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+    return codes
+
+
+async def reset(writes: Writes, member_id: int) -> None:
+    """Turn a second factor off, for an operator who knows that it is the member who asks. Raises `NotAllowed` where it is off."""
+    await _change(writes, member_id, None, MailKind.SECOND_OFF)
+
+
+async def state(writes: Writes, member_id: int) -> SecondFactor | None:
+    """Return the second factor of a member; None for none."""
+    return (await _login(writes, member_id)).second
+
+
+def check_staff(member: Member, *, required: bool) -> None:
+    """Raise `SecondFactorNeeded` where a moderator or admin must have a second factor, and has none."""
+    if required and member.role is not Role.NONE and not member.second_factor:
+        raise SecondFactorNeeded
+
+
+async def _change(writes: Writes, member_id: int, factor: SecondFactor | None, kind: MailKind) -> None:
+    async def attempt() -> None:
+        member, login = await access_member(writes.graph, member_id), await _login(writes, member_id)
+        if (login.second is None) == (factor is None):
+            raise NotAllowed(_OFF if factor is None else _ON)
+        batch = Batch(shard_of(member_id))
+        batch.obj_set(replace(login, second=factor, version=login.version + 1))
+        batch.obj_set(replace(member, second_factor=factor is not None, version=member.version + 1))
+        if login.email:
+            batch.emit(MailDue(kind=kind, asked=writes.new_id(batch.shard), member_id=member_id))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+async def _check_password(writes: Writes, member_id: int, password: str, asker: Asker | None) -> None:
+    member = await access_member(writes.graph, member_id)
+    if not await guesses.fits(writes, await login_of(writes.graph, member), member.name, password, asker):
+        raise InvalidInput("the current password is wrong", field="current_password")
+
+
+async def _check_code(writes: Writes, member: Member, code: str, asker: Asker | None) -> None:
+    if not await guesses.code_counts(writes, member, code, asker):
+        raise InvalidInput(_WRONG_CODE, field="code")
+
+
+async def _login(writes: Writes, member_id: int) -> Login:
+    found = await login_of(writes.graph, await access_member(writes.graph, member_id))
+    if found is None:
+        raise NotAllowed("this member has no login")
+    return found

@@ -1,0 +1,33 @@
+"""How somebody comes in: the browser is logged in, and sent on its way."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from shoal.core.model import Member
+from shoal.services.login import sessions
+from shoal.web.visit import Visit, is_local
+
+
+async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) -> Response:
+    """Log a member in who knows the password, and send the browser on its way.
+
+    Where a code of a second factor is wanted that is the page which asks for it, unless it was `proved`.
+    """
+    asks = member.second_factor and not proved
+    response = visit.go("/login/code", to=to if is_local(to) else "") if asks else visit.go(goal(to))
+    await log_in(visit, response, member, proved=proved)
+    return response
+
+
+async def log_in(visit: Visit, response: Response, member: Member, *, proved: bool = False) -> None:
+    """Log the browser in by an answer to it: halfway where a code is wanted and not `proved`. Whoever was logged in there goes."""
+    begun = await sessions.begin(visit.front.writes, member, proved=proved)
+    if visit.browser.login:
+        await sessions.leave(visit.front.writes, visit.browser.login)
+    visit.browser.log_in(response, begun.text)
+
+
+def goal(to: str) -> str:
+    """Return the path to go to afterwards: the start page for what is none of ours."""
+    return to if is_local(to) else "/"

@@ -1,0 +1,171 @@
+"""The second factor: turned on with an app that makes codes, other recovery codes, and turned off."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import segno
+from markupsafe import Markup
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.api.context import Context
+from shoal.api.http.calls import ANONYMOUS
+from shoal.api.login import guesses
+from shoal.core.errors import InvalidInput, NotAllowed, TooMany
+from shoal.core.login.second_factor import address_of, key_of, new_key
+from shoal.core.model import Role
+from shoal.services.login import second_factor
+from shoal.web import rows
+from shoal.web.pages.settings.frame import saved_at, settings_page
+from shoal.web.views.errors.passwords import password_refusal
+from shoal.web.views.errors.refusals import RIGHT, Wrong, told, wrong_of
+from shoal.web.visit import Form, Visit
+
+_Typed = Annotated[str, Meta(max_length=2_000)]
+_PIXELS = 5
+"""Of a square of the QR code."""
+
+
+class SecondFactorQuery(msgspec.Struct, frozen=True):
+    """Whether it was just turned off, or is needed for the page that was asked for."""
+
+    saved: bool = False
+    needed: bool = False
+
+
+class TurnOn(Form, frozen=True, kw_only=True):
+    """The key that the app was given, what the app makes of it now, and the password."""
+
+    key: _Typed = ""
+    code: _Typed = ""
+    current_password: _Typed = ""
+
+
+class TurnOff(Form, frozen=True, kw_only=True):
+    """A code and the password."""
+
+    code: _Typed = ""
+    current_password: _Typed = ""
+
+
+class OtherCodes(Form, frozen=True, kw_only=True):
+    """A code."""
+
+    renewal_code: _Typed = ""
+
+
+async def show(visit: Visit, query: SecondFactorQuery) -> Response:
+    """How to turn it on, or what there is to do where it is on."""
+    return await _page(visit, saved=query.saved, needed=query.needed)
+
+
+async def turn_on(visit: Visit, asked: TurnOn) -> Response:
+    """Turn it on, and show the recovery codes."""
+    member = visit.checked(asked)
+    try:
+        _check_not_lent(visit)
+        codes = await guesses.turn_on(_context(visit), member.id, asked.current_password, asked.key, asked.code)
+    except (InvalidInput, NotAllowed, TooMany) as error:
+        return await _refused(visit, error, key=asked.key)
+    return await _codes(visit, codes)
+
+
+async def other_codes(visit: Visit, asked: OtherCodes) -> Response:
+    """Show other recovery codes; those before are over."""
+    member = visit.checked(asked)
+    try:
+        codes = await guesses.new_codes(_context(visit), member.id, asked.renewal_code)
+    except (InvalidInput, NotAllowed, TooMany) as error:
+        return await _refused(visit, error, field="renewal_code")
+    return await _codes(visit, codes)
+
+
+async def turn_off(visit: Visit, asked: TurnOff) -> Response:
+    """Turn it off."""
+    member = visit.checked(asked)
+    try:
+        await guesses.turn_off(_context(visit), member.id, asked.current_password, asked.code)
+    except (InvalidInput, NotAllowed, TooMany) as error:
+        return await _refused(visit, error)
+    return saved_at(visit, "second_factor")
+
+
+def _check_not_lent(visit: Visit) -> None:
+    if visit.member.id == visit.front.demo_member:
+        raise NotAllowed(visit.words.text("Everybody logs in as this member here: a code would shut the others out."))
+
+
+def _context(visit: Visit) -> Context:
+    return Context(ANONYMOUS, visit.request, visit.front, {})
+
+
+async def _refused(
+    visit: Visit, error: InvalidInput | NotAllowed | TooMany, *, key: str = "", field: str = "code"
+) -> Response:
+    """Return the page with what was wrong. The key stays the same: the app has it by now."""
+    _ = visit.words.text
+    if isinstance(error, InvalidInput):
+        known = {
+            "current_password": _("This is not your password."),
+            "code": _("This is not the code that the app shows now. Is the clock of your phone right?"),
+        }
+        found = wrong_of(visit.words, error, **known)
+        return await _page(visit, {field if name == "code" else name: said for name, said in found.items()}, key=key)
+    if isinstance(error, NotAllowed):
+        response = await _page(visit, {"": told(visit.words, error)}, key=key)
+        response.status_code = 403
+        return response
+    refusal = password_refusal(visit.words, error)
+    response = await _page(visit, {field: refusal.words}, key=key)
+    response.status_code = refusal.status
+    response.headers.update(refusal.headers)
+    return response
+
+
+async def _codes(visit: Visit, codes: list[str]) -> Response:
+    response = await settings_page(visit, "second_factor", template="recovery_codes", codes=codes)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+async def _page(
+    visit: Visit, wrong: Wrong = RIGHT, *, key: str = "", saved: bool = False, needed: bool = False
+) -> Response:
+    member, front = visit.member, visit.front
+    state = await second_factor.state(front.writes, member.id)
+    offered = key if key_of(key) else new_key()
+    drawn = "" if state else _drawn(address_of(offered, member.name, front.settings.title))
+    response = await settings_page(
+        visit,
+        "second_factor",
+        wrong=wrong,
+        saved=saved,
+        needed=needed,
+        name=member.name,
+        on=state is not None,
+        left=len(state.recovery) if state else 0,
+        offered=offered,
+        spaced=" ".join(offered[at : at + 4] for at in range(0, len(offered), 4)),
+        drawn=Markup(drawn),  # noqa: S704 (drawn by ourselves, of numbers alone)
+        required=front.settings.staff_second_factor and member.role is not Role.NONE,
+    )
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _drawn(text: str) -> str:
+    """Return a QR code as SVG: dark on white whatever the colours of the page are, as many readers take no other."""
+    drawn = segno.make_qr(text, error="m").svg_inline(
+        scale=_PIXELS, dark="#000", light="#fff", svgclass="qr", lineclass=None, omitsize=False
+    )
+    return str(drawn)
+
+
+ROUTES = (
+    rows.page("/settings/second_factor", show, SecondFactorQuery),
+    rows.form("/settings/second_factor", turn_on, TurnOn, limit_class="login"),
+    rows.form("/settings/second_factor/codes", other_codes, OtherCodes, limit_class="login"),
+    rows.form("/settings/second_factor/off", turn_off, TurnOff, limit_class="login"),
+)

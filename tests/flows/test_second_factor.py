@@ -1,0 +1,221 @@
+"""A second factor is turned on, asked for at every login, and turned off; codes count once, whoever sends them at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pyotp
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import CodeNeeded, InvalidInput, NotAllowed, SecondFactorNeeded, Unauthenticated
+from shoal.core.model import Role
+from shoal.graph.access import access_member
+from shoal.services import members, moderation
+from shoal.services.leaving import departures
+from shoal.services.login import guesses, renewals, second_factor, sessions
+from tests.engines.smtp import PostOffice, post_office
+from tests.running import in_loop
+from tests.stores import all_objects
+
+PASSWORD = "a long password"
+
+
+def code_of(key: str, steps: int = 0) -> str:
+    """Return what an app shows, so many half minutes from now."""
+    return pyotp.TOTP(key).at(int(time.time()) + 30 * steps)
+
+
+async def guarded(shoal: Shoal, name: str = "ann") -> tuple[Handle, str, list[str]]:
+    """A member whose app has shown the code of the step before this one, with the key and the recovery codes."""
+    ann = await shoal.register(name, PASSWORD, email=f"{name}@example.org")
+    key = await ann.second_factor_key()
+    return ann, key, await ann.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
+
+
+@in_loop
+async def test_a_login_takes_a_code_once_it_is_on() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, key, recovery = await guarded(shoal)
+        with pytest.raises(CodeNeeded):
+            await shoal.log_in("ann", PASSWORD)
+        for wrong in ("000000", "nonsense", code_of(key, -1), code_of(key, 9)):
+            with pytest.raises(Unauthenticated, match="the name or the password is wrong"):
+                await shoal.log_in("ann", PASSWORD, wrong)
+        with pytest.raises(Unauthenticated):
+            await shoal.log_in("ann", "wrong", code_of(key))
+        code = code_of(key)
+        assert (await shoal.log_in("ann", PASSWORD, code)).id == ann.id
+        with pytest.raises(Unauthenticated):
+            await shoal.log_in("ann", PASSWORD, code)
+        assert (await shoal.log_in("ann", PASSWORD, recovery[0])).id == ann.id
+        with pytest.raises(Unauthenticated):
+            await shoal.log_in("ann", PASSWORD, recovery[0])
+        # A new password leaves it on.
+        await renewals.set_password(shoal.network.writes, ann.id, "another password")
+        with pytest.raises(CodeNeeded):
+            await shoal.log_in("ann", "another password")
+
+
+@in_loop
+async def test_it_is_turned_on_and_off_by_password_and_code_alone() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", PASSWORD)
+        key = await ann.second_factor_key()
+        for password, wrong_key, code, field in (
+            ("wrong", key, code_of(key, -1), "current_password"),
+            (PASSWORD, key, "000000", "code"),
+            (PASSWORD, "A" * 24, code_of("A" * 24), "code"),
+            (PASSWORD, "", "", "code"),
+        ):
+            with pytest.raises(InvalidInput) as caught:
+                await ann.turn_on_second_factor(password, wrong_key, code)
+            assert caught.value.field == field
+        assert (await shoal.log_in("ann", PASSWORD)).id == ann.id
+        recovery = await ann.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
+        with pytest.raises(NotAllowed, match="on already"):
+            await ann.turn_on_second_factor(PASSWORD, key, code_of(key))
+        for password, code in (("wrong", recovery[0]), (PASSWORD, "000000")):
+            with pytest.raises(InvalidInput):
+                await ann.turn_off_second_factor(password, code)
+        fresh = await ann.new_recovery_codes(recovery[1])
+        for over in recovery:
+            with pytest.raises(InvalidInput):
+                await ann.turn_off_second_factor(PASSWORD, over)
+        await ann.turn_off_second_factor(PASSWORD, fresh[0])
+        assert (await shoal.log_in("ann", PASSWORD)).id == ann.id
+        with pytest.raises(NotAllowed, match="is off"):
+            await ann.new_recovery_codes(fresh[1])
+
+
+@in_loop
+async def test_of_one_code_sent_by_many_at_once_one_counts() -> None:
+    async with Shoal.open("memory://") as shoal:
+        _, key, recovery = await guarded(shoal)
+        for code in (code_of(key), recovery[4]):
+            answers = await asyncio.gather(
+                *(shoal.log_in("ann", PASSWORD, code) for _ in range(6)), return_exceptions=True
+            )
+            assert [isinstance(answer, Handle) for answer in answers].count(True) == 1
+
+
+@in_loop
+async def test_nothing_of_it_stands_in_the_store_in_clear() -> None:
+    async with Shoal.open("memory://") as shoal:
+        _, _, recovery = await guarded(shoal)
+        stored = repr(await all_objects(shoal.network.store))
+        assert not any(code in stored or code.replace("-", "") in stored for code in recovery)
+
+
+@in_loop
+async def test_a_browser_with_the_password_alone_is_halfway_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, _, _ = await guarded(shoal)
+        writes = shoal.network.writes
+        member = await access_member(writes.graph, ann.id)
+        half = (await sessions.begin(writes, member)).text
+        assert await sessions.browser(writes, half) is None
+        found = await sessions.halfway(writes, half)
+        assert found is not None
+        assert found.member.id == ann.id
+        assert (await ann.sessions()).sessions == [], "it is no session yet"
+        whole = (await sessions.begin(writes, member, proved=True)).text
+        assert await sessions.halfway(writes, whole) is None
+        assert await sessions.browser(writes, whole) is not None
+        monkeypatch.setattr(
+            "shoal.services.login.sessions.milliseconds_of", lambda _id: time.time_ns() // 1_000_000 + 660_000
+        )
+        assert await sessions.halfway(writes, half) is None
+        assert await sessions.browser(writes, whole) is not None
+
+
+@in_loop
+async def test_a_new_password_ends_what_is_halfway() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, _, _ = await guarded(shoal)
+        writes = shoal.network.writes
+        half = (await sessions.begin(writes, await access_member(writes.graph, ann.id))).text
+        await renewals.set_password(writes, ann.id, "another password")
+        assert await sessions.halfway(writes, half) is None
+
+
+@in_loop
+async def test_the_owner_is_told_by_mail() -> None:
+    with post_office() as office:
+        async with Shoal.open("memory://", mail=office.url, base_url="https://sea.example.org") as shoal:
+            ann, _, recovery = await guarded(shoal)
+            await shoal.settle()
+            assert _subjects(office) == ["@ann has a second factor"]
+            await ann.turn_off_second_factor(PASSWORD, recovery[0])
+            await shoal.settle()
+            assert _subjects(office) == ["@ann has no second factor any more"]
+
+
+def _subjects(office: PostOffice) -> list[str]:
+    return [mail.subject for mail in office.take() if "factor" in mail.subject]
+
+
+@in_loop
+async def test_an_operator_helps_who_lost_everything() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, _, _ = await guarded(shoal)
+        await second_factor.reset(shoal.network.writes, ann.id)
+        assert (await shoal.log_in("ann", PASSWORD)).id == ann.id
+        with pytest.raises(NotAllowed, match="is off"):
+            await second_factor.reset(shoal.network.writes, ann.id)
+
+
+@in_loop
+async def test_staff_cannot_turn_off_what_is_required_of_them() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, _, recovery = await guarded(shoal)
+        writes = shoal.network.writes
+        await moderation.set_role(writes, ann.id, Role.MODERATOR)
+        with pytest.raises(SecondFactorNeeded):
+            await second_factor.turn_off(writes, ann.id, PASSWORD, recovery[0], required=True)
+        await second_factor.turn_off(writes, ann.id, PASSWORD, recovery[0])
+        member = await access_member(writes.graph, ann.id)
+        second_factor.check_staff(member, required=False)
+        with pytest.raises(SecondFactorNeeded):
+            second_factor.check_staff(member, required=True)
+
+
+class Asker:
+    """Somebody at an address, who may try as often as they like."""
+
+    def __init__(self, address: str) -> None:
+        self.address = self.network = address
+        self.known: list[bool] = []
+
+    async def begin(self, account: str, *, known: bool) -> None:
+        """Note whether the network is known."""
+        self.known.append(known)
+
+    async def take_back(self) -> None:
+        """Nothing is counted."""
+
+
+@in_loop
+async def test_a_place_is_known_once_the_code_was_right_there() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, key, _ = await guarded(shoal)
+        writes = shoal.network.writes
+        thief, owner = Asker("192.0.2.1"), Asker("198.51.100.1")
+        for _ in range(2):
+            await members.knows_password(writes, "ann", PASSWORD, thief)
+        assert thief.known == [False, False], "the password alone makes nothing known"
+        member = await access_member(writes.graph, ann.id)
+        assert await guesses.code_counts(writes, member, code_of(key), owner)
+        await members.knows_password(writes, "ann", PASSWORD, owner)
+        assert owner.known == [False, True]
+
+
+@in_loop
+async def test_who_comes_back_keeps_it() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, _, _ = await guarded(shoal)
+        await ann.leave(PASSWORD)
+        await departures.come_back(shoal.network.writes, "ann", PASSWORD)
+        with pytest.raises(CodeNeeded):
+            await shoal.log_in("ann", PASSWORD)

@@ -1,0 +1,184 @@
+"""The second factor in the browser: turned on with an app, asked for when one logs in, and needed by staff where it is required."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyotp
+import pytest
+
+from shoal.core.model import Role
+from shoal.server import build
+from shoal.services import members, moderation
+from shoal.services.login import second_factor
+from tests.api.visitor import Client
+from tests.api.visitor import Visitor as AppVisitor
+from tests.api.world import STAFF_SCOPES, World, world
+from tests.web.visitor import PASSWORD, Page, Visitor, member, visitor
+
+PATH = "/settings/second_factor"
+
+
+@pytest.fixture
+def here() -> Iterator[World]:
+    with world() as made:
+        member(made, "ann")
+        yield made
+
+
+def code_of(key: str, steps: int = 0) -> str:
+    """Return what an app shows, so many half minutes from now."""
+    return pyotp.TOTP(key).at(int(time.time()) + 30 * steps)
+
+
+def key_on(page: Page) -> str:
+    """Return the key that the page shows."""
+    return page.one("code.key").text.replace(" ", "")
+
+
+def turned_on(ann: Visitor) -> tuple[str, list[str]]:
+    """Turn it on by the page, and return the key and the recovery codes. The code of the step before this one is used."""
+    page = ann.open(PATH)
+    key = key_on(page)
+    done = page.press("Turn it on", code=code_of(key, -1), current_password=PASSWORD)
+    assert (done.status, done.answer.headers["Cache-Control"]) == (200, "no-store"), done.text
+    return key, [one.text for one in done.html.select(".recovery-codes code")]
+
+
+def test_it_is_turned_on_and_asked_for(here: World) -> None:
+    ann = visitor(here, "ann")
+    page = ann.open(PATH)
+    key = key_on(page)
+    assert (page.answer.headers["Cache-Control"], page.one(".qr-code svg") is not None) == ("no-store", True)
+    wrong = page.press("Turn it on", code="000000", current_password=PASSWORD)
+    assert (wrong.status, "not the code that the app shows now" in wrong.text, key_on(wrong)) == (422, True, key)
+    wrong = page.press("Turn it on", code=code_of(key, -1), current_password="not it")
+    assert (wrong.status, "This is not your password." in wrong.text, key_on(wrong)) == (422, True, key)
+    done = wrong.press("Turn it on", code=code_of(key, -1), current_password=PASSWORD)
+    codes = [one.text for one in done.html.select(".recovery-codes code")]
+    assert len(codes) == 10
+    on = done.follow("I have kept them")
+    assert "10 recovery codes are left." in on.text
+    assert not any(code in on.answer.text for code in codes)
+    # Another browser needs both, and goes where it wanted.
+    other = visitor(here)
+    asked = other.open("/settings/email").press("Log in", username="ann", password=PASSWORD)
+    assert (asked.path.split("?")[0], "@ann" in asked.text) == ("/login/code", True)
+    assert other.open("/settings/email").path.startswith("/login"), "the password alone opens nothing"
+    refused = asked.press("Log in", code="000000")
+    assert (refused.status, "This is not the code" in refused.text) == (422, True)
+    inside = refused.press("Log in", code=code_of(key))
+    assert (inside.status, inside.path) == (200, "/settings/email")
+    assert other.open("/login/code").path == "/", "who is logged in has no business there"
+
+
+def test_a_recovery_code_lets_one_in_and_new_ones_end_the_old(here: World) -> None:
+    ann = visitor(here, "ann")
+    _, codes = turned_on(ann)
+    asked = visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD)
+    assert asked.press("Log in", code=codes[0]).path == "/"
+    page = ann.open(PATH)
+    assert "9 recovery codes are left." in page.text
+    wrong = page.press("Make new ones", renewal_code=codes[0])
+    assert (wrong.status, "not the code" in wrong.text) == (422, True)
+    fresh = [one.text for one in page.press("Make new ones", renewal_code=codes[1]).html.select(".recovery-codes code")]
+    assert len(set(fresh) - set(codes)) == 10
+    off = ann.open(PATH).press("Turn it off", code=codes[2], current_password=PASSWORD)
+    assert off.status == 422
+    off = ann.open(PATH).press("Turn it off", code=fresh[0], current_password=PASSWORD)
+    assert (off.path, "Saved." in off.text) == (f"{PATH}?saved=1", True)
+    assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
+
+
+def test_the_page_for_a_code_is_for_who_has_shown_a_password(here: World) -> None:
+    turned_on(visitor(here, "ann"))
+    member(here, "ben")
+    stranger = visitor(here)
+    assert stranger.open("/login/code?to=/saved").path == "/login?to=%2Fsaved"
+    asked = stranger.open("/login").press("Log in", username="ann", password=PASSWORD)
+    again = asked.follow("Begin again").press("Log in", username="ann", password=PASSWORD)
+    assert again.path.startswith("/login/code")
+    _, codes = turned_on(visitor(here, "ben"))
+    stranger.open("/login").press("Log in", username="ben", password=PASSWORD)
+    assert stranger.open("/login/code?to=//elsewhere.example").press("Log in", code=codes[0]).path == "/"
+
+
+def test_an_app_is_let_in_with_a_code_too(here: World) -> None:
+    key, codes = turned_on(visitor(here, "ann"))
+    app, browser = Client(here), AppVisitor(here)
+    query = app.query(state="s" * 3_900)
+    browser.open(query)
+    browser.press("login", username="ann", password=PASSWORD)
+    page = browser.follow()
+    assert "authenticator app" in page.text
+    assert browser.press("allow").status_code == 403, "nobody is logged in yet"
+    browser.open(query)
+    assert browser.press("code", second="000000").status_code == 422
+    browser.press("code", second=code_of(key))
+    assert "One more step" not in browser.follow().text
+    sent = browser.press("allow")
+    found = re.search(r"[?&]code=([^&]+)", sent.headers["location"])
+    assert found is not None
+    assert app.exchange(found[1]).status_code == 200
+    # The page itself remembers who is halfway; one may begin again.
+    second = AppVisitor(here)
+    second.open(query)
+    second.press("login", username="ann", password=PASSWORD)
+    second.follow()
+    second.press("switch")
+    assert 'name="password"' in second.follow().text
+    assert second.press("code", second=codes[0]).status_code == 403
+
+
+def test_a_token_for_a_password_is_refused_where_a_code_is_wanted(here: World) -> None:
+    turned_on(visitor(here, "ann"))
+    app = Client(here)
+    form = {"grant_type": "password", "username": "ann", "password": PASSWORD, **app.keys}
+    answer = here.ask("POST", "/oauth/token", data=form)
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+    assert "second factor" in answer.json()["error_description"]
+
+
+def test_codes_are_counted_as_passwords_are() -> None:
+    with world(rate_limits=True, limits={"login": "off", "account_guesses": "2/24h"}) as busy:
+        member(busy, "ann")
+        turned_on(visitor(busy, "ann"))
+        page = visitor(busy).open("/login").press("Log in", username="ann", password=PASSWORD)
+        answers = [page.press("Log in", code="000000") for _ in range(3)]
+        assert [one.status for one in answers] == [422, 422, 429]
+        assert int(answers[-1].answer.headers["Retry-After"]) > 0
+
+
+def test_moderators_need_one_where_the_network_says_so() -> None:
+    with world(staff_second_factor=True) as strict:
+        ann = member(strict, "ann")
+        strict.run(moderation.set_role(strict.network.writes, ann.id, Role.ADMIN))
+        browser = visitor(strict, "ann")
+        app = Client(strict).app
+        token = strict.token(app.id, ann.id, STAFF_SCOPES)
+        refused = strict.ask("GET", "/api/v1/admin/reports", token)
+        assert (refused.status_code, "second factor" in refused.json()["error"]) == (403, True)
+        assert strict.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200
+        for path in ("/moderation", "/ops"):
+            sent = browser.open(path)
+            assert (sent.path, "need a second factor here" in sent.text) == (f"{PATH}?needed=1", True)
+        turned_on(browser)
+        assert strict.ask("GET", "/api/v1/admin/reports", token).status_code == 200
+        for path in ("/moderation", "/ops"):
+            assert browser.open(path).path == path
+        page = browser.open(PATH)
+        assert ("cannot be turned off" in page.text, page.html.find("button", string="Turn it off")) == (True, None)
+        strict.run(second_factor.reset(strict.network.writes, ann.id))
+        assert browser.open("/moderation").path == f"{PATH}?needed=1"
+
+
+def test_what_a_demo_lends_to_everybody_is_not_locked(here: World) -> None:
+    ann = here.run(members.find(here.network.writes, "ann"))
+    assert ann is not None
+    here.app = build(replace(here.deps, demo_member=ann.id))
+    page = visitor(here, "ann").open(PATH)
+    refused = page.press("Turn it on", code=code_of(key_on(page), -1), current_password=PASSWORD)
+    assert (refused.status, "shut the others out" in refused.text) == (403, True)
