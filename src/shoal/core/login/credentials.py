@@ -1,4 +1,4 @@
-"""What a member logs in with."""
+"""Credentials of a member: the object behind a login."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class Login(Node, frozen=True, tag="login"):
     """Links that bring an address back are void whose ids lie between two of these: a thief who changed the address twice had one
     sent, too."""
     second: SecondFactor | None = None
-    """What a login asks for besides the password; None: nothing."""
+    """The second factor that is asked for besides the password; None for none."""
     confirm_by: int = 0
     """Until when a member who is `unconfirmed` may confirm, where the mail was sent again; Unix milliseconds."""

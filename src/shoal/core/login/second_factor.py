@@ -30,7 +30,7 @@ _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
 class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
-    """What a login asks for besides the password."""
+    """A key for codes, and the recovery codes that are left."""
 
     key: bytes
     """The secret that the app and we share."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from shoal.core.events import InverseOp
 from shoal.core.model import Post
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
-from shoal.graph.cache.heads import Head, Heads
+from shoal.graph.cache.heads import ListHead, ListHeads
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
 from shoal.graph.loading import Loading, LoadPart
@@ -38,7 +38,7 @@ _HEAD = 64
 """At most so many of the newest associations of a list are remembered in order."""
 
 _BRIEF = 16
-"""Of many lists at once, at most so many of the newest of each are remembered."""
+"""Newest entries of each list, at most, that are remembered where many lists are read at once."""
 
 _NOTHING: frozenset[int] = frozenset()
 _SET = 100_000
@@ -74,7 +74,7 @@ class CachedGraph:
         self._counts: Recent[int, dict[int, int]] = Recent(2 * objects)
         # By object, then by type.
         self._lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
-        self._heads = Heads(4 * objects)
+        self._heads = ListHeads(4 * objects)
         self._sets: Recent[int, dict[int, _Set]] = Recent(4 * objects)
         self._common: Recent[int, dict[int, _Set]] = Recent(2 * objects)
         # By object and type: the newest version of each set, which also outlives that the set is read again and is the same.
@@ -191,14 +191,14 @@ class CachedGraph:
                     return page
         return await self._store.assoc_range(id1, atype, at)
 
-    async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> Head | None:
+    async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> ListHead | None:
         """At least so many of the newest of a list, if it has them; None when they are not remembered, and not to be read."""
         ticket = await self._guard.enter((id1,))
         head = self._heads.of(id1, atype.number)
         if read and (head is None or not head.reaches(least)):
             size = max(least, self._head)
             assocs = await self._store.assoc_range(id1, atype, Cursor(limit=size))
-            head = Head(assocs, len(assocs) < size or not assocs)
+            head = ListHead(assocs, len(assocs) < size or not assocs)
             if self._guard.keeps(ticket, id1):
                 self._heads.keep(id1, atype.number, head)
         return head
@@ -222,7 +222,7 @@ class CachedGraph:
             for id1 in missing:
                 if self._guard.keeps(ticket, id1):
                     assocs = list(found.get(id1, ()))
-                    self._heads.keep(id1, atype.number, Head(assocs, len(assocs) < at.limit))
+                    self._heads.keep(id1, atype.number, ListHead(assocs, len(assocs) < at.limit))
         return answer
 
     async def assoc_common(

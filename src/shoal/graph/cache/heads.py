@@ -8,7 +8,7 @@ from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import Assoc
 
 
-class Head(NamedTuple):
+class ListHead(NamedTuple):
     """The newest of a list, in order; `whole` when there are no others."""
 
     assocs: list[Assoc]
@@ -19,17 +19,17 @@ class Head(NamedTuple):
         return self.whole or len(self.assocs) >= least
 
 
-class Heads(Recent[int, dict[int, Head]]):
-    """Heads by object, then by the number of their type. An entry counts as one, and so does an object."""
+class ListHeads(Recent[int, dict[int, ListHead]]):
+    """ListHeads by object, then by the number of their type. An entry counts as one, and so does an object."""
 
     __slots__ = ()
 
-    def of(self, id1: int, number: int) -> Head | None:
+    def of(self, id1: int, number: int) -> ListHead | None:
         """Return the head of a list; None when it is not remembered."""
         heads = self.get(id1)
         return heads.get(number) if heads else None
 
-    def keep(self, id1: int, number: int, head: Head) -> None:
+    def keep(self, id1: int, number: int, head: ListHead) -> None:
         """Remember the head of a list."""
         heads = {**(self.get(id1) or {}), number: head}
         self.put(id1, heads, 1 + sum(len(kept.assocs) for kept in heads.values()))

@@ -129,7 +129,7 @@ async def _log_out(visit: Visit, params: Decision) -> Response:
 
 
 class _Visitor(NamedTuple):
-    """Who opens the page."""
+    """The person who opens the authorize page."""
 
     member: Member | None = None
     """The member who need not log in again."""

@@ -25,7 +25,7 @@ from shoal.web.visit import Form, Visit
 
 _Typed = Annotated[str, Meta(max_length=2_000)]
 _PIXELS = 5
-"""Of a square of the QR code."""
+"""Pixels of a square of the QR code."""
 
 
 class SecondFactorQuery(msgspec.Struct, frozen=True):
