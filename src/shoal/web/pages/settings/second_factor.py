@@ -136,7 +136,7 @@ async def _page(
     member, front = visit.member, visit.front
     state = await second_factor.state(front.writes, member.id)
     offered = key if key_of(key) else new_key()
-    drawn = "" if state else _drawn(address_of(offered, member.name, front.settings.title))
+    otpauth = address_of(offered, member.name, front.settings.title)
     response = await settings_page(
         visit,
         "second_factor",
@@ -148,7 +148,8 @@ async def _page(
         left=len(state.recovery) if state else 0,
         offered=offered,
         spaced=" ".join(offered[at : at + 4] for at in range(0, len(offered), 4)),
-        drawn=Markup(drawn),  # noqa: S704 (drawn by ourselves, of numbers alone)
+        otpauth=otpauth,
+        drawn="" if state else Markup(_drawn(otpauth)),  # noqa: S704 (drawn by ourselves, of numbers alone)
         required=front.settings.staff_second_factor and member.role is not Role.NONE,
     )
     response.headers["Cache-Control"] = "no-store"
