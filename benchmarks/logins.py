@@ -1,4 +1,4 @@
-"""Signing up, logging in, and a forgotten password: beside the bare hash of a password, which is slow by design.
+"""Signing up, logging in, the code of a second factor, and a forgotten password: beside the bare hash of a password, which is slow by design.
 
 One after the other in a network on SQLite, with a real SMTP server in another process. `until its mail is taken` is from the
 moment when somebody says that they forgot their password until the mail server has the mail; its processor time is that of this
@@ -17,19 +17,21 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyotp
 import uvloop
 
 from benchmarks.measure import Report, parser, spread
 from benchmarks.stores import url_of
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
+from shoal.core.login.second_factor import STEP_SECONDS, new_key
 from shoal.core.mail import MailKind
 from shoal.core.model import Member
 from shoal.fanout import mails
 from shoal.fanout.mails import Whom
 from shoal.ops.engines.program import free_port
 from shoal.services import members
-from shoal.services.login import passwords, proofs, sessions
+from shoal.services.login import guesses, passwords, proofs, second_factor, sessions
 from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.wiring import Network, open_network, process
@@ -104,19 +106,36 @@ async def run(path: Path, mail: str, acts: int, report: Report) -> None:
         await _told(report, "sign-up", raw, acts, sign_up)
         await network.settle(300)
         await _told(report, "log-in", raw, acts, log_in)
+        keys = {n: await _guard(writes, n) for n in range(acts)}
+
+        async def show_code(n: int) -> None:
+            member = await _member(writes, n)
+            assert await guesses.code_counts(writes, member, pyotp.TOTP(keys[n]).now(), None)
+            await sessions.begin(writes, member, proved=True)
+
+        await _told(report, "the code of a second factor after it", raw, acts, show_code)
+        await network.settle(300)
         await _forgotten(network, acts, report)
         links = {n: await proof(writes, n) for n in range(acts)}
         await _told(report, "reset", raw, acts, lambda n: proofs.reset_password(writes, links[n], f"{_PASSWORD} again"))
         await network.settle(300)
         assert network.effects.postman is not None
-        # Each member: the address to confirm, the forgotten password, the changed one.
-        report.check("mails taken", network.effects.postman.sent, 3 * acts)
+        # Each member: the address to confirm, the second factor, the forgotten password, the changed one.
+        report.check("mails taken", network.effects.postman.sent, 4 * acts)
 
 
 async def _member(writes: Writes, n: int) -> Member:
     found = await members.find(writes, f"member{n}")
     assert found is not None
     return found
+
+
+async def _guard(writes: Writes, n: int) -> str:
+    """Give a member a second factor, with the code before the one that the app shows now, and return the key."""
+    key = new_key()
+    code = pyotp.TOTP(key).at(int(time.time()) - STEP_SECONDS)
+    await second_factor.turn_on(writes, (await _member(writes, n)).id, _PASSWORD, key, code)
+    return key
 
 
 async def _told(report: Report, what: str, raw: float, acts: int, act: Callable[[int], Awaitable[object]]) -> None:
