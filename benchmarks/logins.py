@@ -1,4 +1,6 @@
-"""Signing up, logging in, the code of a second factor, and a forgotten password: beside the bare hash of a password, which is slow by design.
+"""Signing up, logging in, the code of a second factor, and a forgotten password.
+
+Beside the bare hash of a password, which is slow by design.
 
 One after the other in a network on SQLite, with a real SMTP server in another process. `until its mail is taken` is from the
 moment when somebody says that they forgot their password until the mail server has the mail; its processor time is that of this

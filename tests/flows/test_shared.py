@@ -23,7 +23,7 @@ from shoal.graph.contract import Cursor
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.redis.nodes import Nodes
 from shoal.graph.schema import AGENDA
-from shoal.services import email_blocks
+from shoal.services.blocklists import email_blocks
 from shoal.timelines.redis import RedisTimelines
 from shoal.wiring import open_network
 from tests.engines import redis

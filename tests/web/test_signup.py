@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from shoal.core.ip_blocks import IpSeverity
-from shoal.services import email_blocks, ip_blocks, members
+from shoal.services import members
+from shoal.services.blocklists import email_blocks, ip_blocks
 from tests.api.world import World, world
 from tests.web.visitor import PASSWORD, Page, member, visitor
 

@@ -15,7 +15,7 @@ from shoal.core.ids import milliseconds_of
 from shoal.core.ip_blocks import IpBlock, IpSeverity
 from shoal.ops.blocklists import AnyBlock, Blocklists
 from shoal.ops.operations import BlockAddress, BlockDomain, BlockNetwork, Unblock
-from shoal.services.ip_blocks import MAX_SECONDS
+from shoal.services.blocklists.ip_blocks import MAX_SECONDS
 from shoal.settings import Settings
 from shoal.wiring import open_network
 

@@ -9,8 +9,8 @@ from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ip_blocks import IpBlock, IpSeverity
 from shoal.library.arguments import one_of
 from shoal.ops.blocklists import Blocklists
-from shoal.services import email_blocks, ip_blocks
-from shoal.services.ip_blocks import IpBlockChanges
+from shoal.services.blocklists import email_blocks, ip_blocks
+from shoal.services.blocklists.ip_blocks import IpBlockChanges
 
 SeverityName: TypeAlias = Literal["sign_up_requires_approval", "sign_up_block", "no_access"]
 

@@ -27,7 +27,8 @@ from shoal.graph import media_life as life
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.agenda import take_off
 from shoal.graph.schema import AGENDA, DUE, AnyNode
-from shoal.services import ip_blocks, scheduling
+from shoal.services import scheduling
+from shoal.services.blocklists import ip_blocks
 from shoal.services.leaving import clearing
 from shoal.services.login import apps, proofs
 from shoal.services.writes import Writes

@@ -20,7 +20,7 @@ from shoal.graph.schema import (
     email_domain_block_key,
     ip_block_key,
 )
-from shoal.services import email_blocks, ip_blocks
+from shoal.services.blocklists import email_blocks, ip_blocks
 from shoal.services.writes import Writes
 
 AnyBlock = EmailDomainBlock | CanonicalEmailBlock | IpBlock

@@ -20,7 +20,7 @@ from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock, histo
 from shoal.core.ids import milliseconds_of
 from shoal.feeds.object_lists import objects_page
 from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, EVERYBODY
-from shoal.services import email_blocks
+from shoal.services.blocklists import email_blocks
 
 _log = logging.getLogger("shoal.moderation")
 

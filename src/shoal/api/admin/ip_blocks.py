@@ -21,8 +21,8 @@ from shoal.core.ids import milliseconds_of
 from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network, contains
 from shoal.feeds.object_lists import objects_page
 from shoal.graph.schema import BLOCKS_IP, EVERYBODY
-from shoal.services import ip_blocks
-from shoal.services.ip_blocks import MAX_SECONDS, IpBlockChanges
+from shoal.services.blocklists import ip_blocks
+from shoal.services.blocklists.ip_blocks import MAX_SECONDS, IpBlockChanges
 
 _log = logging.getLogger("shoal.moderation")
 

@@ -15,7 +15,8 @@ from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Member
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.schema import email_key, user_name_key
-from shoal.services import email_blocks, members
+from shoal.services import members
+from shoal.services.blocklists import email_blocks
 from shoal.settings import Settings
 
 

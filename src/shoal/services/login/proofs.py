@@ -27,7 +27,8 @@ from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.agenda import take_off
 from shoal.graph.payloads.declared import redeclare
-from shoal.services import email_blocks, members, moderation
+from shoal.services import members, moderation
+from shoal.services.blocklists import email_blocks
 from shoal.services.login import guesses, passwords, renewals, sessions
 from shoal.services.login.contact_salt import contact_salt
 from shoal.services.login.guesses import Asker

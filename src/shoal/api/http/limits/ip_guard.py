@@ -23,7 +23,7 @@ from shoal.core.errors import NotAllowed, ShoalError
 from shoal.core.ip_blocks import IpSeverity, IpTable, most_severe
 from shoal.graph.cache.freshness import another_request
 from shoal.graph.contract import Reader
-from shoal.services import ip_blocks
+from shoal.services.blocklists import ip_blocks
 
 _log = logging.getLogger(__name__)
 

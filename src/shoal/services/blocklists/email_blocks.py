@@ -35,7 +35,7 @@ from shoal.graph.schema import (
     email_block_key,
     email_domain_block_key,
 )
-from shoal.services.blocklists import check_room
+from shoal.services.blocklists.room import check_room
 from shoal.services.writes import Writes, add_node
 
 B = TypeVar("B", bound=Node)
