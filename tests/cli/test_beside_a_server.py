@@ -152,6 +152,15 @@ def test_domains_addresses_and_networks_are_blocked(shoal: Shoal) -> None:
     assert told(shoal("block", "end", "Rude+x@example.org")) == "Rude+x@example.org is not blocked any more\n"
     assert refused(shoal("block", "end", "spam.example")) == "shoal: spam.example is not blocked"
     assert told(shoal("block", "list")).count("\n") == 1
+    assert told(shoal("block", "name", "h4te", "--part")) == "nobody signs up with a name that has h4te in it\n"
+    assert told(shoal("block", "name", "boss")) == "nobody signs up with a name that is boss\n"
+    assert refused(shoal("block", "name", "b0ss")) == "shoal: This word is blocked already"
+    assert [line.split("\t")[:2] for line in told(shoal("block", "list")).splitlines()[1:]] == [
+        ["name", "boss"],
+        ["name", "*hate*"],
+    ]
+    assert told(shoal("block", "end", "--name", "hate")) == "hate is not blocked any more\n"
+    assert refused(shoal("block", "end", "--name", "hate")) == "shoal: hate is not blocked"
 
 
 def test_an_import_goes_on_where_one_was(shoal: Shoal, tmp_path: Path) -> None:

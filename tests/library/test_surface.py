@@ -34,6 +34,7 @@ _VALUES: dict[str, Any] = {
     "text": "x",
     "proof": "x",
     "key": "x",
+    "word": "tide",
     "code": "x",
     "tag": "tide",
     "name": "tide",

@@ -88,6 +88,8 @@ FOR_PROGRAMS = (
     r"the address was changed in this very moment",
     r"another object has this id|no free id was found; repeat|this Idempotency-Key .*|.*cursor.*",
     r"a user name is 1 to .*",
+    # Of commands: no page blocks words.
+    r"a word is .*|X is not blocked",
 )
 
 

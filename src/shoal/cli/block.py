@@ -1,4 +1,4 @@
-"""`shoal block`: e-mail domains and addresses that nobody signs up with, and networks that are kept out."""
+"""`shoal block`: e-mail domains, addresses and user names that nobody signs up with, and networks that are kept out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from shoal.cli.stores import existing, perform
 from shoal.core.email_blocks import EmailDomainBlock
 from shoal.core.ids import milliseconds_of
 from shoal.core.ip_blocks import IpBlock, IpSeverity
+from shoal.core.name_blocks import NameBlock
 from shoal.ops.blocklists import AnyBlock, Blocklists
-from shoal.ops.operations import BlockAddress, BlockDomain, BlockNetwork, Unblock
+from shoal.ops.operations import BlockAddress, BlockDomain, BlockName, BlockNetwork, Unblock, UnblockName
 from shoal.services.blocklists.ip_blocks import MAX_SECONDS
 from shoal.settings import Settings
 from shoal.wiring import open_network
@@ -25,7 +26,7 @@ _DAY = 86_400
 
 @click.group()
 def block() -> None:
-    """Say with which e-mail addresses nobody signs up, and which networks are kept out."""
+    """Say with which e-mail addresses and names nobody signs up, and which networks are kept out."""
 
 
 @block.command()
@@ -68,11 +69,25 @@ def network(settings: Settings, /, address: str, severity: str, comment: str, da
 
 
 @block.command()
-@click.argument("what")
+@click.argument("word")
+@click.option("--part", is_flag=True, help="Also names that have it in them.")
 @pass_settings
-def end(settings: Settings, /, what: str) -> None:
-    """End the block of WHAT: a domain, an e-mail address or a network. Works beside a running server."""
-    perform(existing(settings), Unblock(what))
+def name(settings: Settings, /, word: str, part: bool) -> None:
+    """Refuse sign-ups with the user name WORD. Members keep their names. Works beside a running server.
+
+    Digits count as the letters that they are written for, and underscores not at all: "hate" refuses h4_te.
+    """
+    perform(existing(settings), BlockName(word, part=part))
+    click.echo(f"nobody signs up with a name that {'has' if part else 'is'} {word}{' in it' if part else ''}")
+
+
+@block.command()
+@click.argument("what")
+@click.option("--name", "is_name", is_flag=True, help="WHAT is a user name.")
+@pass_settings
+def end(settings: Settings, /, what: str, is_name: bool) -> None:
+    """End the block of WHAT: a domain, an e-mail address, a network or a name. Works beside a running server."""
+    perform(existing(settings), UnblockName(what) if is_name else Unblock(what))
     click.echo(f"{what} is not blocked any more")
 
 
@@ -102,4 +117,6 @@ def _told(found: AnyBlock) -> tuple[str, str, str]:
             found.network,
             " ".join(filter(None, (found.severity, until and f"until {until}", found.comment))),
         )
+    if isinstance(found, NameBlock):
+        return "name", f"*{found.word}*" if found.part else found.word, ""
     return "email", found.digest, "hash of an address"

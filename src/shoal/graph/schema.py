@@ -21,6 +21,7 @@ from shoal.core.login.credentials import Login
 from shoal.core.mail import Proof
 from shoal.core.member_lists import MemberList
 from shoal.core.model import App, Grant, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
+from shoal.core.name_blocks import NameBlock
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
 from shoal.core.ranking.taste import SeenPosts, Taste
 from shoal.core.reports import Report
@@ -142,6 +143,7 @@ DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
 FOLLOW_TIMES = AssocType(92, "follow_times", inverse=93, counted=False)  # member -> member; data: when they followed
 FOLLOWER_TIMES = AssocType(93, "follower_times", inverse=92, counted=False, ended_listed=True)
 HISTORY_KEPT = AssocType(94, "history_kept", counted=False)  # everybody -> everybody; time: since when it is complete
+BLOCKS_NAME = AssocType(97, "blocks_name")  # everybody -> name block
 OWNS_ALBUM = AssocType(98, "owns_album")  # member -> album
 COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: the post that shows it, and its place
 COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
@@ -244,6 +246,11 @@ def email_block_key(digest: str) -> Key:
     return Key(shard_of(EVERYBODY), "email_block", digest)
 
 
+def name_block_key(text: str) -> Key:
+    """Key of a word that no user name may be or have in it (`core.name_blocks`): the id of the block, beside which it lies."""
+    return Key(shard_of(EVERYBODY), "name_block", text)
+
+
 def contact_salt_key() -> Key:
     """Key of the salt under which e-mail addresses are hashed."""
     return Key(shard_of(EVERYBODY), "contact_salt", "")
@@ -313,6 +320,7 @@ AnyNode = (
     | EmailDomainBlock
     | CanonicalEmailBlock
     | IpBlock
+    | NameBlock
     | App
     | Token
     | Grant

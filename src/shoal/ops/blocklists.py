@@ -7,12 +7,14 @@ from collections.abc import AsyncGenerator
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock, canonical_digest, check_domain
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network
+from shoal.core.name_blocks import NameBlock
 from shoal.core.text import check_email
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import (
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_IP,
+    BLOCKS_NAME,
     EVERYBODY,
     AssocType,
     Key,
@@ -20,13 +22,13 @@ from shoal.graph.schema import (
     email_domain_block_key,
     ip_block_key,
 )
-from shoal.services.blocklists import email_blocks, ip_blocks
+from shoal.services.blocklists import email_blocks, ip_blocks, name_blocks
 from shoal.services.writes import Writes
 
-AnyBlock = EmailDomainBlock | CanonicalEmailBlock | IpBlock
+AnyBlock = EmailDomainBlock | CanonicalEmailBlock | IpBlock | NameBlock
 
 _PAGE = 500
-_LISTS: tuple[AssocType, ...] = (BLOCKS_EMAIL_DOMAIN, BLOCKS_EMAIL, BLOCKS_IP)
+_LISTS: tuple[AssocType, ...] = (BLOCKS_EMAIL_DOMAIN, BLOCKS_EMAIL, BLOCKS_IP, BLOCKS_NAME)
 
 
 class Blocklists:
@@ -51,6 +53,17 @@ class Blocklists:
         Servers know of it within a few seconds.
         """
         return await ip_blocks.block(self._writes, network, severity, comment=comment, seconds=seconds)
+
+    async def block_name(self, word: str, *, part: bool = False) -> NameBlock:
+        """Refuse sign-ups with a user name, or, as a `part`, with all that have it in them. Raises `Taken` when they are.
+
+        Digits count as the letters that they are written for (4 for a), and underscores not at all. Members keep their names.
+        """
+        return await name_blocks.block(self._writes, word, part=part)
+
+    async def unblock_name(self, word: str) -> None:
+        """End the blocks of a user name, also as a part of others. Raises `NotFound` where there is none."""
+        await name_blocks.unblock(self._writes, word)
 
     async def unblock(self, what: str) -> None:
         """End the block of a domain, an e-mail address or a network. Raises `NotFound` where there is none."""

@@ -230,6 +230,25 @@ class BlockNetwork(Operation[str]):
         return made.network
 
 
+class BlockName(Operation[None]):
+    """Refuse sign-ups with a user name, or with all that have it in them."""
+
+    word: str
+    part: bool = False
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        await Blocklists(network.writes).block_name(self.word, part=self.part)
+
+
+class UnblockName(Operation[None]):
+    """End the blocks of a user name."""
+
+    word: str
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        await Blocklists(network.writes).unblock_name(self.word)
+
+
 class Unblock(Operation[None]):
     """End the block of a domain, an e-mail address or a network."""
 
@@ -357,6 +376,8 @@ AnyOperation = (
     | BlockDomain
     | BlockAddress
     | BlockNetwork
+    | BlockName
+    | UnblockName
     | Unblock
     | Import
     | Check

@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ip_blocks import IpBlock, IpSeverity
+from shoal.core.name_blocks import NameBlock
 from shoal.library import blocklists as awaited
 from shoal.library.blocklists import SeverityName
 from shoal.ops.blocklists import AnyBlock
@@ -36,6 +37,17 @@ class KeptBlocklists(Calling):
         Servers know of it within a few seconds.
         """
         return self._loop.call(self._awaited.block_network(network, severity, comment=comment, seconds=seconds))
+
+    def block_name(self, word: str, *, part: bool = False) -> NameBlock:
+        """Refuse sign-ups with a user name, or, as a `part`, with all that have it in them. Raises `Taken` when they are.
+
+        Digits count as the letters that they are written for (4 for a), and underscores not at all. Members keep their names.
+        """
+        return self._loop.call(self._awaited.block_name(word, part=part))
+
+    def unblock_name(self, word: str) -> None:
+        """End the blocks of a user name, also as a part of others. Raises `NotFound` where there is none."""
+        self._loop.call(self._awaited.unblock_name(word))
 
     def unblock(self, what: str) -> None:
         """End the block of a domain, an e-mail address or a network. Raises `NotFound` where there is none."""

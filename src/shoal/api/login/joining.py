@@ -16,7 +16,7 @@ from shoal.core.model import Member
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.schema import email_key, user_name_key
 from shoal.services import members
-from shoal.services.blocklists import email_blocks
+from shoal.services.blocklists import email_blocks, name_blocks
 from shoal.settings import Settings
 
 
@@ -75,6 +75,12 @@ async def join(context: Context, asked: Joining) -> Member:
 async def _check(front: Front, asked: Joining, client: str, *, pending: bool) -> None:
     wrong: list[InvalidInput] = []
     name = _checked(wrong, "username", asked.username, check_user_name)
+    try:
+        if name:
+            await name_blocks.check_sign_up(front.graph, name)
+    except InvalidInput as error:
+        wrong.append(error)
+        name = ""
     email = _checked(wrong, "email", asked.email, check_email)
     _checked(wrong, "password", asked.password, lambda text: members.check_password(front.writes, text))
     if not asked.agreement:

@@ -22,6 +22,7 @@ from shoal.core.ip_blocks import IpBlock
 from shoal.core.login.credentials import Login
 from shoal.core.mail import Proof
 from shoal.core.model import App, Grant, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
+from shoal.core.name_blocks import NameBlock, key_text
 from shoal.core.ranking.taste import SeenPosts, Taste
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.media_life import key_of_files
@@ -33,6 +34,7 @@ from shoal.graph.schema import (
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_IP,
+    BLOCKS_NAME,
     CELL_OF,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
@@ -59,6 +61,7 @@ from shoal.graph.schema import (
     email_domain_block_key,
     email_key,
     ip_block_key,
+    name_block_key,
     public_list,
     seen_key,
     share_key,
@@ -99,6 +102,7 @@ LISTED = (
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_EMAIL,
     BLOCKS_IP,
+    BLOCKS_NAME,
     CELL_OF,
     DECLARED_BY,
 )
@@ -109,6 +113,7 @@ _BLOCKLISTS: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
     CanonicalEmailBlock: BLOCKS_EMAIL,
     IpBlock: BLOCKS_IP,
+    NameBlock: BLOCKS_NAME,
 }
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -216,6 +221,8 @@ def names_of(node: AnyNode) -> KeyTarget | None:
             return KeyTarget(email_block_key(node.digest), node.id)
         case IpBlock():
             return KeyTarget(ip_block_key(node.network), node.id)
+        case NameBlock():
+            return KeyTarget(name_block_key(key_text(node.word, part=node.part)), node.id)
         case Taste():
             return KeyTarget(taste_key(node.member_id), node.id)
         case ContactSalt():
@@ -254,7 +261,7 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
                 yield node.member_id, EXPIRING.number, node.id
         case Grant():
             yield node.member_id, EXPIRING.number, node.id
-        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock():
+        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock():
             yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
 
 

@@ -1,0 +1,51 @@
+"""Nobody signs up with a name that is blocked; members keep theirs, and operators may give it."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.core.errors import NotFound, Taken
+from shoal.core.name_blocks import NameBlock
+from shoal.ops.blocklists import Blocklists
+from shoal.ops.checking.check import check
+from shoal.services import members
+from tests.api.login.test_signup import GOOD, codes, sign_up
+from tests.api.world import world
+from tests.web.visitor import visitor
+
+
+def test_names_are_refused_whole_or_by_a_part_until_the_block_ends() -> None:
+    with world() as shoal:
+        lists = Blocklists(shoal.network.writes)
+        shoal.run(lists.block_name("Boss"))
+        shoal.run(lists.block_name("hate", part=True))
+        for name in ("boss", "B_055", "hate", "i_h4te_you"):
+            assert codes(sign_up(shoal, **{**GOOD, "username": name})) == {"username": ["ERR_RESERVED"]}
+        page = (
+            visitor(shoal)
+            .open("/signup")
+            .press("Join", username="hateful", email="h@example.org", password="a long password", agreement="true")
+        )
+        assert (page.status, "This name is kept" in page.text) == (422, True)
+        for name in ("bosses", "harmless"):
+            assert sign_up(shoal, **{**GOOD, "username": name, "email": f"{name}@example.org"}).status_code == 200
+        assert shoal.run(members.register(shoal.network.writes, "boss")).name == "boss"
+        with pytest.raises(Taken):
+            shoal.run(lists.block_name("b0ss"))
+        shoal.run(lists.block_name("boss", part=True))
+        assert [(one.word, one.part) for one in shoal.run(_all(lists))] == [
+            ("boss", True),
+            ("hate", True),
+            ("boss", False),
+        ]
+        shoal.settle()
+        assert shoal.run(check(shoal.network)).clean
+        shoal.run(lists.unblock_name("BOSS"))
+        assert [one.word for one in shoal.run(_all(lists))] == ["hate"]
+        assert sign_up(shoal, **{**GOOD, "username": "my_boss"}).status_code == 200
+        with pytest.raises(NotFound, match="boss is not blocked"):
+            shoal.run(lists.unblock_name("boss"))
+
+
+async def _all(lists: Blocklists) -> list[NameBlock]:
+    return [one async for one in lists.blocks() if isinstance(one, NameBlock)]
