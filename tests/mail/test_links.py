@@ -250,7 +250,7 @@ class _From:
     def __init__(self, address: str) -> None:
         self.address = self.network = address
 
-    async def begin(self, account: str, *, known: bool) -> None:
+    async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
         """Nothing is counted."""
 
     async def take_back(self) -> None:

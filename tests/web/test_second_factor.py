@@ -13,10 +13,12 @@ import pytest
 from shoal.core.model import Role
 from shoal.server import build
 from shoal.services import members, moderation
+from shoal.services.leaving import departures
 from shoal.services.login import second_factor
 from tests.api.visitor import Client
 from tests.api.visitor import Visitor as AppVisitor
 from tests.api.world import STAFF_SCOPES, World, world
+from tests.engines.smtp import post_office
 from tests.web.visitor import PASSWORD, Page, Visitor, member, visitor
 
 PATH = "/settings/second_factor"
@@ -67,6 +69,11 @@ def test_it_is_turned_on_and_asked_for(here: World) -> None:
     other = visitor(here)
     asked = other.open("/settings/email").press("Log in", username="ann", password=PASSWORD)
     assert (asked.path.split("?")[0], "@ann" in asked.text) == ("/login/code", True)
+    assert asked.answer.headers["Cache-Control"] == "no-store"
+    half = other.cookie("shoal_login")
+    for path in ("/api/v1/accounts/verify_credentials", "/api/v1/streaming/user", "/oauth/userinfo"):
+        assert here.ask("GET", path, half).status_code == 401
+    assert other.open("/live").status in {401, 404}
     assert other.open("/settings/email").path.startswith("/login"), "the password alone opens nothing"
     refused = asked.press("Log in", code="000000")
     assert (refused.status, "This is not the code" in refused.text) == (422, True)
@@ -91,6 +98,26 @@ def test_a_recovery_code_lets_one_in_and_new_ones_end_the_old(here: World) -> No
     off = ann.open(PATH).press("Turn it off", code=fresh[0], current_password=PASSWORD)
     assert (off.path, "Saved." in off.text) == (f"{PATH}?saved=1", True)
     assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
+
+
+def test_a_forgotten_password_and_coming_back_lead_to_the_code() -> None:
+    with post_office() as office, world(mail=office.url) as here:
+        member(here, "ann")
+        ann = visitor(here, "ann")
+        _, codes = turned_on(ann)
+        here.settle()
+        office.take()
+        visitor(here).open("/forgotten").press("Send me the mail", username="ann")
+        here.settle()
+        (mail,) = office.take()
+        asked = visitor(here).open(mail.path).press("Set the password", password="high tide at noon")
+        assert asked.path.startswith("/login/code")
+        assert asked.press("Log in", code=codes[0]).path == "/"
+        found = here.run(members.find(here.network.writes, "ann"))
+        assert found is not None
+        here.run(departures.leave(here.network.writes, found.id, "high tide at noon"))
+        back = visitor(here).open("/comeback").press("Keep", username="ann", password="high tide at noon")
+        assert back.path.startswith("/login/code"), back.text
 
 
 def test_the_page_for_a_code_is_for_who_has_shown_a_password(here: World) -> None:
@@ -143,13 +170,21 @@ def test_a_token_for_a_password_is_refused_where_a_code_is_wanted(here: World) -
 
 
 def test_codes_are_counted_as_passwords_are() -> None:
-    with world(rate_limits=True, limits={"login": "off", "account_guesses": "2/24h"}) as busy:
-        member(busy, "ann")
-        turned_on(visitor(busy, "ann"))
+    with world(rate_limits=True, limits={"login": "off", "account_guesses": "3/24h", "code_guesses": "2/24h"}) as busy:
+        ann = member(busy, "ann")
+        browser = visitor(busy, "ann")
+        _, codes = turned_on(browser)
+        for _ in range(3):
+            # What a stranger types as a name is counted as a name.
+            visitor(busy).open("/login").press("Log in", username=f"code {ann.id}", password="x")
+            visitor(busy).open("/login").press("Log in", username=str(ann.id), password="x")
         page = visitor(busy).open("/login").press("Log in", username="ann", password=PASSWORD)
         answers = [page.press("Log in", code="000000") for _ in range(3)]
         assert [one.status for one in answers] == [422, 422, 429]
         assert int(answers[-1].answer.headers["Retry-After"]) > 0
+        assert page.press("Log in", code=codes[0]).status == 429
+        assert browser.open(PATH).press("Make new ones", renewal_code=codes[0]).status == 429
+        assert browser.open(PATH).press("Turn it off", code=codes[0], current_password=PASSWORD).status == 429
 
 
 def test_moderators_need_one_where_the_network_says_so() -> None:
@@ -159,6 +194,11 @@ def test_moderators_need_one_where_the_network_says_so() -> None:
         browser = visitor(strict, "ann")
         app = Client(strict).app
         token = strict.token(app.id, ann.id, STAFF_SCOPES)
+        ben, cyd = strict.join("ben"), strict.join("cyd")
+        strict.json("POST", "/api/v1/reports", ben, json={"account_id": cyd.id, "comment": "a secret word"})
+        strict.settle()
+        assert "secret word" not in strict.ask("GET", "/api/v1/notifications", token).text
+        assert "secret word" not in browser.open("/notifications").answer.text
         refused = strict.ask("GET", "/api/v1/admin/reports", token)
         assert (refused.status_code, "second factor" in refused.json()["error"]) == (403, True)
         assert strict.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200
@@ -166,7 +206,10 @@ def test_moderators_need_one_where_the_network_says_so() -> None:
             sent = browser.open(path)
             assert (sent.path, "need a second factor here" in sent.text) == (f"{PATH}?needed=1", True)
         turned_on(browser)
+        assert strict.ask("GET", "/api/v1/admin/reports", token).status_code == 401, "it has shown no code"
+        token = strict.token(app.id, ann.id, STAFF_SCOPES)
         assert strict.ask("GET", "/api/v1/admin/reports", token).status_code == 200
+        assert "secret word" in strict.ask("GET", "/api/v1/notifications", token).text
         for path in ("/moderation", "/ops"):
             assert browser.open(path).path == path
         page = browser.open(PATH)

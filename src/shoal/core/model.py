@@ -348,6 +348,10 @@ class App(Node, frozen=True, tag="app"):
     kept: bool = False
 
 
+HALFWAY = "halfway"
+"""The only scope of a browser's token whose member has shown a password, and no code of the second factor yet."""
+
+
 class Token(Node, frozen=True, tag="token"):
     """A bearer token: of a member, or of an app alone when `member_id` is 0. Only a hash of its secret is kept.
 

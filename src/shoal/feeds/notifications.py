@@ -215,7 +215,11 @@ async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]])
     if targets:
         nodes = {**nodes, **await reads.graph.obj_get(list(targets))}
     stands = await relations(reads.graph, viewer, actors | targets)
-    shown = [(assoc, notice) for assoc, notice in rows if _may_show(viewer, assoc, notice, entries, nodes, stands)]
+    own = nodes.get(viewer)
+    staff = (
+        isinstance(own, Member) and own.role is not Role.NONE and (own.second_factor or not reads.staff_second_factor)
+    )
+    shown = [row for row in rows if _may_show(viewer, *row, entries, nodes, stands, staff=staff)]
     people = {id_: node for id_ in actors | targets if isinstance(node := nodes.get(id_), Member)}
     known = await profiles(reads.graph, people, viewer, stands)
     return [_made(assoc, notice, entries, nodes, known) for assoc, notice in shown]
@@ -234,14 +238,14 @@ def _may_show(
     entries: Mapping[int, Entry],
     nodes: Mapping[int, AnyNode],
     stands: Mapping[int, Relation],
+    *,
+    staff: bool,
 ) -> bool:
     actor, stand = nodes.get(notice.actor_id), stands[notice.actor_id]
     if not isinstance(actor, Member) or actor.suspended or stand.severed or stand.muting_notifications:
         return False
     if notice.kind in FOR_STAFF:
-        own = nodes.get(viewer)
-        there = notice.kind is Kind.REGISTRATION or isinstance(nodes.get(notice.about), Report)
-        return there and isinstance(own, Member) and own.role is not Role.NONE
+        return staff and (notice.kind is Kind.REGISTRATION or isinstance(nodes.get(notice.about), Report))
     if notice.kind is Kind.VERDICT:
         report = nodes.get(notice.about)
         return isinstance(report, Report) and bool(report.closed_at)

@@ -99,6 +99,8 @@ class Reads:
     readings: Readings = field(default_factory=MemoryReadings)
     history_days: float = 400.0
     """Days for which the end of a follow is told to the two members."""
+    staff_second_factor: bool = False
+    """Whether what only moderators and admins are shown is for those with a second factor."""
     recipe: Recipe = BALANCED
     """Weights of ranked feeds for members who have chosen none."""
     tally: PushTally = field(default_factory=PushTally)

@@ -168,6 +168,10 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 ],
                 _("See how you log in"),
                 "/settings/second_factor",
+                _(
+                    "If it was not you, somebody has your password. If a mail told you of another address, its link ends this too;"
+                    " otherwise write to whoever runs %(title)s."
+                ),
             )
         case MailKind.SECOND_OFF:
             return said(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from shoal.core.model import Member
+from shoal.core.model import HALFWAY, Member
 from shoal.services.login import sessions
+from shoal.services.login.apps import NewToken
 from shoal.web.visit import Visit, is_local
 
 
@@ -14,15 +15,15 @@ async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) 
 
     Where a code of a second factor is wanted that is the page which asks for it, unless it was `proved`.
     """
-    asks = member.second_factor and not proved
+    begun = await sessions.begin(visit.front.writes, member, proved=proved)
+    asks = HALFWAY in begun.token.scopes
     response = visit.go("/login/code", to=to if is_local(to) else "") if asks else visit.go(goal(to))
-    await log_in(visit, response, member, proved=proved)
+    await log_in(visit, response, begun)
     return response
 
 
-async def log_in(visit: Visit, response: Response, member: Member, *, proved: bool = False) -> None:
-    """Log the browser in by an answer to it: halfway where a code is wanted and not `proved`. Whoever was logged in there goes."""
-    begun = await sessions.begin(visit.front.writes, member, proved=proved)
+async def log_in(visit: Visit, response: Response, begun: NewToken) -> None:
+    """Log the browser in by an answer to it. Whoever was logged in there goes."""
     if visit.browser.login:
         await sessions.leave(visit.front.writes, visit.browser.login)
     visit.browser.log_in(response, begun.text)

@@ -256,6 +256,7 @@ async def _assemble(
             search=search.index,
             readings=sharing.readings if sharing else MemoryReadings(),
             history_days=settings.follow_history_days,
+            staff_second_factor=settings.staff_second_factor,
             recipe=recipe_of(settings.recipe),
             tally=tally,
         ),

@@ -10,8 +10,10 @@ import pytest
 
 from shoal import Handle, Shoal
 from shoal.core.errors import CodeNeeded, InvalidInput, NotAllowed, SecondFactorNeeded, Unauthenticated
+from shoal.core.ids import milliseconds_of
 from shoal.core.model import Role
 from shoal.graph.access import access_member
+from shoal.ops.checking.check import check
 from shoal.services import members, moderation
 from shoal.services.leaving import departures
 from shoal.services.login import guesses, renewals, second_factor, sessions
@@ -101,7 +103,7 @@ async def test_of_one_code_sent_by_many_at_once_one_counts() -> None:
 
 
 @in_loop
-async def test_nothing_of_it_stands_in_the_store_in_clear() -> None:
+async def test_no_recovery_code_stands_in_the_store_in_clear() -> None:
     async with Shoal.open("memory://") as shoal:
         _, _, recovery = await guarded(shoal)
         stored = repr(await all_objects(shoal.network.store))
@@ -115,6 +117,7 @@ async def test_a_browser_with_the_password_alone_is_halfway_for_ten_minutes(monk
         writes = shoal.network.writes
         member = await access_member(writes.graph, ann.id)
         half = (await sessions.begin(writes, member)).text
+        assert (await check(shoal.network, repair=True)).clean, "it is not taken for a damaged session"
         assert await sessions.browser(writes, half) is None
         found = await sessions.halfway(writes, half)
         assert found is not None
@@ -167,6 +170,66 @@ async def test_an_operator_helps_who_lost_everything() -> None:
 
 
 @in_loop
+async def test_what_is_halfway_goes_though_many_sessions_stand_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, _, _ = await guarded(shoal)
+        writes = shoal.network.writes
+        member = await access_member(writes.graph, ann.id)
+        for _ in range(25):
+            await sessions.begin(writes, member, proved=True)
+        half = (await sessions.begin(writes, member)).token.id
+        monkeypatch.setattr(
+            "shoal.services.login.expiring_credentials.milliseconds_of",
+            lambda id_: milliseconds_of(id_) - (0 if id_ <= half else -660_000),
+        )
+        await sessions.begin(writes, member, proved=True)
+        assert half not in await writes.graph.obj_get((half,))
+
+
+@in_loop
+async def test_all_logins_of_staff_end_when_it_is_turned_on_and_of_others_none() -> None:
+    async with Shoal.open("memory://") as shoal:
+        writes = shoal.network.writes
+        for name, role, ended in (("ann", Role.ADMIN, True), ("ben", Role.NONE, False)):
+            handle = await shoal.register(name, PASSWORD)
+            await moderation.set_role(writes, handle.id, role)
+            before = (await sessions.begin(writes, await access_member(writes.graph, handle.id))).text
+            key = await handle.second_factor_key()
+            await handle.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
+            assert (await sessions.browser(writes, before) is None) == ended
+
+
+@in_loop
+async def test_bringing_an_address_back_ends_what_a_thief_turned_on_and_not_what_the_owner_did() -> None:
+    with post_office() as office:
+        async with Shoal.open("memory://", mail=office.url, base_url="https://sea.example.org") as shoal:
+            for name, first in (("ann", False), ("ben", True)):
+                handle = await shoal.register(name, PASSWORD, email=f"{name}@example.org")
+                if first:
+                    await _turn_on(handle)
+                await handle.change_email(PASSWORD, f"{name}@thief.example.org")
+                await shoal.settle()
+                await shoal.confirm_email(office.to(f"{name}@thief.example.org").proof)
+                await shoal.settle()
+                if not first:
+                    await _turn_on(handle)
+                await shoal.undo_email_change(office.to(f"{name}@example.org").proof)
+                await shoal.settle()
+                await shoal.reset_password(office.to(f"{name}@example.org").proof, "the owner's own")
+                if first:
+                    with pytest.raises(CodeNeeded):
+                        await shoal.log_in(name, "the owner's own")
+                else:
+                    assert (await shoal.log_in(name, "the owner's own")).id == handle.id
+            assert (await check(shoal.network)).clean
+
+
+async def _turn_on(handle: Handle) -> None:
+    key = await handle.second_factor_key()
+    await handle.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
+
+
+@in_loop
 async def test_staff_cannot_turn_off_what_is_required_of_them() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _, recovery = await guarded(shoal)
@@ -187,10 +250,12 @@ class Asker:
     def __init__(self, address: str) -> None:
         self.address = self.network = address
         self.known: list[bool] = []
+        self.accounts: list[tuple[str, bool]] = []
 
-    async def begin(self, account: str, *, known: bool) -> None:
-        """Note whether the network is known."""
+    async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
+        """Note as what it is counted, and whether the network is known."""
         self.known.append(known)
+        self.accounts.append((account, code))
 
     async def take_back(self) -> None:
         """Nothing is counted."""
@@ -209,6 +274,17 @@ async def test_a_place_is_known_once_the_code_was_right_there() -> None:
         assert await guesses.code_counts(writes, member, code_of(key), owner)
         await members.knows_password(writes, "ann", PASSWORD, owner)
         assert owner.known == [False, True]
+        assert owner.accounts == [(str(ann.id), True), (guesses.account_key("ann"), False)]
+        # A new password says nothing about places either, and codes that are asked for in vain make none known.
+        await renewals.change_password(writes, ann.id, PASSWORD, "another password", thief)
+        await members.knows_password(writes, "ann", "another password", thief)
+        assert not any(thief.known)
+        ben = await shoal.register("ben", PASSWORD)
+        with pytest.raises(NotAllowed, match="is off"):
+            await second_factor.new_codes(writes, ben.id, "000000", thief)
+        await members.knows_password(writes, "ben", PASSWORD, Asker("203.0.113.1"))
+        await members.knows_password(writes, "ben", PASSWORD, thief)
+        assert not any(thief.known)
 
 
 @in_loop

@@ -40,11 +40,12 @@ class Attempt:
         self.address = address
         self.network = network_key(address) if address else ""
 
-    async def begin(self, account: str, *, known: bool) -> None:
+    async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
         """Count an attempt as a wrong one, before it is made. Raises `TooMany`."""
         if self.network:
             await self._take(RateKey("network_guesses", self.network))
-        await self._take(RateKey("account_guesses", f"{account}@{self.network}" if known else account))
+        counted_as = "code_guesses" if code else "account_guesses"
+        await self._take(RateKey(counted_as, f"{account}@{self.network}" if known else account))
 
     async def take_back(self) -> None:
         """Uncount an attempt that was not wrong."""
@@ -107,7 +108,7 @@ async def change_password(context: Context, member_id: int, current: str, passwo
 async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
     """A mail to another address, for a member who knows the password. Raises as `proofs.ask_change`, and `TooManyMails`."""
     front = context.deps
-    await count_mail(context, f"member:{member_id}")
+    await count_mail(context, member_id=member_id)
     async with hashing(context.request.scope):
         await proofs.ask_change(front.writes, member_id, password, address, language, _attempt(context))
 
@@ -118,10 +119,14 @@ async def reset_password(context: Context, proof: str, password: str) -> Member:
         return await proofs.reset_password(context.deps.writes, proof, password, _attempt(context))
 
 
-async def count_mail(context: Context, account: str) -> None:
-    """Count a mail that somebody asks for, by the account as typed and by their network. Raises `TooManyMails`."""
+async def count_mail(context: Context, account: str = "", member_id: int = 0) -> None:
+    """Count a mail that somebody asks for, by the account as typed or by who is logged in, and by their network.
+
+    Raises `TooManyMails`.
+    """
     address = address_of(context.request.scope)
-    keys = [RateKey("account_mails", account_key(account))]
+    # What is typed is hashed, so that nobody types what counts for a member.
+    keys = [RateKey("account_mails", str(member_id) if member_id else account_key(account))]
     if address:
         keys.insert(0, RateKey("network_mails", network_key(address)))
     for key in keys:

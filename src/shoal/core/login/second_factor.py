@@ -21,6 +21,7 @@ import pyotp
 
 STEP_SECONDS = 30
 _KEY_BYTES = 20
+_DIGITS = 6
 _AROUND = (0, -1, 1)
 """Steps beside that of the clock whose codes count."""
 RECOVERY_CODES = 10
@@ -38,6 +39,8 @@ class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
     """The newest step whose code was used."""
     recovery: tuple[bytes, ...] = ()
     """Hashes of the recovery codes that are left."""
+    since: int = 0
+    """When it was turned on, in Unix milliseconds."""
 
 
 def new_key() -> str:
@@ -68,7 +71,7 @@ def new_recovery_codes() -> tuple[list[str], tuple[bytes, ...]]:
 def used(factor: SecondFactor, code: str, now: int) -> SecondFactor | None:
     """Return the factor after this code was used, in Unix milliseconds; None for a code that does not count (any more)."""
     typed = "".join(code.split()).replace("-", "").lower()
-    if typed.isascii() and typed.isdigit():
+    if len(typed) == _DIGITS and typed.isascii() and typed.isdigit():
         return _by_app(factor, typed, now // 1000 // STEP_SECONDS)
     given = _hash(typed)
     left = tuple(one for one in factor.recovery if not hmac.compare_digest(one, given))

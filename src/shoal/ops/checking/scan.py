@@ -21,7 +21,7 @@ from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock
 from shoal.core.login.credentials import Login
 from shoal.core.mail import Proof
-from shoal.core.model import App, Grant, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
+from shoal.core.model import HALFWAY, App, Grant, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.core.name_blocks import NameBlock, key_text
 from shoal.core.ranking.taste import SeenPosts, Taste
 from shoal.graph.contract import AssocRow, Scanner
@@ -256,13 +256,19 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.post_id, REVISED.number, node.id
             yield from _attached(node.media, node.post_id)
         case Token():
-            yield node.member_id or node.app_id, LOGGED_IN.number, node.id
-            if not node.app_id:
-                yield node.member_id, EXPIRING.number, node.id
+            yield from _logged_in(node)
         case Grant():
             yield node.member_id, EXPIRING.number, node.id
         case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock():
             yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
+
+
+def _logged_in(token: Token) -> Iterator[Triple]:
+    """The lists of what somebody is logged in by: halfway is not yet in."""
+    if HALFWAY not in token.scopes:
+        yield token.member_id or token.app_id, LOGGED_IN.number, token.id
+    if not token.app_id:
+        yield token.member_id, EXPIRING.number, token.id
 
 
 def _named(post: Post) -> Iterator[Triple]:

@@ -13,7 +13,7 @@ from shoal.core.errors import InvalidToken, Leaving, NotAllowed, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.login.bearer import decoded, fits, hash_of, new_secret, opened, text_of
-from shoal.core.model import App, Member, Token
+from shoal.core.model import HALFWAY, App, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.graph.access import access_member
@@ -21,7 +21,6 @@ from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN
-from shoal.services.login.expiring_credentials import HALFWAY
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Grant, Token
+from shoal.core.model import HALFWAY, Grant, Token
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import EXPIRING, LOGGED_IN
 from shoal.services.writes import Writes
@@ -17,20 +17,24 @@ BROWSER_MS = 14 * 86_400_000
 """Milliseconds that a browser stays logged in."""
 HALFWAY_MS = 10 * 60_000
 """Milliseconds between a right password and the code of the second factor."""
-HALFWAY = "halfway"
-"""The only scope of a browser's token whose member has shown a password and no code yet."""
 
 _AT_ONCE = 20
 
 
 async def expired(writes: Writes, member_id: int) -> list[int]:
-    """Return the member's oldest expired credentials, a few at a time: more than are added meanwhile."""
-    oldest = await writes.graph.assoc_range(member_id, EXPIRING, Cursor(limit=_AT_ONCE, oldest_first=True))
+    """Return some of the member's expired credentials: more than are added meanwhile.
+
+    The oldest are looked at, and the newest, since what is halfway expires long before the sessions that it stands behind.
+    """
+    graph = writes.graph
+    oldest = await graph.assoc_range(member_id, EXPIRING, Cursor(limit=_AT_ONCE, oldest_first=True))
     if not oldest:
         return []
+    newest = await graph.assoc_range(member_id, EXPIRING, Cursor(limit=_AT_ONCE)) if len(oldest) == _AT_ONCE else []
+    ids = list(dict.fromkeys([assoc.id2 for assoc in (*oldest, *newest)]))
     now = milliseconds_of(writes.new_id(shard_of(member_id)))
-    found = await writes.graph.obj_get([assoc.id2 for assoc in oldest])
-    return [assoc.id2 for assoc in oldest if has_expired(found.get(assoc.id2), now)]
+    found = await graph.obj_get(ids)
+    return [id_ for id_ in ids if has_expired(found.get(id_), now)]
 
 
 def has_expired(node: object, now: int) -> bool:

@@ -45,10 +45,10 @@ class Asker(Protocol):
     def network(self) -> str:
         """The /24 or /64 of the address; empty when it is not known."""
 
-    async def begin(self, account: str, *, known: bool) -> None:
+    async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
         """Count an attempt as a wrong one before it is made, so that simultaneous attempts cannot exceed the maximum.
 
-        `known`: the right password came from this network before. Raises `TooMany`.
+        `known`: the right password came from this network before. `code`: it is one of a code. Raises `TooMany`.
         """
 
     async def take_back(self) -> None:
@@ -63,7 +63,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     stored, given = login.password if login else "", password[: writes.limits.password_most]
     if asker is None:
         return await passwords.matches(given, stored)
-    await _begin(login, name, asker)
+    await _begin(login, account_key(name), name, asker)
     if not await passwords.matches(given, stored):
         _tell("wrong password", name, asker)
         return False
@@ -80,7 +80,7 @@ async def code_counts(writes: Writes, member: Member, code: str, asker: Asker | 
     Wrong codes are counted as wrong passwords are, by themselves. Raises `TooMany`.
     """
     if asker is not None:
-        await _begin(await login_of(writes.graph, member), f"code {member.id}", asker)
+        await _begin(await login_of(writes.graph, member), str(member.id), member.name, asker, code=True)
 
     async def attempt() -> Login | None:
         login = await login_of(writes.graph, member)
@@ -103,21 +103,27 @@ async def code_counts(writes: Writes, member: Member, code: str, asker: Asker | 
         return False
     if asker is not None:
         await asker.take_back()
-        await remember(writes, login, asker)
+        if login.second is not None:
+            await remember(writes, login, asker)
     return True
 
 
-async def _begin(login: Login | None, name: str, asker: Asker) -> None:
+async def _begin(login: Login | None, account: str, name: str, asker: Asker, *, code: bool = False) -> None:
     mark = _mark_from(login, asker)
     try:
-        await asker.begin(account_key(name), known=login is not None and mark in login.networks)
+        await asker.begin(account, known=login is not None and mark in login.networks, code=code)
     except TooMany:
-        _tell("too many wrong passwords", name, asker)
+        _tell(f"too many wrong {'codes' if code else 'passwords'}", name, asker)
         raise
 
 
 def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
-    """The networks that are still known once the password was replaced: that of the member who did it, alone."""
+    """The networks that are still known once the password was replaced: that of the member who did it, alone.
+
+    With a second factor none is: the password says nothing about where its owner is.
+    """
+    if login.second is not None:
+        return ()
     return networks_of(login.id, asker.network if asker is not None else "")
 
 

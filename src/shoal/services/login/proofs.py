@@ -265,7 +265,13 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
         theft = proof is not None and proof.kind is MailKind.UNDO
         moved = _moved(login, address, proof, now)
         email_hash = hash_address(salt, address) if member.email_hash and address else ""
-        after = replace(member, email_hash=email_hash, generation=member.generation + theft, version=member.version + 1)
+        after = replace(
+            member,
+            email_hash=email_hash,
+            generation=member.generation + theft,
+            second_factor=moved.login.second is not None,
+            version=member.version + 1,
+        )
         batch.obj_set(moved.login)
         batch.obj_set(after)
         redeclare(batch, member, after, now)
@@ -313,8 +319,10 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
             return _Moved(replace(changed, kept=tuple(kept.items()), voided=voided), freed, before)
         end = kept[address]
     elif proof is not None:
-        # Nobody logs in by the password that was used.
-        end, changed = proof.expires_at, replace(changed, password="", networks=())
+        # Nobody logs in by the password that was used; a second factor from after the change is the thief's.
+        end = proof.expires_at
+        second = login.second if login.second is not None and login.second.since < end - _UNDO_MS else None
+        changed = replace(changed, password="", networks=(), second=second)
     else:
         end = 0
     stays = {one: until for one, until in kept.items() if until < end and one != address}

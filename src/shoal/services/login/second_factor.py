@@ -18,7 +18,7 @@ from shoal.graph.access import access_member
 from shoal.graph.addresses import login_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
-from shoal.services.login import guesses
+from shoal.services.login import guesses, sessions
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes
 
@@ -32,6 +32,8 @@ async def turn_on(
 ) -> list[str]:
     """Ask for codes from the next login on, and return ten recovery codes, which are shown this once.
 
+    Of a moderator or admin all logins end: none of them has shown a code, and they may come to power by it.
+
     `key` is what `core.second_factor.new_key` made and the app was given, `code` what the app makes of it now.
     Raises `InvalidInput` for a wrong password or code, `NotAllowed` where it is on already, and `TooMany` where wrong
     passwords are counted.
@@ -42,8 +44,7 @@ async def turn_on(
         raise InvalidInput(_WRONG_CODE, field="code")
     await _check_password(writes, member_id, password, asker)
     codes, hashes = new_recovery_codes()
-    factor = replace(begun, recovery=hashes)
-    await _change(writes, member_id, factor, MailKind.SECOND_ON)
+    await _change(writes, member_id, replace(begun, recovery=hashes, since=now), MailKind.SECOND_ON)
     return codes
 
 
@@ -64,8 +65,9 @@ async def turn_off(
 
 async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | None = None) -> list[str]:
     """Return ten other recovery codes in place of those that are left. Raises `InvalidInput` for a wrong code, and `TooMany`."""
-    member = await access_member(writes.graph, member_id)
-    await _check_code(writes, member, code, asker)
+    if await state(writes, member_id) is None:
+        raise NotAllowed(_OFF)
+    await _check_code(writes, await access_member(writes.graph, member_id), code, asker)
     codes, hashes = new_recovery_codes()
 
     async def attempt() -> None:
@@ -98,13 +100,21 @@ def check_staff(member: Member, *, required: bool) -> None:
 
 
 async def _change(writes: Writes, member_id: int, factor: SecondFactor | None, kind: MailKind) -> None:
+    ended = await sessions.all_ended(writes, member_id)
+
     async def attempt() -> None:
         member, login = await access_member(writes.graph, member_id), await _login(writes, member_id)
         if (login.second is None) == (factor is None):
             raise NotAllowed(_OFF if factor is None else _ON)
         batch = Batch(shard_of(member_id))
         batch.obj_set(replace(login, second=factor, version=login.version + 1))
-        batch.obj_set(replace(member, second_factor=factor is not None, version=member.version + 1))
+        ends = factor is not None and member.role is not Role.NONE
+        generation = member.generation + ends
+        batch.obj_set(
+            replace(member, second_factor=factor is not None, generation=generation, version=member.version + 1)
+        )
+        if ends:
+            batch.emit(ended)
         if login.email:
             batch.emit(MailDue(kind=kind, asked=writes.new_id(batch.shard), member_id=member_id))
         await writes.graph.commit(batch)

@@ -8,11 +8,11 @@ from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.login.bearer import new_secret, text_of
-from shoal.core.model import App, Member, Token
+from shoal.core.model import HALFWAY, App, Member, Token
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.services.login.apps import NewToken, check_token, check_welcome, put_token, revoke_token
-from shoal.services.login.expiring_credentials import HALFWAY, drop_expired, expired, has_expired
+from shoal.services.login.expiring_credentials import drop_expired, expired, has_expired
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24

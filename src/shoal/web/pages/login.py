@@ -108,7 +108,7 @@ async def code(visit: Visit, asked: Code) -> Response:
 
 async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "", status: int = 200) -> Response:
     title = visit.words.text("One more step")
-    return await page(
+    response = await page(
         visit,
         "login_code",
         status=status,
@@ -119,6 +119,8 @@ async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "", sta
         wrong=wrong,
         contact=visit.front.settings.contact_email,
     )
+    response.headers["Cache-Control"] = "no-store"
+    return response
 
 
 async def as_demo(visit: Visit, asked: Form) -> Response:

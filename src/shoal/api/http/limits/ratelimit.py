@@ -57,6 +57,7 @@ DEFAULTS: Mapping[str, RateRule] = {
     "apps": RateRule(30, 1800),
     "account_guesses": RateRule(10, 600),
     "network_guesses": RateRule(50, 600),
+    "code_guesses": RateRule(20, 86_400),
     "account_mails": RateRule(3, 3_600),
     "network_mails": RateRule(20, 3_600),
     "pages": RateRule(600, 300),
@@ -70,7 +71,9 @@ DEFAULTS: Mapping[str, RateRule] = {
 `contacts` are hashed address books of 2,000 addresses: few, for a list of guesses looks the same. `archives` are follow lists
 from elsewhere, 10,000 look-ups each.
 
-The two of `guesses` count wrong passwords alone (`guesses.py`): for one account, and from one network."""
+The three of `guesses` count wrong passwords and codes alone (`guesses.py`): passwords for one account, both from one network,
+and codes of one member. Of a million codes three count at a time: with 20 a day one is guessed in 45 years, by whoever has the
+password."""
 
 BY_ADDRESS = frozenset({"apps", "signup"})
 """Classes that are counted by address even when a member's token is sent: a token must not buy more of them."""

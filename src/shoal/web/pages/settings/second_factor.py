@@ -15,9 +15,10 @@ from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany
 from shoal.core.login.second_factor import address_of, key_of, new_key
-from shoal.core.model import Role
-from shoal.services.login import second_factor
+from shoal.core.model import Member, Role
+from shoal.services.login import second_factor, sessions
 from shoal.web import rows
+from shoal.web.entering import log_in
 from shoal.web.pages.settings.frame import saved_at, settings_page
 from shoal.web.views.errors.passwords import password_refusal
 from shoal.web.views.errors.refusals import RIGHT, Wrong, told, wrong_of
@@ -69,7 +70,12 @@ async def turn_on(visit: Visit, asked: TurnOn) -> Response:
         codes = await guesses.turn_on(_context(visit), member.id, asked.current_password, asked.key, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(visit, error, key=asked.key)
-    return await _codes(visit, codes)
+    response = await _codes(visit, codes)
+    # The logins of moderators and admins have ended; this one has shown a code.
+    now = (await visit.front.graph.obj_get((member.id,))).get(member.id)
+    if isinstance(now, Member) and now.generation != member.generation:
+        await log_in(visit, response, await sessions.begin(visit.front.writes, now, proved=True))
+    return response
 
 
 async def other_codes(visit: Visit, asked: OtherCodes) -> Response:
@@ -150,6 +156,7 @@ async def _page(
         spaced=" ".join(offered[at : at + 4] for at in range(0, len(offered), 4)),
         otpauth=otpauth,
         drawn="" if state else Markup(_drawn(otpauth)),  # noqa: S704 (drawn by ourselves, of numbers alone)
+        staff=member.role is not Role.NONE,
         required=front.settings.staff_second_factor and member.role is not Role.NONE,
     )
     response.headers["Cache-Control"] = "no-store"
