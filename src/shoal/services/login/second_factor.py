@@ -64,7 +64,10 @@ async def turn_off(
 
 
 async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | None = None) -> list[str]:
-    """Return ten other recovery codes in place of those that are left. Raises `InvalidInput` for a wrong code, and `TooMany`."""
+    """Return ten other recovery codes in place of those that are left.
+
+    Raises `InvalidInput` for a wrong code, `NotAllowed` where the second factor is off, and `TooMany`.
+    """
     if await state(writes, member_id) is None:
         raise NotAllowed(_OFF)
     await _check_code(writes, await access_member(writes.graph, member_id), code, asker)

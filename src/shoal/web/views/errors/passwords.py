@@ -9,6 +9,9 @@ from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.web.views.errors.refusals import told
 from shoal.words.languages import Translated
 
+_LONG = 3_600
+"""Seconds from which on a wait is one of hours."""
+
 
 class PasswordRefusal(NamedTuple):
     """The words of a page that asks for a password again, with the status and the headers of the answer."""
@@ -23,7 +26,13 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
     _ = words.text
     match error:
         case TooMany():
-            many = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
+            many = (
+                _(
+                    "Too many wrong passwords or codes. Please try again in some hours; where you are logged in, you stay so."
+                )
+                if error.retry_after > _LONG
+                else _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
+            )
             return PasswordRefusal(many, 429, {"Retry-After": str(math.ceil(error.retry_after))})
         case NotAllowed():
             return PasswordRefusal(told(words, error), 403, {})
