@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+import time
 
+import pyotp
 import pytest
 from playwright.sync_api import Browser, Page
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
 from shoal import settings
+from shoal.core.login.second_factor import STEP_SECONDS, new_key
 from shoal.services import posts, reactions
+from shoal.services.login import second_factor
 from shoal.services.posts import Draft
 from shoal.web.table import pages
 from tests.web.chromium.accessible import hindrances, pale
 from tests.web.chromium.screens import Stage, screen
 from tests.web.pictures import posted
+from tests.web.visitor import PASSWORD
 
 NOT_PAGES = {
     "/live": "a stream of events",
@@ -29,6 +34,7 @@ NOT_PAGES = {
     "/manifest.webmanifest": "JSON",
     "/worker.js": "a script",
     "/oauth/authorize": "has tests of its own",
+    "/login/code": "is shown between password and code alone",
 }
 """Addresses that browsers ask for, but not to show them to somebody; each with what it is."""
 
@@ -77,6 +83,25 @@ def test_every_page_can_be_used_by_everybody_and_fits(
         ours.log_in("hal")
         look(MEMBERS)
     assert not wrong, "\n".join(f"{name}: {one}" for name, found in wrong.items() for one in found)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_for_a_code_can_be_used_by_everybody_and_fits(at: Stage, chromium: Browser, dark: bool) -> None:
+    gil = at.join(f"gil{dark:d}")
+    key, before = new_key(), int(time.time()) - STEP_SECONDS
+    at.run(second_factor.turn_on(at.network.writes, gil.id, PASSWORD, key, pyotp.TOTP(key).at(before)))
+    with screen(at, chromium, 390, dark=dark, touch=True) as ours:
+        page = ours.open("/login")
+        page.fill("#username", gil.name)
+        page.fill("#password", PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url("**/login/code*")
+        assert [*hindrances(page), *too_wide(page), *pale(page, dark=dark)] == []
+        page.fill("#code", pyotp.TOTP(key).now())
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url("**/")
+        on = ours.open("/settings/second_factor")
+        assert [*hindrances(on), *too_wide(on), *pale(on, dark=dark)] == []
 
 
 def too_wide(page: Page) -> list[str]:
