@@ -18,6 +18,7 @@ from shoal.ops.checking import invariants, scan
 from shoal.ops.checking.follow_histories import FollowHistories, remember
 from shoal.ops.checking.homes import homes
 from shoal.ops.checking.invariants import MOST, Found
+from shoal.ops.checking.keys import KeyTarget, names_of
 from shoal.ops.checking.media_files import YOUNG_SECONDS, MediaFiles, mend
 from shoal.ops.checking.repair import miscount
 from shoal.ops.checking.repair import repair as put_right
@@ -175,12 +176,12 @@ class _Keys:
 
     async def watch(self, page: Sequence[AnyNode]) -> None:
         """Check the keys of these objects."""
-        named = [found for node in page if (found := scan.names_of(node)) is not None]
+        named = [found for node in page if (found := names_of(node)) is not None]
         for start in range(0, len(named), _KEYS_AT_ONCE):
             await self._check(named[start : start + _KEYS_AT_ONCE])
             await asyncio.sleep(0)
 
-    async def _check(self, named: Sequence[scan.KeyTarget]) -> None:
+    async def _check(self, named: Sequence[KeyTarget]) -> None:
         owners = await self._store.key_get([key for key, _ in named])
         self.checked += len(named)
         for key, id_ in named:
