@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-import pyotp
 import pytest
 
 from shoal.core.model import Role
@@ -18,6 +16,7 @@ from shoal.services.login import second_factor
 from tests.api.visitor import Client
 from tests.api.visitor import Visitor as AppVisitor
 from tests.api.world import STAFF_SCOPES, World, world
+from tests.engines.authenticator import code_of
 from tests.engines.smtp import post_office
 from tests.web.visitor import PASSWORD, Page, Visitor, member, visitor
 
@@ -29,11 +28,6 @@ def here() -> Iterator[World]:
     with world() as made:
         member(made, "ann")
         yield made
-
-
-def code_of(key: str, steps: int = 0) -> str:
-    """Return what an app shows, so many half minutes from now."""
-    return pyotp.TOTP(key).at(int(time.time()) + 30 * steps)
 
 
 def key_on(page: Page) -> str:

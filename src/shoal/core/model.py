@@ -145,6 +145,10 @@ class Member(Node, frozen=True, tag="member"):
         """When the member joined, in Unix milliseconds."""
         return self.dated or milliseconds_of(self.id)
 
+    def unguarded(self, *, required: bool) -> bool:
+        """Return whether they have no second factor although their role asks for one. `required`: the network wants that."""
+        return required and self.role is not Role.NONE and not self.second_factor
+
     @property
     def findable_by_email(self) -> bool:
         """Whether others who know the member's e-mail address can find them by it."""

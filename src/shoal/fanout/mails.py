@@ -21,6 +21,7 @@ from shoal.core.mail import PROOF_MS, MailKind, Proof, given_up_at
 from shoal.core.model import Member
 from shoal.fanout.effects import Effects
 from shoal.graph.addresses import login_of, member_called, release_address
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Graph
 from shoal.graph.payloads.agenda import put_on
 from shoal.mail import letters
@@ -30,7 +31,6 @@ from shoal.mail.postman import Postman
 _log = logging.getLogger("shoal.mail")
 
 _SECRET_BYTES = 16
-_TRIES = 16
 _LETTERS = 4
 """Letters of one mail whose links are good, where it is written again and again."""
 
@@ -117,7 +117,9 @@ async def prove(graph: Graph, new_id: IdMaker, event: MailDue, whom: Whom) -> st
     """Commit a proof, or one more secret of it where this is done again, and return the text that the link carries."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(whom.member.id)
     id_ = event.asked if shard_of(event.asked) == shard else new_id(shard)
-    for _ in range(_TRIES):
+
+    async def attempt() -> str:
+        nonlocal id_
         held = (await graph.obj_get((id_,))).get(id_)
         batch = Batch(shard)
         if held is None:
@@ -129,13 +131,11 @@ async def prove(graph: Graph, new_id: IdMaker, event: MailDue, whom: Whom) -> st
             batch.obj_set(replace(held, secret_hashes=hashes, version=held.version + 1))
         else:
             id_ = new_id(shard)
-            continue
-        try:
-            await graph.commit(batch)
-        except Conflict:
-            continue
+            raise Conflict("another object has this id")
+        await graph.commit(batch)
         return text_of(id_, secret)
-    raise Conflict("no free id was found")
+
+    return await retry_on_conflict(attempt)
 
 
 def _proof(event: MailDue, whom: Whom, id_: int, ticket: int, secret_hash: bytes) -> Proof:

@@ -217,7 +217,7 @@ async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]])
     stands = await relations(reads.graph, viewer, actors | targets)
     own = nodes.get(viewer)
     staff = (
-        isinstance(own, Member) and own.role is not Role.NONE and (own.second_factor or not reads.staff_second_factor)
+        isinstance(own, Member) and own.role is not Role.NONE and not own.unguarded(required=reads.staff_second_factor)
     )
     shown = [row for row in rows if _may_show(viewer, *row, entries, nodes, stands, staff=staff)]
     people = {id_: node for id_ in actors | targets if isinstance(node := nodes.get(id_), Member)}

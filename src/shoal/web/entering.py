@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from shoal.api.login import guesses
+from shoal.core.errors import TooMany
 from shoal.core.model import HALFWAY, Member
 from shoal.services.login import sessions
 from shoal.services.login.apps import NewToken
+from shoal.web.views.errors.passwords import PasswordRefusal, password_refusal
 from shoal.web.visit import Visit, is_local
 
 
@@ -27,6 +30,17 @@ async def log_in(visit: Visit, response: Response, begun: NewToken) -> None:
     if visit.browser.login:
         await sessions.leave(visit.front.writes, visit.browser.login)
     visit.browser.log_in(response, begun.text)
+
+
+async def code_refusal(visit: Visit, member: Member, code: str) -> PasswordRefusal | None:
+    """Use a code of a second factor, and return what is answered where it does not count; None where it does."""
+    try:
+        if await guesses.code_counts(visit.anonymous, member, code):
+            return None
+    except TooMany as error:
+        return password_refusal(visit.words, error)
+    wrong = visit.words.text("This is not the code that the app shows now, nor a recovery code that is left.")
+    return PasswordRefusal(wrong, 422, {})
 
 
 def goal(to: str) -> str:

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from shoal.api.context import Context, Front
-from shoal.api.http.calls import Caller
+from shoal.api.http.calls import ANONYMOUS, Caller
 from shoal.api.login.browser import Browser
 from shoal.core.errors import NotAllowed, Unauthenticated
 from shoal.core.model import Member
@@ -66,6 +66,11 @@ class Visit:
         if self.viewer is None:
             raise LogInFirst
         return self.viewer
+
+    @property
+    def anonymous(self) -> Context:
+        """Return the request as that of a stranger, for checks that must not rely on who is logged in."""
+        return Context(ANONYMOUS, self.request, self.front, {})
 
     @property
     def viewer_id(self) -> int | None:
@@ -166,5 +171,6 @@ async def logged_in(front: Front, request: Request) -> Caller | None:
         return None
     if found is None:
         return None
-    unguarded = front.settings.staff_second_factor and not found.member.second_factor
-    return Caller(found.token.id, 0, found.member.id, frozenset(), found.member.role, unguarded)
+    token, member = found
+    unguarded = member.unguarded(required=front.settings.staff_second_factor)
+    return Caller(token.id, 0, member.id, frozenset(), member.role, unguarded)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 
-import pyotp
 import pytest
 
 from shoal import Handle, Shoal
@@ -17,16 +16,12 @@ from shoal.ops.checking.check import check
 from shoal.services import members, moderation
 from shoal.services.leaving import departures
 from shoal.services.login import guesses, renewals, second_factor, sessions
+from tests.engines.authenticator import code_of
 from tests.engines.smtp import PostOffice, post_office
 from tests.running import in_loop
 from tests.stores import all_objects
 
 PASSWORD = "a long password"
-
-
-def code_of(key: str, steps: int = 0) -> str:
-    """Return what an app shows, so many half minutes from now."""
-    return pyotp.TOTP(key).at(int(time.time()) + 30 * steps)
 
 
 async def guarded(shoal: Shoal, name: str = "ann") -> tuple[Handle, str, list[str]]:

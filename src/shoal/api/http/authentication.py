@@ -30,7 +30,7 @@ async def caller_with(graph: Reader, text: str, *, staff_second_factor: bool = F
     if member is None:
         return Caller(token.id, token.app_id, None, _scopes(token.scopes))
     check_welcome(member)
-    unguarded = staff_second_factor and not member.second_factor
+    unguarded = member.unguarded(required=staff_second_factor)
     return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role, unguarded)
 
 

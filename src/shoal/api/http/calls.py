@@ -25,7 +25,7 @@ class Caller(msgspec.Struct, frozen=True):
     role: Role = Role.NONE
     """The member's."""
     unguarded: bool = False
-    """Whether they have no second factor, where a role asks for one."""
+    """See `Member.unguarded`."""
 
 
 ANONYMOUS = Caller(0, 0, None, frozenset())

@@ -21,28 +21,23 @@ from shoal.core.email_blocks import (
     domains_of,
 )
 from shoal.core.errors import Disallowed, NotFound, ShoalError, Taken
-from shoal.core.ids import shard_of
 from shoal.core.model import Node
 from shoal.core.text import check_email
 from shoal.graph.changes import change_object
-from shoal.graph.contract import Batch, KeyTaken, Reader
+from shoal.graph.contract import Reader
 from shoal.graph.schema import (
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
-    EVERYBODY,
-    AssocType,
-    Key,
     email_block_key,
     email_domain_block_key,
 )
-from shoal.services.blocklists.room import check_room
-from shoal.services.writes import Writes, add_node
+from shoal.services.blocklists.keeping import add_block, remove_blocks
+from shoal.services.writes import Writes
 
 B = TypeVar("B", bound=Node)
 
 MAX_DOMAINS = 20_000
 MAX_ADDRESSES = 200_000
-_SHARD = shard_of(EVERYBODY)
 
 
 async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
@@ -51,16 +46,10 @@ async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
     Raises `InvalidInput` for what is no domain, `Taken` for one that is blocked, `Unfit` for one too many.
     """
     name = check_domain(domain)
-    await check_room(writes.graph, BLOCKS_EMAIL_DOMAIN, MAX_DOMAINS)
-
-    def build(id_: int) -> tuple[EmailDomainBlock, Batch]:
-        block = EmailDomainBlock(id=id_, domain=name)
-        return block, _added(block, BLOCKS_EMAIL_DOMAIN, email_domain_block_key(name))
-
-    try:
-        return await add_node(writes, _SHARD, build)
-    except KeyTaken as error:
-        raise Taken("Domain has already been taken", field="domain") from error
+    key, taken = email_domain_block_key(name), Taken("Domain has already been taken", field="domain")
+    return await add_block(
+        writes, BLOCKS_EMAIL_DOMAIN, MAX_DOMAINS, key, lambda id_: EmailDomainBlock(id=id_, domain=name), taken
+    )
 
 
 async def block_address(writes: Writes, address: str) -> CanonicalEmailBlock:
@@ -74,29 +63,28 @@ async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
     Raises `InvalidInput` for what is no hash, `Taken` for one that is blocked, `Unfit` for one too many.
     """
     checked = check_digest(digest)
-    await check_room(writes.graph, BLOCKS_EMAIL, MAX_ADDRESSES)
-
-    def build(id_: int) -> tuple[CanonicalEmailBlock, Batch]:
-        block = CanonicalEmailBlock(id=id_, digest=checked)
-        return block, _added(block, BLOCKS_EMAIL, email_block_key(checked))
-
-    try:
-        return await add_node(writes, _SHARD, build)
-    except KeyTaken as error:
-        raise Taken("Canonical email hash has already been taken", field="canonical_email_hash") from error
+    taken = Taken("Canonical email hash has already been taken", field="canonical_email_hash")
+    return await add_block(
+        writes,
+        BLOCKS_EMAIL,
+        MAX_ADDRESSES,
+        email_block_key(checked),
+        lambda id_: CanonicalEmailBlock(id=id_, digest=checked),
+        taken,
+    )
 
 
 async def unblock_domain(writes: Writes, block_id: int) -> EmailDomainBlock:
     """End a block. Raises `NotFound`."""
     block = await access(writes.graph, EmailDomainBlock, block_id)
-    await _remove(writes, block, BLOCKS_EMAIL_DOMAIN, email_domain_block_key(block.domain))
+    await remove_blocks(writes, BLOCKS_EMAIL_DOMAIN, {email_domain_block_key(block.domain): block.id})
     return block
 
 
 async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
     """End a block. Raises `NotFound`."""
     block = await access(writes.graph, CanonicalEmailBlock, block_id)
-    await _remove(writes, block, BLOCKS_EMAIL, email_block_key(block.digest))
+    await remove_blocks(writes, BLOCKS_EMAIL, {email_block_key(block.digest): block.id})
     return block
 
 
@@ -146,22 +134,6 @@ async def _count(writes: Writes, block_id: int, client: str) -> None:
             lambda: access(writes.graph, EmailDomainBlock, block_id),
             lambda block: attempted(block, client, now),
         )
-
-
-def _added(block: Node, atype: AssocType, key: Key) -> Batch:
-    batch = Batch(_SHARD)
-    batch.key_add(key, block.id)
-    batch.obj_add(block)
-    batch.assoc_add(EVERYBODY, atype, block.id, block.id)
-    return batch
-
-
-async def _remove(writes: Writes, block: Node, atype: AssocType, key: Key) -> None:
-    batch = Batch(_SHARD)
-    batch.key_del(key, block.id)
-    batch.obj_del(block.id)
-    batch.assoc_del(EVERYBODY, atype, block.id, writes.new_id(_SHARD))
-    await writes.graph.commit(batch)
 
 
 async def matching(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:

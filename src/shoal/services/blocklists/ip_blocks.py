@@ -19,7 +19,7 @@ from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import BLOCKS_IP, EVERYBODY, IP_BLOCKS_CHANGED, ip_block_key
-from shoal.services.blocklists.room import check_room
+from shoal.services.blocklists.keeping import check_room
 from shoal.services.writes import Writes, add_node
 
 MAX_BLOCKS = 10_000

@@ -98,7 +98,7 @@ async def state(writes: Writes, member_id: int) -> SecondFactor | None:
 
 def check_staff(member: Member, *, required: bool) -> None:
     """Raise `SecondFactorNeeded` where a moderator or admin must have a second factor, and has none."""
-    if required and member.role is not Role.NONE and not member.second_factor:
+    if member.unguarded(required=required):
         raise SecondFactorNeeded
 
 

@@ -12,8 +12,6 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Meta
 from starlette.responses import RedirectResponse, Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
 from shoal.api.login.authorize_request import (
     OUT_OF_BAND,
@@ -28,7 +26,7 @@ from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import Member
 from shoal.services.login import grants, sessions
 from shoal.web import rows
-from shoal.web.entering import log_in
+from shoal.web.entering import code_refusal, log_in
 from shoal.web.rendering import framed
 from shoal.web.views.authorize import app_of, permissions_of, whither
 from shoal.web.views.errors.passwords import password_refusal
@@ -88,13 +86,10 @@ async def decide(visit: Visit, params: Decision) -> Response:
 
 async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
     try:
-        context = Context(ANONYMOUS, visit.request, visit.front, {})
-        member = await guesses.knows_password(context, params.username, params.password)
+        member = await guesses.knows_password(visit.anonymous, params.username, params.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(visit.words, error)
-        page = _page(visit, asked, _Visitor(), told=refusal.words, name=params.username, status=refusal.status)
-        page.headers.update(refusal.headers)
-        return page
+        return refusal.on(_page(visit, asked, _Visitor(), told=refusal.words, name=params.username))
     return await _logged_in(visit, params, member)
 
 
@@ -102,17 +97,10 @@ async def _show_code(visit: Visit, asked: AuthorizeRequest, params: Decision) ->
     found = await sessions.halfway(visit.front.writes, visit.browser.login)
     if found is None:
         return _page(visit, asked, _Visitor(), told=_too_old(visit), status=403)
-    half = _Visitor(half=found.member)
-    try:
-        if await guesses.code_counts(Context(ANONYMOUS, visit.request, visit.front, {}), found.member, params.second):
-            return await _logged_in(visit, params, found.member, proved=True)
-    except TooMany as error:
-        refusal = password_refusal(visit.words, error)
-        page = _page(visit, asked, half, told=refusal.words, status=refusal.status)
-        page.headers.update(refusal.headers)
-        return page
-    wrong = visit.words.text("This is not the code that the app shows now, nor a recovery code that is left.")
-    return _page(visit, asked, half, told=wrong, status=422)
+    refusal = await code_refusal(visit, found.member, params.second)
+    if refusal is None:
+        return await _logged_in(visit, params, found.member, proved=True)
+    return refusal.on(_page(visit, asked, _Visitor(half=found.member), told=refusal.words))
 
 
 async def _logged_in(visit: Visit, params: Decision, member: Member, *, proved: bool = False) -> Response:

@@ -8,8 +8,6 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.services.leaving import departures
@@ -53,13 +51,10 @@ async def come_back(visit: Visit, asked: ComeBack) -> Response:
     """Keep the account, and log in."""
     visit.check_sent(asked)
     try:
-        context = Context(ANONYMOUS, visit.request, visit.front, {})
-        member = await guesses.come_back(context, asked.username, asked.password)
+        member = await guesses.come_back(visit.anonymous, asked.username, asked.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(visit.words, error)
-        response = await ask(visit, asked.username, refusal.words, refusal.status)
-        response.headers.update(refusal.headers)
-        return response
+        return refusal.on(await ask(visit, asked.username, refusal.words))
     return await begin(visit, member, "/")
 
 

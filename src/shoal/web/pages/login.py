@@ -9,15 +9,13 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
 from shoal.core.model import Member
 from shoal.services import members
 from shoal.services.login import proofs, sessions
 from shoal.web import rows
-from shoal.web.entering import begin, goal
+from shoal.web.entering import begin, code_refusal, goal
 from shoal.web.pages import leaving
 from shoal.web.rendering import page
 from shoal.web.views.errors.passwords import password_refusal
@@ -56,17 +54,14 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
     """Log in by name or address and password."""
     visit.check_sent(asked)
     try:
-        context = Context(ANONYMOUS, visit.request, visit.front, {})
-        member = await guesses.knows_password(context, asked.username, asked.password)
+        member = await guesses.knows_password(visit.anonymous, asked.username, asked.password)
     except Leaving:
         return await leaving.ask(visit, asked.username, status=403)
     except Unconfirmed:
         return await _ask_again(visit, asked.username)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(visit.words, error)
-        response = await _form(visit, asked.to, asked.username, refusal.words, refusal.status)
-        response.headers.update(refusal.headers)
-        return response
+        return refusal.on(await _form(visit, asked.to, asked.username, refusal.words))
     return await begin(visit, member, asked.to)
 
 
@@ -74,7 +69,7 @@ async def _ask_again(visit: Visit, name: str) -> Response:
     """Send the mail again to whoever knows the password, and say what to do with it."""
     member = await members.find(visit.front.writes, name)
     with suppress(TooMany):
-        await guesses.count_mail(Context(ANONYMOUS, visit.request, visit.front, {}), name)
+        await guesses.count_mail(visit.anonymous, name)
         if member is not None:
             await proofs.ask_confirmation(visit.front.writes, member, visit.words.code)
     return visit.go("/signup/confirm")
@@ -94,24 +89,17 @@ async def code(visit: Visit, asked: Code) -> Response:
     found = await sessions.halfway(visit.front.writes, visit.browser.login)
     if found is None:
         return visit.go("/login", to=asked.to if is_local(asked.to) else "")
-    try:
-        if await guesses.code_counts(Context(ANONYMOUS, visit.request, visit.front, {}), found.member, asked.code):
-            return await begin(visit, found.member, asked.to, proved=True)
-    except TooMany as error:
-        refusal = password_refusal(visit.words, error)
-        response = await _code_form(visit, found.member, asked.to, refusal.words, refusal.status)
-        response.headers.update(refusal.headers)
-        return response
-    wrong = visit.words.text("This is not the code that the app shows now, nor a recovery code that is left.")
-    return await _code_form(visit, found.member, asked.to, wrong, 422)
+    refusal = await code_refusal(visit, found.member, asked.code)
+    if refusal is None:
+        return await begin(visit, found.member, asked.to, proved=True)
+    return refusal.on(await _code_form(visit, found.member, asked.to, refusal.words))
 
 
-async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "", status: int = 200) -> Response:
+async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> Response:
     title = visit.words.text("One more step")
     response = await page(
         visit,
         "login_code",
-        status=status,
         title=title,
         heading=title,
         to=to,
@@ -144,12 +132,11 @@ async def log_out(visit: Visit, asked: Form) -> Response:
     return response
 
 
-async def _form(visit: Visit, to: str, name: str = "", wrong: str = "", status: int = 200) -> Response:
+async def _form(visit: Visit, to: str, name: str = "", wrong: str = "") -> Response:
     title = visit.words.text("Log in")
     return await page(
         visit,
         "login",
-        status=status,
         title=title,
         to=to,
         name=name,

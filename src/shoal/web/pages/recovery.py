@@ -9,8 +9,6 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
 from shoal.core.errors import Gone, InvalidInput, NotAllowed, Taken, TooLarge, TooMany, TooShort
 from shoal.core.mail import MailKind
@@ -67,7 +65,7 @@ async def ask(visit: Visit, asked: Forgotten) -> Response:
     if not visit.front.settings.mail:
         return await _forgotten(visit)
     try:
-        await guesses.count_mail(_context(visit), asked.username)
+        await guesses.count_mail(visit.anonymous, asked.username)
         await proofs.forgot(visit.front.writes, asked.username, visit.words.code)
     except InvalidInput:
         return await _forgotten(visit, asked.username, visit.words.text("Please fill this in."), 422)
@@ -111,7 +109,7 @@ async def reset(visit: Visit, asked: ResetForm) -> Response:
     """Replace the password, and log in."""
     visit.check_sent(asked)
     try:
-        member = await guesses.reset_password(_context(visit), asked.proof, asked.password)
+        member = await guesses.reset_password(visit.anonymous, asked.proof, asked.password)
     except Gone:
         return await _over(visit)
     except (TooShort, TooLarge) as error:
@@ -212,10 +210,6 @@ async def _hidden(visit: Visit, template: str, status: int, title: str, **views:
     response.headers["X-Robots-Tag"] = "noindex"
     response.headers["Referrer-Policy"] = "no-referrer"
     return response
-
-
-def _context(visit: Visit) -> Context:
-    return Context(ANONYMOUS, visit.request, visit.front, {})
 
 
 ROUTES = (

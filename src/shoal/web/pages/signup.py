@@ -7,8 +7,6 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login.joining import Joining, join, needs_approval
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.feeds.discover import popular
@@ -53,7 +51,7 @@ async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
         unread = visit.words.text("It seems that a program filled this in. If you are a person, please try once more.")
         return await _form(visit, asked, {"": unread})
     try:
-        member = await join(_context(visit), _joining(visit, asked))
+        member = await join(visit.anonymous, _joining(visit, asked))
     except InvalidInput as error:
         return await _form(visit, asked, wrong_of(visit.words, error, **_rules(visit)))
     except NotAllowed:
@@ -78,7 +76,7 @@ async def unconfirmed(visit: Visit, _params: None) -> Response:
 async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Response:
     title, settings = visit.words.text("Join"), visit.front.settings
     try:
-        approval = needs_approval(_context(visit))
+        approval = needs_approval(visit.anonymous)
     except NotAllowed:
         status = 403 if visit.request.method == "POST" else 200
         shut = not settings.registrations
@@ -125,10 +123,6 @@ def _rules(visit: Visit) -> dict[str, str]:
         "password": password % {"least": limits.password_least, "most": visit.words.number(limits.password_most)},
         "reason": _("This is too long: %(most)s characters at most.") % {"most": limits.reason},
     }
-
-
-def _context(visit: Visit) -> Context:
-    return Context(ANONYMOUS, visit.request, visit.front, {})
 
 
 ROUTES = (

@@ -7,8 +7,6 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
 from shoal.core.errors import InvalidInput, TooMany
 from shoal.web import rows
@@ -32,19 +30,16 @@ async def show(visit: Visit, _query: None) -> Response:
 
 async def leave(visit: Visit, asked: LeaveForm) -> Response:
     """Hide the account and have it deleted; the browser is logged out, and shown the receipt."""
-    member, front, _ = visit.checked(asked), visit.front, visit.words.text
+    member, _ = visit.checked(asked), visit.words.text
     if not asked.sure:
         return await _page(visit, {"sure": _("Tick this, if you mean it.")})
     try:
-        told = await guesses.leave(Context(ANONYMOUS, visit.request, front, {}), member.id, asked.password)
+        told = await guesses.leave(visit.anonymous, member.id, asked.password)
     except InvalidInput:
         return await _page(visit, {"password": _("This is not your password.")})
     except TooMany as error:
         refusal = password_refusal(visit.words, error)
-        response = await _page(visit, {"password": refusal.words})
-        response.status_code = refusal.status
-        response.headers.update(refusal.headers)
-        return response
+        return refusal.on(await _page(visit, {"password": refusal.words}))
     response = visit.go(f"/goodbye/{told.receipt}")
     visit.browser.log_out(response)
     # What the browser still has of a member's pages is nobody else's.

@@ -8,8 +8,6 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany, TooManyMails
 from shoal.core.text import check_email
@@ -47,9 +45,10 @@ async def change(visit: Visit, asked: EmailForm) -> Response:
     member, _ = visit.checked(asked), visit.words.text
     if not visit.front.settings.mail:
         return await _page(visit)
-    context = Context(ANONYMOUS, visit.request, visit.front, {})
     try:
-        await guesses.ask_email_change(context, member.id, asked.password, asked.email.strip(), visit.words.code)
+        await guesses.ask_email_change(
+            visit.anonymous, member.id, asked.password, asked.email.strip(), visit.words.code
+        )
     except InvalidInput as error:
         known = {
             "password": _("This is not your password."),
@@ -62,10 +61,7 @@ async def change(visit: Visit, asked: EmailForm) -> Response:
         return await _too_many(visit, error, asked.email)
     except TooMany as error:
         refusal = password_refusal(visit.words, error)
-        response = await _page(visit, {"password": refusal.words}, typed=asked.email)
-        response.status_code = refusal.status
-        response.headers.update(refusal.headers)
-        return response
+        return refusal.on(await _page(visit, {"password": refusal.words}, typed=asked.email))
     return visit.go("/settings/email", sent=asked.email.strip())
 
 
@@ -76,7 +72,7 @@ async def again(visit: Visit, asked: Form) -> Response:
     if login is None or not login.email or login.confirmed or not front.settings.mail:
         return visit.go("/settings/email")
     try:
-        await guesses.count_mail(Context(ANONYMOUS, visit.request, front, {}), login.email)
+        await guesses.count_mail(visit.anonymous, login.email)
     except TooManyMails as error:
         return await _too_many(visit, error)
     await proofs.ask_confirmation(front.writes, member, visit.words.code)

@@ -7,8 +7,6 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
 from shoal.core.errors import InvalidInput, TooMany
 from shoal.core.model import Member
@@ -37,17 +35,13 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
 async def save(visit: Visit, asked: PasswordForm) -> Response:
     """Replace the password. Everybody else is logged out; this browser stays."""
     member, front = visit.checked(asked), visit.front
-    context = Context(ANONYMOUS, visit.request, front, {})
     try:
-        await guesses.change_password(context, member.id, asked.current_password, asked.new_password)
+        await guesses.change_password(visit.anonymous, member.id, asked.current_password, asked.new_password)
     except InvalidInput as error:
         return await _page(visit, wrong_of(visit.words, error, **_rules(visit)))
     except TooMany as error:
         refusal = password_refusal(visit.words, error)
-        response = await _page(visit, {"current_password": refusal.words})
-        response.status_code = refusal.status
-        response.headers.update(refusal.headers)
-        return response
+        return refusal.on(await _page(visit, {"current_password": refusal.words}))
     now = (await front.graph.obj_get((member.id,)))[member.id]
     response = saved_at(visit, "password")
     if isinstance(now, Member):

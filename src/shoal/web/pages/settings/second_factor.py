@@ -10,8 +10,6 @@ from markupsafe import Markup
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany
 from shoal.core.login.second_factor import address_of, key_of, new_key
@@ -67,7 +65,7 @@ async def turn_on(visit: Visit, asked: TurnOn) -> Response:
     member = visit.checked(asked)
     try:
         _check_not_lent(visit)
-        codes = await guesses.turn_on(_context(visit), member.id, asked.current_password, asked.key, asked.code)
+        codes = await guesses.turn_on(visit.anonymous, member.id, asked.current_password, asked.key, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(visit, error, key=asked.key)
     response = await _codes(visit, codes)
@@ -82,7 +80,7 @@ async def other_codes(visit: Visit, asked: OtherCodes) -> Response:
     """Show other recovery codes; those before are over."""
     member = visit.checked(asked)
     try:
-        codes = await guesses.new_codes(_context(visit), member.id, asked.renewal_code)
+        codes = await guesses.new_codes(visit.anonymous, member.id, asked.renewal_code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(visit, error, field="renewal_code")
     return await _codes(visit, codes)
@@ -92,7 +90,7 @@ async def turn_off(visit: Visit, asked: TurnOff) -> Response:
     """Turn it off."""
     member = visit.checked(asked)
     try:
-        await guesses.turn_off(_context(visit), member.id, asked.current_password, asked.code)
+        await guesses.turn_off(visit.anonymous, member.id, asked.current_password, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(visit, error)
     return saved_at(visit, "second_factor")
@@ -101,10 +99,6 @@ async def turn_off(visit: Visit, asked: TurnOff) -> Response:
 def _check_not_lent(visit: Visit) -> None:
     if visit.member.id == visit.front.demo_member:
         raise NotAllowed(visit.words.text("Everybody logs in as this member here: a code would shut the others out."))
-
-
-def _context(visit: Visit) -> Context:
-    return Context(ANONYMOUS, visit.request, visit.front, {})
 
 
 async def _refused(
@@ -124,10 +118,7 @@ async def _refused(
         response.status_code = 403
         return response
     refusal = password_refusal(visit.words, error)
-    response = await _page(visit, {field: refusal.words}, key=key)
-    response.status_code = refusal.status
-    response.headers.update(refusal.headers)
-    return response
+    return refusal.on(await _page(visit, {field: refusal.words}, key=key))
 
 
 async def _codes(visit: Visit, codes: list[str]) -> Response:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from starlette.responses import Response
+
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.web.views.errors.refusals import told
 from shoal.words.languages import Translated
@@ -19,6 +21,12 @@ class PasswordRefusal(NamedTuple):
     words: str
     status: int
     headers: dict[str, str]
+
+    def on(self, response: Response) -> Response:
+        """Return the page that says it, with the status and the headers."""
+        response.status_code = self.status
+        response.headers.update(self.headers)
+        return response
 
 
 def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | TooMany) -> PasswordRefusal:
