@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -12,11 +13,12 @@ from shoal import Visibility, hash_address
 from shoal.core.errors import Gone, NotFound
 from shoal.core.places import disk
 from shoal.feeds import home, people, public, tagged, thread, user
-from shoal.feeds.discover import nearby
+from shoal.feeds.discover import nearby, popular
 from shoal.feeds.foryou import feed, listed
 from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
 from shoal.feeds.profile import albums
+from shoal.feeds.shared_answers import Renewed
 from shoal.feeds.tagged import TagQuery
 from shoal.graph.access import access_post
 from shoal.graph.contract import MAX_TIME, Cursor
@@ -234,6 +236,17 @@ async def near_the_harbour(scene: Scene, viewer: str) -> set[Cell]:
     return await _ids(page.entries, scene)
 
 
+async def trending_posts(scene: Scene, viewer: str) -> set[Cell]:
+    """Posts that trend once everybody who may has liked every one of them."""
+    for handle in scene.people.values():
+        for post in scene.posts.values():
+            with suppress(NotFound):
+                await handle.like(post)
+    await scene.shoal.settle()
+    reads = replace(scene.network.reads, trending=Renewed())
+    return await _ids(await popular.page(reads, scene.id_of(viewer), 1_000), scene)
+
+
 async def shares_at_home(scene: Scene, viewer: str) -> set[Cell]:
     page = await home.page(scene.network.reads, scene.people[viewer].id, EVERYTHING)
     return _shares(page.entries, scene)
@@ -324,6 +337,7 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     tag_timeline: lambda kind: _public_table(kind) if kind in ("tagged", "waiting") else NOBODYS,
     offered_examples: lambda kind: PUBLIC_LISTS if kind == "tagged" else NOBODYS,
     near_the_harbour: _public_table,
+    trending_posts: lambda kind: NOBODYS if kind in ("comment", "hidden", "waiting") else PUBLIC_LISTS,
     shares_at_home: lambda kind: SHARE_HOME if kind == "shared" else NOBODYS,
     shares_on_profiles: lambda kind: SHARE_LISTED if kind == "shared" else NOBODYS,
     photos_of_an_album: lambda kind: ASKED if kind in PICTURED else NOBODYS,
