@@ -439,7 +439,7 @@ def test_the_matrix_is_whole() -> None:
         RANKED,
     ):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 24 * 13 * 4 * 8
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 25 * 13 * 4 * 8
 
 
 # To whom the author is suggested: members who do not know them, and whom no block or mute keeps apart.
