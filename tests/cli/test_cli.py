@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
+from tests.engines import postgres
 from tests.engines.smtp import post_office
 from tests.running import at_a_desk, in_loop
 
@@ -328,6 +329,14 @@ def test_stores_that_cannot_be_opened_are_told_with_the_cause(tmp_path: Path, st
         done = shoal(store, *arguments)
         assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
         assert "was written by a newer Shoal (schema version 99" in done.stderr
+
+
+def test_a_database_that_is_not_there_is_told_in_one_line(store: Path) -> None:
+    missing = postgres.server().url.removesuffix("/postgres") + "/not_made_yet"
+    for command in (("move", "--to", missing), ("--store", missing, "serve", "--port", "0")):
+        done = shoal(store, *command) if command[0] == "move" else CliRunner().invoke(main, list(command))
+        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+        assert 'database "not_made_yet" does not exist' in done.stderr
 
 
 def test_a_benchmark_is_named_before_or_after_its_options(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.stores import all_objects
 
 from shoal import Shoal
 from shoal.cli import main
+from shoal.cli.demo_folder import recall
+from shoal.core.model import Media, Member, Post
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import FOLLOWS, LIKED_BY
 
 _SMALL = ("--members", "10", "--days", "1", "--no-serve")
 
@@ -70,6 +76,54 @@ def test_a_folder_keeps_its_network_until_a_fresh_one_is_asked_for(tmp_path: Pat
     fresh = program(folder, *_SMALL, "--seed", "2", "--fresh")
     assert (fresh.returncode, fresh.stderr) == (0, "")
     assert (folder / "shoal.db-lock").stat().st_ino == lock
+
+
+def test_it_says_what_it_does_from_the_first_second_also_to_a_pipe(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    command = [sys.executable, "-m", "shoal.cli", "demo", "--folder", str(folder), "--no-serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as making:
+        assert making.stdout is not None
+        said = [making.stdout.readline() for _ in range(3)]
+        making.kill()
+    assert said == [
+        "Making a network of 120 people who posted for 28 days: about a minute.\n",
+        " members 120\n",
+        f" follows {said[2].split()[-1]}\n",
+    ]
+    # Most of the work was still to come: it does not say this at the end.
+    held = recall(folder)
+    assert held is not None
+    assert not held.done
+
+
+def test_the_same_seed_makes_the_same_network_and_another_another(tmp_path: Path) -> None:
+    made = []
+    for number, seed in enumerate(("3", "3", "4")):
+        folder = tmp_path / str(number)
+        assert program(folder, "--members", "10", "--days", "2", "--no-serve", "--seed", seed).returncode == 0
+        made.append(asyncio.run(_all_of(folder)))
+    assert made[0] == made[1] != made[2]
+    assert sum(made[0].values()) > 50
+
+
+async def _all_of(folder: Path) -> Counter[tuple[object, ...]]:
+    """Everything in a network, without ids and moments."""
+    async with Shoal.open(f"sqlite:///{folder / 'shoal.db'}", run_consequences=False) as shoal:
+        graph = shoal.network.store
+        nodes = {node.id: node for node in await all_objects(graph)}
+        people = {id_: node.name for id_, node in nodes.items() if isinstance(node, Member)}
+        found = Counter[tuple[object, ...]]((name,) for name in people.values())
+        for node in nodes.values():
+            if isinstance(node, Media):
+                found[people[node.owner_id], node.description, node.width, node.height] += 1
+            elif isinstance(node, Post):
+                found[people[node.author_id], node.text, node.visibility] += 1
+                for link in await graph.assoc_range(node.id, LIKED_BY, Cursor(limit=500)):
+                    found[people[node.author_id], node.text, people[link.id2]] += 1
+        for id_, name in people.items():
+            for link in await graph.assoc_range(id_, FOLLOWS, Cursor(limit=500)):
+                found[name, people[link.id2]] += 1
+        return found
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

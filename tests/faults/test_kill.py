@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
+import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
+from tests.running import eventually
 from tests.serving import Server, served
 from tests.stores import all_objects
 
@@ -20,6 +24,7 @@ from shoal.services import scheduling
 from shoal.services.login import apps
 from shoal.services.posts import Draft
 from shoal.services.writes import Limits
+from shoal.tagcloud.contract import LOCK_SECONDS
 
 MEMBERS = 12
 WRITERS = 16
@@ -149,6 +154,56 @@ async def _sound(store: Path, journal: Journal) -> None:
         await shoal.settle()
         report = await check(shoal.network)
         assert report.clean, report
+
+
+def test_the_tag_cloud_goes_on_at_once_after_a_kill(tmp_path: Path) -> None:
+    """The only owner of a file does not wait for the lock that it had itself when it was killed."""
+    store = tmp_path / "shoal.db"
+    token = next(iter(asyncio.run(_people(store)).values()))
+    with served(store) as server:
+        asyncio.run(_killed_with_the_lock(server, store, token))
+    with served(store) as server:
+        asyncio.run(_counted(server, token))
+
+
+async def _killed_with_the_lock(server: Server, store: Path, token: str) -> None:
+    with closing(sqlite3.connect(f"file:{store}.tags?mode=ro", uri=True)) as cloud:
+
+        def held() -> bool:
+            return cloud.execute("SELECT 1 FROM lock WHERE until > ?", (time.time(),)).fetchone() is not None
+
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+            deadline = time.monotonic() + 120
+            while not held():
+                assert time.monotonic() < deadline, "nobody was seen to merge"
+                await _tag(client, token, "before")
+                for _ in range(1_000):
+                    if held():
+                        # It may have let go meanwhile; once it stands still, this is certain.
+                        server.process.send_signal(signal.SIGSTOP)
+                        if held():
+                            break
+                        server.process.send_signal(signal.SIGCONT)
+                    await asyncio.sleep(0.001)
+            server.kill()
+
+
+async def _counted(server: Server, token: str) -> None:
+    """A new use is in the cloud long before that lock would end."""
+    async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
+        await _tag(client, token, "after")
+
+        async def uses() -> list[int]:
+            cloud = (await client.get("/api/shoal/v1/tags/cloud")).json()
+            return [word["uses"] for word in cloud["tags"] if word["name"] == "after"]
+
+        await eventually(uses, [1], LOCK_SECONDS / 2)
+
+
+async def _tag(client: httpx.AsyncClient, token: str, tag: str) -> None:
+    bearer = {"Authorization": f"Bearer {token}"}
+    answer = await client.post("/api/v1/statuses", headers=bearer, json={"status": f"a use of #{tag}"})
+    assert answer.status_code == 200, answer.text
 
 
 PLANNED = 400

@@ -61,7 +61,8 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
     console = Console(stderr=False)
     state = _state(folder, {name: value for name, value in asked.items() if value is not None})
     if not state.done:
-        console.print(f"Making a network of {state.members} people who posted for {state.days} days: about a minute.")
+        days = "a day" if state.days == 1 else f"{state.days} days"
+        console.print(f"Making a network of {state.members} people who posted for {days}: about a minute.")
     written = plan(state.seed, state.members, state.days, now_ms=state.now_ms)
     if not state.done:
         try:

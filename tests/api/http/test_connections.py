@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from shoal.api.http.limits.connections import OpenConnections, Patience
+from shoal.api.http.limits.connections import DescriptorRoom, OpenConnections, Patience
 from shoal.api.http.proxies import Doubts, Proxies
 from shoal.settings import load
 from tests.api.live.streams import SLOW, Place, a_place
-from tests.running import eventually, in_loop
+from tests.flows.simulation.chaos import TurnClock
+from tests.running import eventually, in_loop, run
 
 QUICK = Patience(interval=0.02, head=0.2, rate=100_000, grace=0.2, advance=0.4, idle=0.3, idle_proxy=0.3, unread=0.2)
 GET = b"GET /api/v1/instance HTTP/1.1\r\nHost: x\r\n"
@@ -103,6 +106,41 @@ def test_who_does_not_end_a_head_is_shut_out_with_408(head: Iterator[bytes], pau
             assert (await slow.says(head, pause)).startswith(b"HTTP/1.1 408 ")
 
     story()
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece", "pause", "answer"),
+    [
+        (b"", b"", 0.0, b""),
+        (GET, b"a", 0.1, b"HTTP/1.1 408 "),
+        (POST + b"Content-Length: 60000\r\n\r\n", b"x", 0.1, b"HTTP/1.1 408 "),
+    ],
+)
+def test_by_default_a_client_has_ten_seconds(begin: bytes, piece: bytes, pause: float, answer: bytes) -> None:
+    async def story() -> float:
+        async with a_place() as place, wire(place) as slow:
+            loop = asyncio.get_running_loop()
+            since = loop.time()
+            said = await slow.says(itertools.chain([begin], itertools.repeat(piece)) if piece else [], pause)
+            assert said.startswith(answer)
+            assert bool(said) == bool(answer)
+            return loop.time() - since
+
+    assert 10 <= run(story(), TurnClock) <= 12
+
+
+def test_by_default_a_body_at_1_kb_a_second_is_taken() -> None:
+    async def story() -> float:
+        async with a_place() as place, wire(place) as steady:
+            loop = asyncio.get_running_loop()
+            since = loop.time()
+            text = b'{"client_name":"' + b"x" * 40_000 + b'","redirect_uris":"urn:x"}'
+            await steady.say(POST, b"Content-Length: %d\r\n\r\n" % len(text))
+            await steady.say(*(text[at : at + 110] for at in range(0, len(text), 110)), pause=0.1)
+            assert await steady.status() == 422
+            return loop.time() - since
+
+    assert run(story(), TurnClock) > 30
 
 
 @in_loop
@@ -310,6 +348,28 @@ def test_a_full_server_has_spare_places_for_its_proxies() -> None:
     for peer in ("203.0.113.0", "203.0.113.1", "127.0.0.1"):
         counted.leave(peer)
     assert (counted.open, counted.enter("203.0.113.9")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "files", "room"),
+    [
+        ("256:4096", 4_096, DescriptorRoom(2_048, 1_024)),
+        ("400:400", 400, DescriptorRoom(200, 100)),
+    ],
+)
+def test_a_process_takes_all_descriptors_that_it_may_have(limits: str, files: int, room: DescriptorRoom) -> None:
+    """The usual soft limit is what 1,100 silent connections would use up."""
+    command = ["prlimit", f"--nofile={limits}", sys.executable, "-c", _LIMITS]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert told.stdout.split() == [str(files), str(room.most), str(room.backlog)]
+
+
+_LIMITS = """
+import resource
+from shoal.api.http.limits.connections import room
+most, backlog = room()
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], most, backlog)
+"""
 
 
 def test_a_household_is_one_address() -> None:

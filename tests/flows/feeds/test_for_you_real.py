@@ -57,7 +57,7 @@ class Scene(NamedTuple):
 
     @property
     def author(self) -> int:
-        """Who wrote the post."""
+        """Return the id of the author of the post."""
         return self.post.author_id
 
 

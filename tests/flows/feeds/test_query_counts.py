@@ -20,17 +20,19 @@ from shoal.feeds import home, people, thread, user
 from shoal.feeds.reads import Reads
 from shoal.feeds.relationships.history import history
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.contract import Batch, Cursor
+from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.dynamodb.service import Service
+from shoal.graph.postgres import PostgresGraph
 from shoal.graph.schema import EVERYBODY, FOLLOWED_BY, FOLLOWS, LOUD
+from shoal.graph.sqlite import SqliteGraph
 from shoal.media.library import MediaLibrary
 from shoal.services import members
 from shoal.services import posts as post_verbs
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
 from shoal.timelines.memory import MemoryTimelines
-from tests.engines import dynamodb
+from tests.engines import dynamodb, postgres
 from tests.flows.reading import Read, calls, statements
 from tests.running import in_loop
 
@@ -285,11 +287,12 @@ async def requests(read: Awaitable[object]) -> Counter[str]:
     return asked
 
 
+@pytest.mark.parametrize("backend", ["sqlite", "postgres", "dynamodb"])
 @in_loop
-async def test_on_dynamodb_a_thread_is_one_query_however_many_comments_it_has() -> None:
+async def test_a_thread_costs_the_same_however_many_comments_it_has(backend: str, tmp_path: Path) -> None:
+    costs = []
     for width in (3, 30):
-        graph = await DynamoGraph.open(dynamodb.new_table())
-        try:
+        async with _a_graph(backend, tmp_path / f"{width}.db") as (graph, asked):
             writes = Writes(graph, IdMaker(), cast("MediaLibrary", None))
             ann = await members.register(writes, "ann")
             post = root = await post_verbs.create(writes, ann.id, Draft(text="root"))
@@ -297,10 +300,45 @@ async def test_on_dynamodb_a_thread_is_one_query_however_many_comments_it_has() 
                 deep = await post_verbs.create(writes, ann.id, Draft(text=str(n), parent_id=post.id))
                 post = deep if n % 3 == 0 else post
             reads = cast("Reads", SimpleNamespace(graph=graph))
-            for at in (root, post):
-                assert (await requests(thread.thread(reads, ann.id, at.id, above=100, below=100)))["query"] == 1
-        finally:
-            await graph.close()
+            costs.append(
+                [await asked(thread.thread(reads, ann.id, at.id, above=100, below=100)) for at in (root, post)]
+            )
+    assert costs[0] == costs[1]
+    assert max(costs[0]) <= {"sqlite": 14, "postgres": 14, "dynamodb": 1}[backend]
+
+
+@asynccontextmanager
+async def _a_graph(
+    backend: str, path: Path
+) -> AsyncIterator[tuple[Store, Callable[[Awaitable[object]], Awaitable[int]]]]:
+    """A new store, and what tells how many requests a read makes there; on DynamoDB the queries alone."""
+    graph: SqliteGraph | PostgresGraph | DynamoGraph
+
+    async def asked(read: Awaitable[object]) -> int:
+        if isinstance(graph, DynamoGraph):
+            return (await requests(read))["query"]
+        if isinstance(graph, PostgresGraph):
+            before = graph.round_trips
+            await read
+            return graph.round_trips - before
+        ran: list[str] = []
+        for connection in (graph._reading, graph._scanning):
+            connection.set_trace_callback(ran.append)
+        await read
+        for connection in (graph._reading, graph._scanning):
+            connection.set_trace_callback(None)
+        return len(ran)
+
+    if backend == "sqlite":
+        graph = await SqliteGraph.open(path)
+    elif backend == "postgres":
+        graph = await PostgresGraph.open(await postgres.database(asked))
+    else:
+        graph = await DynamoGraph.open(dynamodb.new_table())
+    try:
+        yield graph, asked
+    finally:
+        await graph.close()
 
 
 @pytest.mark.parametrize("followed", [3, 300])
