@@ -63,9 +63,12 @@ def fold(text: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text in order, as an index stores them."""
+    words = _words(text)
+    if len(set(words)) == len(words):
+        return words
     counts: dict[str, int] = {}
     found: list[str] = []
-    for word in _words(text):
+    for word in words:
         counts[word] = counts.get(word, 0) + 1
         if counts[word] <= MAX_REPEATS:
             found.append(word)
@@ -77,7 +80,7 @@ def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
 
     With `open_ended`, the last word may be the beginning of a longer one.
     """
-    words = list(_words(text))
+    words = _words(text)
     if not words:
         return None
     last = words[-1]
@@ -90,12 +93,14 @@ def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
     return Clause(tuple(words), open_ended)
 
 
-def _words(text: str) -> Iterator[str]:
+def _words(text: str) -> list[str]:
     folded = fold(text)
     if folded.isascii():
-        for match in _PLAIN.finditer(folded):
-            yield match[0][:MAX_WORD]
-        return
+        return [word[:MAX_WORD] for word in _PLAIN.findall(folded)]
+    return list(_pieces(folded))
+
+
+def _pieces(folded: str) -> Iterator[str]:
     for run in folded.translate(_CHARACTERS).split():
         for match in _PIECES.finditer(run):
             if match[1]:

@@ -76,16 +76,25 @@ def is_listed(member: Member) -> bool:
     return member.discoverable and not member.suspended and not member.silenced
 
 
+def name_words(member: Member) -> list[str]:
+    """Return the words of both names of a member."""
+    return words_of(f"{member.name} {member.display_name}")
+
+
+def note_words(member: Member) -> list[str]:
+    """Return the words of a member's note; none of those who do not want to be found."""
+    return words_of(member.note) if is_listed(member) else []
+
+
 def member_row(member: Member) -> MemberRow:
-    """Return the row of a member: the words of both names, and the note's for members who want to be found."""
-    listed = is_listed(member)
+    """Return the row of a member."""
     return MemberRow(
         id=member.id,
         name=member.name,
         joined=member.created_at,
-        words=tuple(words_of(f"{member.name} {member.display_name}")),
-        note=tuple(words_of(member.note)) if listed else (),
-        listed=listed,
+        words=tuple(name_words(member)),
+        note=tuple(note_words(member)),
+        listed=is_listed(member),
         shy=not member.indexable or member.suspended,
         suspended=member.suspended,
     )

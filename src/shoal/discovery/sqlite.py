@@ -205,13 +205,15 @@ def _write_members(connection: sqlite3.Connection, change: IndexChange) -> set[i
     held = _held_members(connection, [*put, *change.gone])
     new = [row for id_, row in put.items() if held.get(id_) != row]
     old = [row for id_, row in held.items() if put.get(id_) != row]
-    connection.executemany(sql.NAMES_DROP, [(row.id, " ".join(row.words), " ".join(row.note)) for row in old])
+    connection.executemany(sql.NAMES_DROP, [(row.id, " ".join(row.words)) for row in old])
+    connection.executemany(sql.NOTES_DROP, [(row.id, " ".join(row.note)) for row in old if row.note])
     connection.executemany(sql.MEMBER_DROP, [(row.id,) for row in old])
     connection.executemany(
         sql.MEMBER_PUT,
         [(row.id, row.name, row.joined, row.listed, row.shy, row.suspended, _encode(row)) for row in new],
     )
-    connection.executemany(sql.NAMES_PUT, [(row.id, " ".join(row.words), " ".join(row.note)) for row in new])
+    connection.executemany(sql.NAMES_PUT, [(row.id, " ".join(row.words)) for row in new])
+    connection.executemany(sql.NOTES_PUT, [(row.id, " ".join(row.note)) for row in new if row.note])
     return {row.id for row in new}
 
 

@@ -7,7 +7,7 @@ members whom the ranking puts first, and a search that costs the same however ma
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -34,34 +34,74 @@ class MemberQuestion(NamedTuple):
     among: tuple[int, ...] | None
 
 
+class _Words(NamedTuple):
+    """Where words are looked for: the table of them, and the words of a row."""
+
+    table: str
+    of: Callable[[MemberRow], Sequence[str]]
+
+
+_NAMES = _Words("member_names", lambda row: row.words)
+_NOTES = _Words("member_notes", lambda row: row.note)
+
+
+class _Candidates(NamedTuple):
+    """Members to be ranked, and whether they are all who have the words."""
+
+    ids: dict[int, None]
+    whole: bool
+
+
 def found_members(read: sqlite3.Connection, question: MemberQuestion) -> list[int]:
     """Return what `SearchIndex.members` promises."""
-    named = f"names : ({every(question.clauses)})"
-    found = _found(read, named, question, noted=False)
+    closed = tuple(clause._replace(open=False) for clause in question.clauses)
+    noted = question._replace(clauses=closed, name="")
+    if question.among is None:
+        return _found(read, question, noted)
+    found = dict.fromkeys(_among(read, _NAMES, question, question.among))
     if len(found) < question.limit:
-        closed = tuple(clause._replace(open=False) for clause in question.clauses)
-        rest = question._replace(clauses=closed, name="", limit=question.limit - len(found))
-        found += _found(read, f"note : ({every(closed)}) NOT {named}", rest, noted=True, but=frozenset(found))
+        found |= dict.fromkeys(_among(read, _NOTES, noted, question.among))
+    return list(found)[: question.limit]
+
+
+def _found(read: sqlite3.Connection, question: MemberQuestion, noted: MemberQuestion) -> list[int]:
+    named = _candidates(read, _NAMES, question.clauses)
+    found = _ranked(read, named.ids, question)
+    if len(found) < question.limit:
+        ids = [id_ for id_ in _candidates(read, _NOTES, noted.clauses).ids if id_ not in named.ids]
+        if not named.whole:
+            ids = [row.id for row in _rows(read, ids) if not _have(row.words, question.clauses)]
+        found += _ranked(read, ids, noted._replace(limit=question.limit - len(found)))
     return found
 
 
-def _found(
-    read: sqlite3.Connection, match: str, question: MemberQuestion, *, noted: bool, but: frozenset[int] = frozenset()
-) -> list[int]:
-    values = {"name": question.name, "limit": question.limit}
-    if question.among is not None:
-        rows = read.execute(sql.MEMBERS_AMONG, {**values, "match": match, "among": _json(question.among)})
-        return [id_ for (id_,) in rows]
-    ids = [id_ for (id_,) in read.execute(sql.MEMBERS_NEWEST, (match, NEWEST + 1))]
-    if len(ids) > NEWEST:
-        ids = [*ids[:NEWEST], *(id_ for id_ in _latest(read, question.clauses, noted=noted) if id_ not in but)]
-    return [id_ for (id_,) in read.execute(sql.MEMBERS_RANKED, {**values, "ids": _json(dict.fromkeys(ids))})]
+def _among(read: sqlite3.Connection, words: _Words, question: MemberQuestion, among: Sequence[int]) -> list[int]:
+    values = {"name": question.name, "limit": question.limit, "match": every(question.clauses), "among": _json(among)}
+    return [id_ for (id_,) in read.execute(sql.MEMBERS_AMONG.format(words=words.table), values)]
 
 
-def _latest(read: sqlite3.Connection, clauses: Sequence[Clause], *, noted: bool) -> list[int]:
-    """Members among those who posted last who have the words."""
-    rows = [_member_row(data) for (data,) in read.execute(sql.MEMBERS_LATEST, (LATEST, 0))]
-    return [row.id for row in rows if all(says(row.note if noted else row.words, clause) for clause in clauses)]
+def _candidates(read: sqlite3.Connection, words: _Words, clauses: Sequence[Clause]) -> _Candidates:
+    """Return the members with the words: where they are more than `NEWEST`, so many, and those who posted lately."""
+    newest = sql.MEMBERS_NEWEST.format(words=words.table)
+    ids = [id_ for (id_,) in read.execute(newest, (every(clauses), NEWEST + 1))]
+    if len(ids) <= NEWEST:
+        return _Candidates(dict.fromkeys(ids), whole=True)
+    latest = (_member_row(data) for (data,) in read.execute(sql.MEMBERS_LATEST, (LATEST, 0)))
+    ids[NEWEST:] = (row.id for row in latest if _have(words.of(row), clauses))
+    return _Candidates(dict.fromkeys(ids), whole=False)
+
+
+def _ranked(read: sqlite3.Connection, ids: Iterable[int], question: MemberQuestion) -> list[int]:
+    values = {"name": question.name, "limit": question.limit, "ids": _json(ids)}
+    return [id_ for (id_,) in read.execute(sql.MEMBERS_RANKED, values)]
+
+
+def _rows(read: sqlite3.Connection, ids: Iterable[int]) -> list[MemberRow]:
+    return [_member_row(data) for _, data in read.execute(sql.HELD.format(table="member"), (_json(ids),))]
+
+
+def _have(words: Sequence[str], clauses: Sequence[Clause]) -> bool:
+    return all(says(words, clause) for clause in clauses)
 
 
 def every(clauses: Iterable[Clause]) -> str:

@@ -21,7 +21,7 @@ from shoal.core.words import MAX_CLAUSES, Clause, clause_of, fold
 from shoal.discovery.contract import Ask, PostRow, by
 from shoal.discovery.fitting import fits, says
 from shoal.discovery.question import read_question
-from shoal.discovery.rows import beside, member_row, post_row, whole_row
+from shoal.discovery.rows import beside, is_listed, name_words, note_words, post_row, whole_row
 from shoal.feeds.hydrate import Entry, Profile, Row, Sight, profiles
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.reads import Reads
@@ -118,12 +118,13 @@ def _rank(
     """
     if exact is not None and member.id == exact.id:
         return -1
-    row = member_row(member)
-    if row.suspended or not (row.listed or anybody) or stand.severed:
+    if member.suspended or not (is_listed(member) or anybody) or stand.severed:
         return None
-    if all(says(row.words, clause) for clause in clauses):
-        return _NAMED if row.name.startswith(fold(text.strip())) else _CALLED
-    return _NOTED if all(says(row.note, clause._replace(open=False)) for clause in clauses) else None
+    words = name_words(member)
+    if all(says(words, clause) for clause in clauses):
+        return _NAMED if member.name.startswith(fold(text.strip())) else _CALLED
+    noted = note_words(member)
+    return _NOTED if all(says(noted, clause._replace(open=False)) for clause in clauses) else None
 
 
 async def posts(
