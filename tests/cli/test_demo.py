@@ -80,20 +80,38 @@ def test_a_folder_keeps_its_network_until_a_fresh_one_is_asked_for(tmp_path: Pat
 
 def test_it_says_what_it_does_from_the_first_second_also_to_a_pipe(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
-    command = [sys.executable, "-m", "shoal.cli", "demo", "--folder", str(folder), "--no-serve"]
+    command = [sys.executable, "-m", "shoal.cli", "demo", "--folder", str(folder), "--members", "40", "--no-serve"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as making:
         assert making.stdout is not None
         said = [making.stdout.readline() for _ in range(3)]
+        drawing = _children(making.pid)
         making.kill()
     assert said == [
-        "Making a network of 120 people who posted for 28 days: about a minute.\n",
-        " members 120\n",
+        "Making a network of 40 people who posted for 28 days: about a minute.\n",
+        " members 40\n",
         f" follows {said[2].split()[-1]}\n",
     ]
     # Most of the work was still to come: it does not say this at the end.
     held = recall(folder)
     assert held is not None
     assert not held.done
+    assert drawing
+    until = time.monotonic() + 30
+    while any(_runs(pid) for pid in drawing):
+        assert time.monotonic() < until, "processes that draw outlived the demo that was killed"
+        time.sleep(0.01)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there, and has not ended without being fetched."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
 
 
 def test_the_same_seed_makes_the_same_network_and_another_another(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from shoal.core.errors import Taken
@@ -137,11 +139,23 @@ async def _draw(artists: ProcessPoolExecutor, draw: Callable[[Any], bytes], what
 @contextmanager
 def _artists() -> Iterator[ProcessPoolExecutor]:
     """Processes that draw. Whoever leaves early waits for what is being drawn, not for all that was to be."""
-    artists = ProcessPoolExecutor(max(1, os.cpu_count() or 1), multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    artists = ProcessPoolExecutor(max(1, os.cpu_count() or 1), context, initializer=_end_with_parent)
     try:
         yield artists
     finally:
         artists.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Have this process end when the one that began it does, also when that is killed: its queue would never tell."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        threading.Thread(target=_end_after, args=(parent,), name="shoal-parent", daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 @contextmanager
