@@ -1,0 +1,146 @@
+"""The nine questions of a network in one DynamoDB table: how many requests each takes, and how much capacity.
+
+They are asked of DynamoDB Local by a visitor, and home by a member, in a process that remembers nothing (cold) and once more
+(warm). The network has one member with followers, posts, likes and comments enough to fill every page of 20 posts or 25 members.
+Capacity is that of strongly consistent reads, a unit for each 4 KB of an item: what the service reports. `raw engine` is what one
+bare `Query` would take that had everything on the page in a row, copied there whenever something changes: the same bytes, read
+consistently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from benchmarks.measure import Report, parser, workplace
+from shoal import Handle, Shoal
+from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.dynamodb import DynamoGraph
+from shoal.ops.engines import dynamodb
+
+_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
+"""DynamoDB Local takes any."""
+_UNIT = 4_096
+
+Question = Callable[[Shoal, Handle], Awaitable[Any]]
+
+
+class Asked(NamedTuple):
+    """What one question took, and what it was answered."""
+
+    requests: int
+    units: float
+    answer: Any
+
+
+class Filled(NamedTuple):
+    """What questions are about: a member whom others follow, and a post of theirs."""
+
+    star: int
+    post: int
+    reader: int
+
+
+async def fill(url: str, people: int) -> Filled:
+    """Make the network: everybody follows the star and is followed, likes and comments."""
+    async with Shoal.open(url) as shoal:
+        star = await shoal.register("star")
+        others = [await shoal.register(f"member_{n}") for n in range(people)]
+        for n, other in enumerate(others):
+            await other.follow(star)
+            await star.follow(other)
+            await star.create(f"The boats lie on the sand, number {n}, and the light goes grey over the harbour wall")
+        post = await star.create("Low tide at the harbour wall")
+        for other in others:
+            await other.like(post)
+            await other.comment(post, "And the gulls have the quay to themselves")
+        await shoal.settle()
+        return Filled(star.id, post.id, others[0].id)
+
+
+def questions(filled: Filled) -> dict[str, Question]:
+    """Return the nine, and how each is asked."""
+    star, post = filled.star, filled.post
+    return {
+        "a profile, by its id": lambda shoal, _: shoal.visitor.profile_of(star),
+        "a member, by their name": lambda shoal, _: shoal.member("star"),
+        "followers": lambda shoal, _: shoal.visitor.followers_of(star),
+        "followees": lambda shoal, _: shoal.visitor.following_of(star),
+        "posts of a member": lambda shoal, _: shoal.visitor.posts_by(star),
+        "a post": lambda shoal, _: shoal.visitor.read(post),
+        "who likes a post": lambda shoal, _: shoal.visitor.liked_by(post),
+        "comments of a post": lambda shoal, _: shoal.visitor.replies(post),
+        "home": lambda _, reader: reader.home(),
+    }
+
+
+async def ask(url: str, question: Question, reader: int, *, times: int) -> list[Asked]:
+    """Ask in a network that was just opened, so many times behind each other."""
+    async with Shoal.open(url, run_consequences=False) as shoal:
+        handle = await shoal.member(reader)
+        graph = cast("DynamoGraph", cast("CachedGraph", shoal.network.store)._store)
+        spent, found = graph.capacity, []
+        for _ in range(times):
+            requests, units = spent.requests.total(), spent.reads
+            answer = await question(shoal, handle)
+            found.append(Asked(spent.requests.total() - requests, spent.reads - units, answer))
+        return found
+
+
+def size(answer: Any) -> int:
+    """Return about how many bytes an answer has."""
+    return len(msgspec.json.encode(answer, enc_hook=lambda thing: getattr(thing, "id", str(thing))))
+
+
+async def run(url: str, people: int, report: Report) -> None:
+    """Fill, ask, report."""
+    filled = await fill(url, people)
+    # The star has written a post more than there are others, and a home has one's own comment too.
+    pages = {
+        "followers": min(people, 25),
+        "followees": min(people, 25),
+        "who likes a post": min(people, 25),
+        "posts of a member": min(people + 1, 20),
+        "comments of a post": min(people, 20),
+        "home": min(people + 2, 20),
+    }
+    for name, question in questions(filled).items():
+        cold, warm = await ask(url, question, filled.reader, times=2)
+        bare = math.ceil(size(cold.answer) / _UNIT)
+        report.add(f"{name}: requests, cold", cold.requests, raw=1)
+        report.add(f"{name}: requests, warm", warm.requests)
+        report.add(f"{name}: read units, cold", cold.units, raw=bare)
+        report.add(f"{name}: read units, warm", warm.units)
+        report.check(f"{name}: asked twice, with the same answer", size(warm.answer) == size(cold.answer), 1)
+        if name in pages:
+            report.check(f"{name}: on the page", _rows(cold.answer), pages[name])
+
+
+def _rows(page: Any) -> int:
+    """Return how many posts or members a page has."""
+    return len(page.entries if hasattr(page, "entries") else page.profiles)
+
+
+def main() -> None:
+    """Start the engine, measure, report."""
+    options = parser(__doc__, quick={"people": 30}, smallest={"people": 5})
+    options.add_argument("--people", type=int, default=30, help="who follow, like and comment")
+    chosen = options.parse_args()
+    report = Report("dynamodb_queries", chosen.size)
+    os.environ.update(_CREDENTIALS)
+    with workplace(None) as place:
+        server = dynamodb.start(place / "dynamodb", durable=False)
+        try:
+            asyncio.run(run(f"dynamodb://shoal?region=local&endpoint={server.url}", chosen.people, report))
+        finally:
+            server.stop()
+    report.show()
+
+
+if __name__ == "__main__":
+    main()
