@@ -31,7 +31,7 @@ Question = Callable[[Shoal, Handle], Awaitable[Any]]
 
 
 class Asked(NamedTuple):
-    """What one question took, and what it was answered."""
+    """The requests and read units of one question, and its answer."""
 
     requests: int
     units: float
@@ -39,7 +39,7 @@ class Asked(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """What questions are about: a member whom others follow, and a post of theirs."""
+    """Ids of a member whom others follow, of a post of theirs, and of somebody who reads it."""
 
     star: int
     post: int
