@@ -48,6 +48,8 @@ class Everything(msgspec.Struct, frozen=True, kw_only=True):
     maybe: Short | None = None
     change: Short | UnsetType = UNSET
     flag: bool = False
+    shown: bool = True
+    asked: bool | None = None
     count: Annotated[int, Meta(ge=0, le=100)] = 7
     ratio: Annotated[float, Meta(ge=-1, le=1)] = 0.5
     privacy: Privacy = Privacy.PUBLIC
@@ -85,6 +87,11 @@ def test_false_has_many_spellings(said: object) -> None:
 @pytest.mark.parametrize(
     ("name", "said", "meant"),
     [
+        # Empty is not given, and not false.
+        ("shown", "", True),
+        ("shown", "0", False),
+        ("asked", "", None),
+        ("asked", "off", False),
         ("count", "42", 42),
         ("count", "", 7),
         ("ratio", "-0.5", -0.5),

@@ -166,6 +166,18 @@ async def test_a_member_has_so_many_turns_and_others_have_theirs() -> None:
 
 
 @in_loop
+async def test_a_server_takes_three_uploads_of_a_member_at_a_time() -> None:
+    turns = UploadTurns()
+    async with turns.of(1, {}), turns.of(1, {}), contextlib.AsyncExitStack() as third:
+        await third.enter_async_context(turns.of(1, {}))
+        fourth = asyncio.create_task(_held(turns, 1))
+        await _held(turns, 2)
+        assert not fourth.done()
+        await third.aclose()
+        await fourth
+
+
+@in_loop
 async def test_who_waits_too_long_for_a_turn_is_told() -> None:
     turns = UploadTurns(each=1, seconds=0.05)
     async with turns.of(1, {}):

@@ -14,9 +14,13 @@ from shoal.api.http.limits.ratelimit import UNLIMITED, MemoryLimiter, RateRule
 from shoal.api.http.readiness import Readiness
 from shoal.api.http.routing import build_app
 from shoal.api.instance.instance import health, ready
+from shoal.settings import build
+from shoal.wiring import open_network
 from tests.api.harness import authenticate
 from tests.api.live.streams import a_place
-from tests.engines import redis
+from tests.engines import rabbitmq, redis
+from tests.faults.proxy import Link, moved, port_of
+from tests.flows.sharing import Place
 from tests.running import eventually, in_loop
 
 
@@ -116,3 +120,28 @@ async def test_a_server_whose_redis_is_gone_is_up_and_not_ready(caplog: pytest.L
             assert (await place.client.get("/health")).status_code == 200
     finally:
         engine.kill()
+
+
+@in_loop
+async def test_a_network_is_ready_when_its_stores_timelines_and_broker_answer() -> None:
+    urls = {"broker": rabbitmq.node().url, "timelines": redis.single()}
+    place = Place()
+    chosen = await place.settings(**urls)
+    assert isinstance(chosen.store, dict)
+    urls["stores"] = chosen.store["32-63"]
+    links = {part: Link(port_of(url)) for part, url in urls.items()}
+    through = {part: moved(url, links[part].at) for part, url in urls.items()}
+    stores = {**chosen.store, "32-63": through.pop("stores")}
+    try:
+        async with open_network(build(store=stores, media="memory://", **through), background=False) as network:
+            readiness = Readiness(network.probes, patience=1.0, keep=0.0)
+            well = dict.fromkeys(("stores", "timelines", "broker"), True)
+            await eventually(readiness.parts, well)
+            for part, link in links.items():
+                link.silence()
+                await eventually(readiness.parts, {**well, part: False})
+                link.heal()
+                await eventually(readiness.parts, well)
+    finally:
+        for link in links.values():
+            link.close()

@@ -44,6 +44,11 @@ async def test_a_file_is_shown_until_its_post_goes_and_again_in_another_one() ->
         assert [await shown(files.check(key)) for key in keys] == [True, True, True]
         post = await ann.create("look", media=[made, other])
         await posts.update(shoal.network.writes, ann.id, post.id, Draft(text="look", media=[made.id]))
+        await shoal.settle()
+        clock.now += 31
+        # The history shows what an edit took out.
+        assert (await ann.history(post))[0].media == (made.id, other.id)
+        assert [await shown(files.check(key)) for key in keys] == [True, True, True]
         await ann.delete(post)
         await shoal.settle()
         assert await shown(files.check(made.key))

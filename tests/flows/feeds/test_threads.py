@@ -276,3 +276,21 @@ async def test_comments_from_before_the_list_are_found_and_a_repair_lists_them(
             assert {assoc.id2 for assoc in listed} == {post.id for post in posts[1:]}
             assert [await people[0].thread(post) for post in posts] == before
             assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_a_member_sees_4096_comments_and_is_told_of_more_with_their_own_and_the_newest_among_them() -> None:
+    """As many as the API gives a member; 200 were the most that could ever be read."""
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        root = await ann.create("root")
+        first = await ben.comment(root, "mine")
+        for n in range(4_095):
+            await ann.comment(root, str(n))
+        told = await ben.thread(root)
+        assert (len(told.below), told.more) == (4_096, False)
+        last = await ann.comment(root, "one more")
+        told = await ben.thread(root)
+        shown = [entry.post.id for entry in told.below]
+        assert (len(shown), told.more) == (4_096, True)
+        assert (shown[0], shown[-1]) == (first.id, last.id)
