@@ -30,17 +30,24 @@ Beside = Callable[[Batch, N, N], None]
 """A function that adds to the commit of a change; it is given the object before and after."""
 
 
-async def retry_on_conflict(attempt: Callable[[], Awaitable[T]]) -> T:
+def _any(_conflict: Conflict) -> bool:
+    return True
+
+
+async def retry_on_conflict(attempt: Callable[[], Awaitable[T]], passing: Callable[[Conflict], bool] = _any) -> T:
     """Run `attempt` until it is not overtaken, and return its answer; it must read anew each time.
 
-    Every `Conflict` is one more try: an attempt that takes a key or relies on another object turns `KeyTaken` and `Missing`
-    into errors of its own. Raises `Conflict` when every try was overtaken, after about two seconds.
+    Every `Conflict` that is `passing` is one more try, and any other one is raised. By default all of them pass, and an attempt
+    that takes a key or relies on another object turns `KeyTaken` and `Missing` into errors of its own. Raises `Conflict` when
+    every try was overtaken, after about two seconds.
     """
     pause = 0.0
     for _ in range(_TRIES):
         try:
             return await attempt()
-        except Conflict:
+        except Conflict as conflict:
+            if not passing(conflict):
+                raise
             # Random, so that attempts that collided do not collide again: hundreds may change one object at once.
             await asyncio.sleep(random.uniform(0.0, pause))  # noqa: S311
             pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, ShoalError, Taken, Unfit, is_refusal
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError, Taken, Unfit, is_refusal
 from shoal.core.events import FilesReleased, MediaDescribed, MediaUploaded
 from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of, with_copies
@@ -25,7 +25,6 @@ from shoal.services.writes import Writes
 
 T = TypeVar("T")
 
-_TRIES = 24
 _NO_THUMBNAIL = "thumbnail: only a video or sound has one of its own"
 _NOT_READY = "Cannot attach files that have not finished processing. Try again in a moment!"
 _NOT_TOGETHER = "Cannot attach a video to a post that already contains images"
@@ -236,14 +235,11 @@ async def with_media(
 
     Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have them together.
     """
-    for _ in range(_TRIES):
-        media = await check_attachable(writes, owner_id, ids)
-        try:
-            return await attempt(media)
-        except Changed as changed:
-            if changed.id not in ids:
-                raise
-    raise Conflict("the media are being changed from elsewhere; repeat")
+
+    async def tried() -> T:
+        return await attempt(await check_attachable(writes, owner_id, ids))
+
+    return await retry_on_conflict(tried, lambda conflict: isinstance(conflict, Changed) and conflict.id in ids)
 
 
 async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) -> list[Media]:

@@ -49,7 +49,7 @@ COMPLAINTS = (
     "the media store does not answer",
     "the server is stopping",
     "there is no such file",
-    "the media are being changed from elsewhere; repeat",
+    "it is being changed from elsewhere; repeat",
     "Your media take %(used)s of the %(most)s that a member may store. Delete some of them first",
     "At most %(most)s uploads are taken at a time",
     "The server has too many uploads in hand",
