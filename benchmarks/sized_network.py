@@ -7,6 +7,7 @@ are measured in turn, a few calls each, and whatever else the machine has to do 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -83,6 +84,8 @@ class SizedNetwork:
         self._shape = shape
         self._rng = np.random.default_rng(11)
         self._made = 0
+        self._run = secrets.token_hex(3)
+        """Tells those who sign up now from those of an earlier run on the same files."""
         self._warm: list[Handle] = []
         self._circle: list[int] = []
         self._crowd: list[Handle] = []
@@ -146,7 +149,7 @@ class SizedNetwork:
 
     async def _sign_up(self) -> Cost:
         self._made += 1
-        return (await self._timed(self._shoal.register(f"newcomer_{self._made}")))[0]
+        return (await self._timed(self._shoal.register(f"new_{self._run}_{self._made}")))[0]
 
     async def _look_up(self) -> Cost:
         at = self._drawn()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -103,3 +105,20 @@ def test_limits_are_those_of_the_client_whatever_it_says_of_itself(front: Front)
             lies = {"X-Forwarded-For": f"203.0.113.{number}", "Forwarded": f"for=203.0.113.{number}"}
             assert one.get("/", headers=lies).status_code == (200 if number < 2 else 429)
         assert other.get("/").status_code == 200
+
+
+def test_who_does_not_end_a_head_is_shut_out_by_the_proxy(front: Front) -> None:
+    """After the ten seconds of its own limit: Shoal never sees the connection, and holds no place for it."""
+    where = urlsplit(front.url)
+    assert where.port is not None
+    with contextlib.ExitStack() as stack:
+        wire = stack.enter_context(socket.create_connection(("127.0.0.1", where.port), timeout=40))
+        if where.scheme == "https":
+            wire = stack.enter_context(trusting().wrap_socket(wire, server_hostname=where.hostname))
+        wire.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        said = b""
+        while piece := wire.recv(4_096):
+            said += piece
+        assert b" 200 " not in said
+    with front.client("127.0.0.7") as client:
+        assert client.get("/health").status_code == 200

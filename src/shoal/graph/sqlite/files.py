@@ -14,8 +14,6 @@ from shoal.core.errors import Unavailable, of_other_version
 
 _PRAGMAS = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = {};"
 _WAL_SECONDS = 5.0
-_MAPPED_BYTES = 1 << 40
-"""Read as memory, without a call and a copy for each page. SQLite's own limit is 2 GB: what lies beyond is read as files are."""
 
 LOG_BYTES = 16 << 20
 """Size of the write-ahead log at which its pages are copied into the file: one that changed many times is copied once."""
@@ -33,7 +31,6 @@ def connect(
         connection.executescript(_PRAGMAS.format(-cache_kib))
         if read_only:
             connection.execute("PRAGMA query_only = ON")
-            connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
         else:
             connection.execute(f"PRAGMA page_size = {page_bytes}")
             _to_wal(connection)
