@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 POSTS_A_DAY, LOOKS_A_DAY = 1.0, 5.0
 EXPONENTS = (0.6, 0.8, 1.0)
 _RELATED = 0.5
-"""The spread, in doublings to the base e, by which the order of those who do the most differs from that of the graph."""
+"""The standard deviation of the logarithms by which the order of those who do the most differs from that of the graph."""
 _ROUNDING = 1.0 + 1e-9
 
 

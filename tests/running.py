@@ -6,7 +6,7 @@ import asyncio
 import functools
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,6 +34,28 @@ def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
         run(test(*args, **kwargs))
 
     return ordinary
+
+
+class TurnClock(asyncio.SelectorEventLoop):
+    """A loop whose clock goes by its turns, so that nothing depends on how fast the machine is: a wait ends after so many
+    turns, or at once when nobody else has anything to do."""
+
+    _TURN_SECONDS = 5e-5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        selector = cast("Any", self)._selector
+        look = selector.select
+
+        def select(timeout: float | None = None) -> Any:
+            self._now += max(timeout or 0.0, self._TURN_SECONDS)
+            return look(timeout and 0.0)
+
+        selector.select = select
+
+    def time(self) -> float:
+        return self._now
 
 
 async def eventually(question: Callable[[], Awaitable[T]], answer: T, seconds: float = 60.0) -> None:

@@ -1,4 +1,4 @@
-"""A served Shoal in a process of its own, for tests that speak HTTP to it or kill it."""
+"""A served Shoal in a process of its own, for tests that speak HTTP to it or kill it, and what became of processes."""
 
 from __future__ import annotations
 
@@ -63,3 +63,16 @@ def first_url(process: subprocess.Popen[str], patience: float = 30.0) -> str:
         if found := re.search(r"https?://[^\s/]+", line):
             return found.group()
     raise AssertionError("the server was not ready in time")
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there, and has not ended without being fetched."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that this one has begun and that are there."""
+    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]

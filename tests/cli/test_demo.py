@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.serving import alive, children
 from tests.stores import all_objects
 
 from shoal import Shoal
@@ -84,7 +85,7 @@ def test_it_says_what_it_does_from_the_first_second_also_to_a_pipe(tmp_path: Pat
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as making:
         assert making.stdout is not None
         said = [making.stdout.readline() for _ in range(3)]
-        drawing = _children(making.pid)
+        drawing = children(making.pid)
         making.kill()
     assert said == [
         "Making a network of 40 people who posted for 28 days: about a minute.\n",
@@ -97,21 +98,9 @@ def test_it_says_what_it_does_from_the_first_second_also_to_a_pipe(tmp_path: Pat
     assert not held.done
     assert drawing
     until = time.monotonic() + 30
-    while any(_runs(pid) for pid in drawing):
+    while any(alive(pid) for pid in drawing):
         assert time.monotonic() < until, "processes that draw outlived the demo that was killed"
         time.sleep(0.01)
-
-
-def _runs(pid: int) -> bool:
-    """Whether a process is there, and has not ended without being fetched."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
 
 
 def test_the_same_seed_makes_the_same_network_and_another_another(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
@@ -40,11 +41,23 @@ async def statements(network: Network, read: Read) -> int:
     running = cast("CachedGraph", network.store)._store
     assert isinstance(running, SqliteGraph)
     store = await SqliteGraph.open(running._path, read_only=True)
-    ran: list[str] = []
     try:
-        for connection in (store._reading, store._scanning):
-            connection.set_trace_callback(ran.append)
-        await read(replace(network.reads, graph=CachedGraph(store)))
+        with traced(store) as ran:
+            await read(replace(network.reads, graph=CachedGraph(store)))
     finally:
         await store.close()
     return len(ran)
+
+
+@contextmanager
+def traced(store: SqliteGraph) -> Iterator[list[str]]:
+    """Give the statements that its connections for reading run meanwhile."""
+    ran: list[str] = []
+    connections = (store._reading, store._scanning)
+    for connection in connections:
+        connection.set_trace_callback(ran.append)
+    try:
+        yield ran
+    finally:
+        for connection in connections:
+            connection.set_trace_callback(None)

@@ -26,6 +26,7 @@ from shoal.media.child import Child
 from shoal.media.decoder import Decoder
 from shoal.media.limits import MIB, UploadLimits
 from tests.examples import examples
+from tests.serving import alive
 
 PAST_LIMITS = "could not be decoded within the limits: at most 16 MiB, .* million pixels, .* seconds and .* of memory"
 GONE = 10.0
@@ -36,14 +37,6 @@ def picture(kind: str = "JPEG", size: tuple[int, int] = (64, 48), **options: Any
     file = io.BytesIO()
     Image.effect_noise(size, 60).convert("RGB").save(file, kind, **options)
     return file.getvalue()
-
-
-def running(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def proc(pid: int, file: str) -> str:
@@ -75,7 +68,7 @@ def test_a_picture_is_rendered_and_cropped_in_a_child() -> None:
             assert (cut.picture.width, cut.picture.height) == (400, 400)
             assert len(decoder.children) == 1
             (pid,) = decoder.children
-        assert not running(pid)
+        assert not alive(pid)
 
     asyncio.run(story())
 
@@ -196,7 +189,7 @@ def test_a_picture_that_takes_too_long_is_refused_and_its_child_killed() -> None
             pid = await stopped_child(decoder)
             with pytest.raises(InvalidInput, match=PAST_LIMITS):
                 await decoder.render(picture())
-            await until(lambda: not running(pid))
+            await until(lambda: not alive(pid))
             assert (await decoder.render(picture())).feed.width == 64
 
     asyncio.run(story())
@@ -211,7 +204,7 @@ def test_a_caller_that_goes_away_takes_its_child_with_it() -> None:
             job.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await job
-            await until(lambda: not running(pid))
+            await until(lambda: not alive(pid))
             assert (await decoder.render(picture())).feed.width == 64
 
     asyncio.run(story())
@@ -223,7 +216,7 @@ def test_a_child_that_was_killed_while_idle_is_no_picture_s_fault() -> None:
             await decoder.render(picture())
             (pid,) = decoder.children
             os.kill(pid, signal.SIGKILL)
-            await until(lambda: not running(pid))
+            await until(lambda: not alive(pid))
             await asyncio.sleep(0.1)
             assert (await decoder.render(picture())).feed.width == 64
 
@@ -274,7 +267,7 @@ def test_an_idle_child_ends_after_a_while_and_another_comes_when_needed() -> Non
         async with Decoder(idle_seconds=0.1) as decoder:
             await decoder.render(picture())
             (pid,) = decoder.children
-            await until(lambda: decoder.children == [] and not running(pid))
+            await until(lambda: decoder.children == [] and not alive(pid))
             assert (await decoder.render(picture())).feed.width == 64
 
     asyncio.run(story())
@@ -286,7 +279,7 @@ def test_leaving_the_decoder_ends_busy_children_and_tells_their_callers() -> Non
             pid = await stopped_child(decoder)
             jobs = [asyncio.create_task(decoder.render(picture())) for _ in range(2)]
             await asyncio.sleep(0.05)
-        assert not running(pid)
+        assert not alive(pid)
         for job in jobs:
             with pytest.raises(Unavailable, match="stopping"):
                 await job
@@ -330,9 +323,9 @@ def test_a_child_ends_when_its_server_is_killed() -> None:
         server.stdin.write(picture())
         server.stdin.close()
         pid = int(server.stdout.readline())
-        assert running(pid)
+        assert alive(pid)
         server.kill()
-    asyncio.run(until(lambda: not running(pid)))
+    asyncio.run(until(lambda: not alive(pid)))
 
 
 @pytest.mark.parametrize("script", ["raise SystemExit(1)", "print('nonsense' * 1000)", "import time; time.sleep(60)"])

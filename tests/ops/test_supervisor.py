@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.running import at_a_desk
+from tests.serving import alive
 
 _CHILD = """
 import asyncio, os, signal, sys, time
@@ -56,14 +57,6 @@ def supervised(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def begun(folder: Path) -> set[int]:
     return {int(path.stem) for path in folder.glob("*.begun")}
-
-
-def alive(pid: int) -> bool:
-    """A process that has ended and that nobody asks for is not alive."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:

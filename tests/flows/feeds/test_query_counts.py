@@ -33,7 +33,7 @@ from shoal.services.posts import Draft
 from shoal.services.writes import Writes
 from shoal.timelines.memory import MemoryTimelines
 from tests.engines import dynamodb, postgres
-from tests.flows.reading import Read, calls, statements
+from tests.flows.reading import Read, calls, statements, traced
 from tests.running import in_loop
 
 PAGE = Cursor(limit=40)
@@ -321,12 +321,8 @@ async def _a_graph(
             before = graph.round_trips
             await read
             return graph.round_trips - before
-        ran: list[str] = []
-        for connection in (graph._reading, graph._scanning):
-            connection.set_trace_callback(ran.append)
-        await read
-        for connection in (graph._reading, graph._scanning):
-            connection.set_trace_callback(None)
+        with traced(graph) as ran:
+            await read
         return len(ran)
 
     if backend == "sqlite":

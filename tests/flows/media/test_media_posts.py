@@ -18,9 +18,7 @@ from shoal.core.errors import (
     InvalidInput,
     NotAllowed,
     NotFound,
-    OutcomeUnknown,
     ShoalError,
-    Unavailable,
     Unfit,
 )
 from shoal.core.ids import shard_of
@@ -28,7 +26,7 @@ from shoal.core.model import Media, ScheduledPost
 from shoal.core.placement import media_path
 from shoal.feeds import user
 from shoal.feeds.user import MemberFeedQuery
-from shoal.graph.contract import AssocOp, Batch, Cursor, Graph, Store
+from shoal.graph.contract import AssocOp, Batch, Cursor, Graph
 from shoal.graph.schema import ATTACHED
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
@@ -37,9 +35,7 @@ from shoal.services.discarding import discard
 from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft
 from tests.flows.people import home_texts, register, texts
-from tests.media.clips import tone
 from tests.running import in_loop
-from tests.stores import Forgetful, all_objects
 
 
 def picture(size: tuple[int, int] = (64, 48)) -> bytes:
@@ -226,53 +222,6 @@ async def test_an_avatar_that_is_replaced_is_removed() -> None:
         await shoal.network.media.read(second)
         with pytest.raises(NotFound):
             await shoal.network.media.read(first)
-
-
-@in_loop
-async def test_files_of_a_commit_whose_answer_was_lost_stay_and_those_of_a_refused_one_go() -> None:
-    async with Shoal.open("memory://") as shoal:
-        (ann,) = await register(shoal, "ann")
-        graph = Forgetful(shoal.network.store)
-        writes = replace(shoal.network.writes, graph=cast("Store", graph))
-        graph.losses = 2
-        with pytest.raises(OutcomeUnknown):
-            await media.upload(writes, ann.id, picture())
-        with pytest.raises(OutcomeUnknown):
-            await members.update_profile(writes, ann.id, ProfileChange(avatar=picture(), header=picture()))
-        (made,) = [node for node in await all_objects(shoal.network.store) if isinstance(node, Media)]
-        profile = await ann.profile()
-        kept = {made.key, made.preview_key, profile.member.avatar, profile.member.header}
-        assert await files_of(shoal) == kept
-
-        graph.refusals = 2
-        with pytest.raises(Unavailable):
-            await media.upload(writes, ann.id, picture((10, 10)))
-        with pytest.raises(Unavailable):
-            await members.update_profile(writes, ann.id, ProfileChange(avatar=picture((10, 10))))
-        assert await files_of(shoal) == kept
-
-
-@in_loop
-async def test_a_new_picture_of_a_sound_stays_when_the_answer_was_lost_and_goes_when_it_was_refused() -> None:
-    async with Shoal.open("memory://") as shoal:
-        (ann,) = await register(shoal, "ann")
-        graph = Forgetful(shoal.network.store)
-        writes = replace(shoal.network.writes, graph=cast("Store", graph))
-        made = await media.upload(writes, ann.id, tone(), thumbnail=picture())
-        await shoal.settle()
-
-        graph.losses = 1
-        with pytest.raises(OutcomeUnknown):
-            await media.describe(writes, ann.id, made.id, thumbnail=picture((20, 20)))
-        await shoal.settle()
-        held = await media.own_media(writes, ann.id, made.id)
-        assert (held.preview_width, held.preview_key != made.preview_key) == (20, True)
-        assert await files_of(shoal) == {held.key, held.preview_key}
-
-        graph.refusals = 1
-        with pytest.raises(Unavailable):
-            await media.describe(writes, ann.id, made.id, thumbnail=picture((10, 10)))
-        assert await files_of(shoal) == {held.key, held.preview_key}
 
 
 async def files_of(shoal: Shoal) -> set[str]:

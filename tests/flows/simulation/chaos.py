@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from inspect import iscoroutinefunction
 from random import Random
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
@@ -55,28 +55,6 @@ class Dice:
     async def crash_later(self, name: str) -> None:
         await self.pause()
         await self.crash(name)
-
-
-class TurnClock(asyncio.SelectorEventLoop):
-    """A loop whose clock goes by its turns, so that nothing depends on how fast the machine is: a wait ends after so many
-    turns, or at once when nobody else has anything to do."""
-
-    _TURN_SECONDS = 5e-5
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._now = 0.0
-        selector = cast("Any", self)._selector
-        look = selector.select
-
-        def select(timeout: float | None = None) -> Any:
-            self._now += max(timeout or 0.0, self._TURN_SECONDS)
-            return look(timeout and 0.0)
-
-        selector.select = select
-
-    def time(self) -> float:
-        return self._now
 
 
 class Lossy:

@@ -71,11 +71,12 @@ from shoal.tagcloud.reading import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Seats, Timelines
 from shoal.timelines.memory import MemoryTimelines
-from tests.flows.simulation.chaos import Between, Crash, Dice, Haltable, Lossy, SlowStamps, TurnClock, Unruly
+from tests.flows.simulation.chaos import Between, Crash, Dice, Haltable, Lossy, SlowStamps, Unruly
 from tests.flows.simulation.engines import Engines, opened
 from tests.flows.simulation.recount import World
 from tests.flows.simulation.steady import watch
 from tests.flows.simulation.story import FollowStory
+from tests.running import TurnClock
 from tests.tagcloud.recount import stored_rows
 
 NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")

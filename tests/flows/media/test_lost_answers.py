@@ -1,0 +1,67 @@
+"""Files of a commit whose answer was lost stay, since it may have been stored; those of one that was refused go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from shoal import Shoal
+from shoal.core.errors import OutcomeUnknown, Unavailable
+from shoal.core.model import Media
+from shoal.graph.contract import Store
+from shoal.services import media, members
+from shoal.services.members import ProfileChange
+from tests.flows.media.test_media_posts import files_of, picture
+from tests.flows.people import register
+from tests.media.clips import tone
+from tests.running import in_loop
+from tests.stores import Forgetful, all_objects
+
+
+@in_loop
+async def test_files_of_a_commit_whose_answer_was_lost_stay_and_those_of_a_refused_one_go() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        graph = Forgetful(shoal.network.store)
+        writes = replace(shoal.network.writes, graph=cast("Store", graph))
+        graph.losses = 2
+        with pytest.raises(OutcomeUnknown):
+            await media.upload(writes, ann.id, picture())
+        with pytest.raises(OutcomeUnknown):
+            await members.update_profile(writes, ann.id, ProfileChange(avatar=picture(), header=picture()))
+        (made,) = [node for node in await all_objects(shoal.network.store) if isinstance(node, Media)]
+        profile = await ann.profile()
+        kept = {made.key, made.preview_key, profile.member.avatar, profile.member.header}
+        assert await files_of(shoal) == kept
+
+        graph.refusals = 2
+        with pytest.raises(Unavailable):
+            await media.upload(writes, ann.id, picture((10, 10)))
+        with pytest.raises(Unavailable):
+            await members.update_profile(writes, ann.id, ProfileChange(avatar=picture((10, 10))))
+        assert await files_of(shoal) == kept
+
+
+@in_loop
+async def test_a_new_picture_of_a_sound_stays_when_the_answer_was_lost_and_goes_when_it_was_refused() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        graph = Forgetful(shoal.network.store)
+        writes = replace(shoal.network.writes, graph=cast("Store", graph))
+        made = await media.upload(writes, ann.id, tone(), thumbnail=picture())
+        await shoal.settle()
+
+        graph.losses = 1
+        with pytest.raises(OutcomeUnknown):
+            await media.describe(writes, ann.id, made.id, thumbnail=picture((20, 20)))
+        await shoal.settle()
+        held = await media.own_media(writes, ann.id, made.id)
+        assert (held.preview_width, held.preview_key != made.preview_key) == (20, True)
+        assert await files_of(shoal) == {held.key, held.preview_key}
+
+        graph.refusals = 1
+        with pytest.raises(Unavailable):
+            await media.describe(writes, ann.id, made.id, thumbnail=picture((10, 10)))
+        assert await files_of(shoal) == {held.key, held.preview_key}
