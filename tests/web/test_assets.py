@@ -1,8 +1,9 @@
-"""Files of the web app: whole, as they were taken, and small enough."""
+"""Files of the web app: whole, as they were taken, and small enough; and what goes out compressed."""
 
 from __future__ import annotations
 
 import gzip
+import re
 from hashlib import sha256
 from importlib.resources import files
 
@@ -12,6 +13,7 @@ from shoal.web.assets import assets, read_assets
 from shoal.web.rendering import icon_names
 from tests.api.world import world
 
+TOKEN = re.compile("[0-9a-f]{128}")
 STATIC = files("shoal.web") / "static"
 
 
@@ -42,6 +44,29 @@ def test_a_file_may_be_kept_for_ever_by_its_version_and_is_compressed_for_who_ca
         old = here.ask("GET", "/static/0000/styles/app.css")
         assert old.headers["cache-control"] == "public, max-age=60"
         assert here.ask("GET", f"/static/{version}/nothing.css").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("accepted", "is_packed"),
+    [
+        ("gzip", True),
+        ("deflate, GZIP;q=0.5, br", True),
+        ("br,gzip;q=1.000", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000, br", False),
+        ("gzipped, x-gzip", False),
+        ("identity", False),
+        ("", False),
+    ],
+)
+def test_a_page_is_compressed_for_who_can_read_that(accepted: str, is_packed: bool) -> None:
+    with world() as here:
+        plain = here.ask("GET", "/about", headers={"Accept-Encoding": "identity"})
+        found = here.ask("GET", "/about", headers={"Accept-Encoding": accepted})
+        assert (found.headers.get("content-encoding") == "gzip") == is_packed
+        assert TOKEN.sub("", found.text) == TOKEN.sub("", plain.text)
+        assert "Accept-Encoding" in found.headers["vary"]
+        assert (int(found.headers["content-length"]) < len(plain.content)) == is_packed
 
 
 def test_another_file_is_another_version() -> None:

@@ -6,11 +6,15 @@ import re
 from collections.abc import Mapping
 from functools import cache, lru_cache, partial
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from shoal.web.assets import assets
+from shoal.web.drawn import DrawnPosts
+from shoal.web.packing import pack
+from shoal.web.views.posts import PostView
 from shoal.web.views.shell import Shell, shell_of
 from shoal.web.visit import Visit, address
 from shoal.words.languages import words_in
@@ -31,6 +35,7 @@ _POLICY = "; ".join(
     )
 )
 """The content security policy: nothing stands in the page itself, no style and no script."""
+_DRAWN = DrawnPosts()
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "same-origin",
@@ -65,7 +70,9 @@ def part_html(visit: Visit, name: str, **views: object) -> str:
 
 def bare(visit: Visit, template: str, headers: Mapping[str, str], **views: object) -> Response:
     """Return a page that stands by itself: without the frame, without cookies, with headers of its own."""
-    return HTMLResponse(_rendered(visit, f"pages/{template}.html", views), headers=headers)
+    response = HTMLResponse(_rendered(visit, f"pages/{template}.html", views), headers=headers)
+    pack(visit.request, response)
+    return response
 
 
 def _rendered(visit: Visit, template: str, views: Mapping[str, object]) -> str:
@@ -75,6 +82,7 @@ def _rendered(visit: Visit, template: str, views: Mapping[str, object]) -> str:
 def _answer(visit: Visit, html: str, status: int) -> Response:
     response = HTMLResponse(html, status, _HEADERS)
     visit.browser.keep(response)
+    pack(visit.request, response)
     return response
 
 
@@ -112,8 +120,21 @@ def templates(language: str, base: str) -> Environment:
     def static(name: str) -> str:
         return f"{base}/static/{assets().version}/{name}"
 
+    @pass_context
+    def drawn(context: Context, post: PostView) -> Markup:
+        visit, shell = context["visit"], context.get("shell")
+        return _DRAWN.draw(made, f"{language} {base}", post, visit.path, shell.form_token if shell else None)
+
     made.globals.update(
-        {"_": text, "ngettext": plural, "icon": icon, "static": static, "url": partial(address, base), "words": words}
+        {
+            "_": text,
+            "ngettext": plural,
+            "icon": icon,
+            "static": static,
+            "url": partial(address, base),
+            "words": words,
+            "drawn": drawn,
+        }
     )
     return made
 

@@ -9,7 +9,7 @@ import re
 import time
 from dataclasses import dataclass
 from typing import Annotated
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus, urlencode
 
 import msgspec
 from msgspec import Meta
@@ -89,6 +89,11 @@ class Visit:
         path: str = self.request.scope["path"]
         query: str = self.request.scope["query_string"].decode("latin-1")
         return f"{path}?{query}" if query else path
+
+    @property
+    def quoted_path(self) -> str:
+        """Return the path and query that were asked for, as a value in the query of another address."""
+        return quote_plus(self.path)
 
     def kept_by_anybody(self, seconds: int) -> str:
         """Return the `Cache-Control` of what is the same for everybody; of a closed network only a member's browser keeps it."""

@@ -18,6 +18,8 @@ from shoal.services.login.expiring_credentials import BROWSER_MS
 
 _LOGIN, _KEY = "shoal_login", "shoal_form"
 _GOOD_KEY = re.compile(r"[A-Za-z0-9_-]{43}")
+_MAC_BYTES = 32
+_GOOD_TOKEN = re.compile(r"[0-9a-f]{128}")
 _OURS = frozenset({"", "none", "same-origin"})
 """Values of `Sec-Fetch-Site` for a form on a page of this server; empty from old browsers, which do not send it."""
 
@@ -38,16 +40,23 @@ class Browser:
 
     @property
     def form_token(self) -> str:
-        """Return the token that a form must send back, bound to the browser and its login (CSRF)."""
-        return hmac.new(self._key.encode(), self.login.encode(), sha256).hexdigest()
+        """Return a token that a form must send back, bound to the browser and its login (CSRF).
+
+        It is another each time, masked by random bytes that it begins with, so that the size of a compressed page tells
+        nothing of it (the BREACH attack: https://breachattack.com).
+        """
+        mask = secrets.token_bytes(_MAC_BYTES)
+        return (mask + _masked(self._mac(), mask)).hex()
 
     def sent(self, form_token: str) -> bool:
         """Whether a form with this token is from a page that this browser was given, as who it is logged in now."""
-        return (
-            self._known
-            and self._site in _OURS
-            and hmac.compare_digest(form_token.encode("utf-8"), self.form_token.encode())
-        )
+        if not (self._known and self._site in _OURS and _GOOD_TOKEN.fullmatch(form_token)):
+            return False
+        token = bytes.fromhex(form_token)
+        return hmac.compare_digest(_masked(token[_MAC_BYTES:], token[:_MAC_BYTES]), self._mac())
+
+    def _mac(self) -> bytes:
+        return hmac.digest(self._key.encode(), self.login.encode(), sha256)
 
     def keep(self, response: Response) -> None:
         """The page that goes out has forms made with the key: the browser keeps it."""
@@ -73,3 +82,8 @@ class Browser:
             # Not strict: an app sends its people here, and they are to be known when they arrive.
             samesite="lax",
         )
+
+
+def _masked(data: bytes, mask: bytes) -> bytes:
+    """Return bytes with a mask of the same length laid over them, or taken off again."""
+    return bytes(one ^ other for one, other in zip(data, mask, strict=True))

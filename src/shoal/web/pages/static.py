@@ -11,6 +11,7 @@ from starlette.responses import Response
 from shoal.api.context import Context
 from shoal.api.http.calls import Body, Route
 from shoal.web.assets import assets
+from shoal.web.packing import takes_gzip
 
 _FOR_EVER = "public, max-age=31536000, immutable"
 _FOR_NOW = "public, max-age=60"
@@ -29,7 +30,7 @@ async def asset(context: Context, params: AssetPath) -> object:
     """A file of the web app. With its present version in the address it may be kept for ever."""
     name = f"{params.folder}/{params.name}" if params.folder else params.name
     found = assets().get(name)
-    packed = "gzip" in context.request.headers.get("accept-encoding", "")
+    packed = takes_gzip(context.request)
     headers = {
         "Cache-Control": _FOR_EVER if params.version == assets().version else _FOR_NOW,
         "Vary": "Accept-Encoding",

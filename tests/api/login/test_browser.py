@@ -1,0 +1,46 @@
+"""The token of a form: from a page of this browser, as who it is logged in, and never the same twice."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+
+from shoal.api.login.browser import Browser
+
+KEY, OTHER_KEY = "k" * 43, "o" * 43
+
+
+def browser(key: str = KEY, login: str = "login-of-ann", site: str = "same-origin") -> Browser:
+    headers = [(b"cookie", f"shoal_form={key}; shoal_login={login}".encode()), (b"sec-fetch-site", site.encode())]
+    return Browser(Request({"type": "http", "headers": headers}), secure=False)
+
+
+def test_every_page_has_another_token_and_each_is_good() -> None:
+    tokens = {browser().form_token for _ in range(100)}
+    assert len(tokens) == 100
+    assert len({token[64:] for token in tokens}) == 100
+    assert all(browser().sent(token) for token in tokens)
+
+
+def test_a_token_is_good_in_its_own_browser_for_its_own_login_alone() -> None:
+    token = browser().form_token
+    assert not browser(key=OTHER_KEY).sent(token)
+    assert not browser(login="login-of-ben").sent(token)
+    assert not browser(key="short").sent(token)
+    for site in ("cross-site", "same-site"):
+        assert not browser(site=site).sent(token)
+    for site in ("none", ""):
+        assert browser(site=site).sent(token)
+
+
+@given(st.text(max_size=200))
+def test_whatever_else_is_sent_is_no_token(text: str) -> None:
+    assert not browser().sent(text)
+
+
+@given(st.integers(0, 127), st.sampled_from("0123456789abcdef"))
+def test_a_token_with_another_digit_is_none(place: int, digit: str) -> None:
+    token = browser().form_token
+    changed = token[:place] + digit + token[place + 1 :]
+    assert browser().sent(changed) == (changed == token)

@@ -1,0 +1,111 @@
+"""Posts that are drawn once for all who see them alike: what is kept is what would be drawn now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import Markup
+from msgspec.structs import replace
+
+from shoal.web.drawn import DrawnPosts
+from shoal.web.rendering import templates
+from shoal.web.samples import samples
+from shoal.web.views.posts import Button, PostView, post_of
+from shoal.web.views.ranking import WhyView
+from tests.api.world import world
+from tests.web.visitor import plain_visit
+
+TOKEN = "of-this-page"
+PATH = '/tags/tide?show=<all>&q="it\'s"'
+ESCAPED = "/tags/tide?show=&lt;all&gt;&amp;q=&#34;it&#39;s&#34;"
+QUOTED = "%2Ftags%2Ftide%3Fshow%3D%3Call%3E%26q%3D%22it%27s%22"
+
+
+@pytest.fixture(scope="module")
+def views() -> list[PostView]:
+    """A post in each state that pages know."""
+    with world() as made:
+        visit = plain_visit(made)
+        return [post_of(visit, entry) for _, entry in samples(visit.now_ms)]
+
+
+def draw(drawn: DrawnPosts, post: PostView, path: str = PATH, token: str | None = TOKEN, language: str = "en") -> str:
+    return str(drawn.draw(templates(language, ""), language, post, path, token))
+
+
+def test_what_is_kept_is_what_would_be_drawn_now(views: list[PostView]) -> None:
+    kept = DrawnPosts()
+    for path, token, language in (
+        (PATH, TOKEN, "en"),
+        ("/", "another", "en"),
+        ("/", None, "en"),
+        ("/explore", None, "de"),
+        (PATH, TOKEN, "de"),
+    ):
+        for post in views:
+            assert draw(kept, post, path, token, language) == draw(DrawnPosts(), post, path, token, language)
+
+
+def test_a_form_carries_the_token_and_the_way_back_of_its_own_page(views: list[PostView]) -> None:
+    kept = DrawnPosts()
+    for post in views:
+        draw(kept, post, "/another/page", "token-of-another")
+        html = draw(kept, post)
+        assert f'name="to" value="{ESCAPED}#p{post.entry_id}"' in html
+        assert f'/posts/{post.id}/more?to={QUOTED}"' in html
+        assert f'name="form_token" value="{TOKEN}"' in html
+        assert "another" not in html
+        assert "form_token" not in draw(kept, post, token=None)
+
+
+BUTTONS = st.builds(
+    Button, on=st.booleans(), count=st.sampled_from(("", "1", "12K")), words=st.sampled_from(("a", "b"))
+)
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "like": BUTTONS,
+        "share": BUTTONS,
+        "save": BUTTONS,
+        "comment": BUTTONS,
+        "text": st.sampled_from((Markup("<p>one</p>"), Markup("<p>two</p>"))),
+        "sharable": st.booleans(),
+        "visibility": st.sampled_from(("public", "unlisted", "followers", "direct")),
+        "spoiler": st.sampled_from(("", "a warning")),
+        "covered": st.booleans(),
+        "folded": st.sampled_from(((), ("Football",))),
+        "mine": st.booleans(),
+        "pinned": st.booleans(),
+        "place": st.sampled_from(("", "47.420,10.980")),
+        "answers": st.sampled_from(("", "ben")),
+        "tags": st.sampled_from(((), ("tide",))),
+        "why": st.sampled_from((None, WhyView("1.0", "many likes", (), ()), WhyView("2.0", "near you", (), ()))),
+        "emoji": st.sampled_from(((), (("*", "4", True),), (("*", "4", False),))),
+    },
+)
+
+
+@given(st.data())
+def test_whatever_changes_in_a_post_is_drawn_anew(views: list[PostView], data: st.DataObject) -> None:
+    kept = DrawnPosts()
+    post = data.draw(st.sampled_from(views))
+    for change in data.draw(st.lists(CHANGES, min_size=2, max_size=5)):
+        changed: dict[str, Any] = change
+        post = replace(post, **changed)
+        assert draw(kept, post) == draw(DrawnPosts(), post)
+
+
+def test_two_who_see_a_post_alike_share_what_is_kept_and_the_least_asked_for_makes_room(views: list[PostView]) -> None:
+    sizes = [len(draw(DrawnPosts(), post, "", "")) for post in views]
+    kept = DrawnPosts(most=sum(sizes))
+    draw(kept, views[0], "/one", "token-of-one")
+    once = kept.held
+    draw(kept, views[0], "/another", "token-of-another")
+    assert kept.held == once > 0
+    for post in views:
+        for n in range(20):
+            draw(kept, replace(post, depth=n))
+            assert 0 < kept.held <= sum(sizes)
