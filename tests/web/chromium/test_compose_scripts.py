@@ -23,7 +23,7 @@ from tests.web.chromium.screens import Stage, file, held, screen, until
 
 def composing(page: Page, at: Stage) -> None:
     page.goto(f"{at.url}/compose")
-    expect(page.locator("form.scripted")).to_be_visible()
+    expect(page.locator("#compose[data-started]")).to_be_visible()
 
 
 def test_files_are_sent_at_once_ordered_cropped_and_kept_with_the_draft_until_it_is_posted(

@@ -19,7 +19,7 @@ from shoal.services.tastes import MOST_SEEN_AT_ONCE
 from shoal.web import rows
 from shoal.web.paging import SIZE
 from shoal.web.rendering import page, part
-from shoal.web.views.posts import PostView, answered, post_of
+from shoal.web.views.posts import PostView, answered, post_of, with_first_photo
 from shoal.web.views.ranking import why_of
 from shoal.web.views.tabs import home_tabs
 from shoal.web.visit import Form, Visit
@@ -90,7 +90,7 @@ async def seen(visit: Visit, told: SeenForm) -> Response:
 
 async def _ranked(visit: Visit, entries: Sequence[RankedEntry]) -> list[PostView]:
     names = await answered(visit, [one.entry for one in entries])
-    return [post_of(visit, one.entry, names, why=why_of(visit, one.why)) for one in entries]
+    return with_first_photo([post_of(visit, one.entry, names, why=why_of(visit, one.why)) for one in entries])
 
 
 ROUTES = (

@@ -20,7 +20,7 @@ from shoal.web import rows
 from shoal.web.pages.writing.compose import answering
 from shoal.web.rendering import page, part
 from shoal.web.views.cards import post_card
-from shoal.web.views.posts import PostView, post_of
+from shoal.web.views.posts import PostView, post_of, with_first_photo
 from shoal.web.views.threads import thread_of
 from shoal.web.views.writing.comment import comment_form
 from shoal.web.visit import Form, Visit
@@ -74,7 +74,8 @@ async def show(visit: Visit, path: PostPath) -> Response:
     title = visit.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": post.excerpt}
     form = comment_form(visit, answering(visit.viewer, entry), -1) if visit.viewer else None
     below = thread_of(visit, entry.post, around)
-    return await page(visit, "post", title=title, post=post, card=post_card(visit, entry), form=form, thread=below)
+    (shown,) = with_first_photo([post])
+    return await page(visit, "post", title=title, post=shown, card=post_card(visit, entry), form=form, thread=below)
 
 
 async def photo(visit: Visit, path: PhotoPath) -> Response:

@@ -48,6 +48,8 @@ class Photo(msgspec.Struct, frozen=True):
     failed: bool = False
     length: str = ""
     """Playing time."""
+    first: bool = False
+    """Whether it is the first of its page, for which nobody should wait."""
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -125,7 +127,16 @@ class PostView(msgspec.Struct, frozen=True):
 async def posts_of(visit: Visit, entries: Sequence[Entry]) -> list[PostView]:
     """Return the entries of a feed as a page shows them; one read where some answer others."""
     names = await answered(visit, entries)
-    return [post_of(visit, entry, names) for entry in entries]
+    return with_first_photo([post_of(visit, entry, names) for entry in entries])
+
+
+def with_first_photo(posts: list[PostView]) -> list[PostView]:
+    """Return the posts of a page, the photo that is seen first marked as such: of the first two posts, or none."""
+    for n, post in enumerate(posts[:2]):
+        if post.photos and not (post.covered or post.spoiler or post.folded):
+            photo = msgspec.structs.replace(post.photos[0], first=True)
+            return [*posts[:n], msgspec.structs.replace(post, photos=(photo, *post.photos[1:])), *posts[n + 1 :]]
+    return posts
 
 
 async def answered(visit: Visit, entries: Sequence[Entry]) -> dict[int, str]:

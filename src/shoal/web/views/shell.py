@@ -136,7 +136,7 @@ def _strangers_places(visit: Visit) -> tuple[NavLink, ...]:
     _ = visit.words.text
     at = visit.request.scope["path"]
     return (
-        NavLink("/", "house", _("Start"), at == "/"),
+        NavLink("/", "house", _("Front page"), at == "/"),
         NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search"))),
         NavLink("/about", "info", _("About"), at == "/about"),
         NavLink("/login", "log-in", _("Log in"), at == "/login"),

@@ -12,8 +12,11 @@ async function start(element) {
       // A page that is left while it loads gets no more files; it works without them.
       names.delete(name);
       if (!(error instanceof TypeError)) throw error;
+      return;
     }
   }
+  // Whoever drives a browser sees by this that the element does what it can.
+  element.dataset.started = "";
 }
 
 function look(within) {

@@ -27,8 +27,7 @@ export function move(list, card, by) {
 export default function compose(form) {
   const list = form.querySelector("[data-pictures]");
   const field = form.querySelector('input[type="file"]');
-  form.classList.add("scripted");
-  form.querySelectorAll("[data-how], [data-describe]").forEach((one) => (one.hidden = false));
+  form.querySelectorAll("[data-describe]").forEach((one) => (one.hidden = false));
   settle(list);
   const take = (files, instead) => {
     for (const file of files) send(form, list, file, instead);
