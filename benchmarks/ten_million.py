@@ -163,7 +163,8 @@ def _sizes(place: Path, engine: str, chosen: argparse.Namespace, report: Report)
             folder = place / f"{engine}-{members}"
             found = stack.enter_context(placed(folder, engine, _WHOLE.scaled(members)))
             tell_import(report, name, found.shape, imported(found))
-            held = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and "data" not in path.parts)
+            read = folder / "data"
+            held = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and read not in path.parents)
             report.add(f"{name}: stores and search index", held / _MIB, "MiB")
             children[name] = Child(found)
             stack.callback(children[name].close)
