@@ -83,7 +83,7 @@ Ask = Callable[[str, tuple[tuple[bytes, bytes], ...]], Awaitable[tuple[int, byte
 def _asking(network: Network) -> Ask:
     """Return how a page is asked for in this process, as a server would."""
     parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-    app = build(Deps(*parts, base_url=_BASE))
+    app = build(Deps(*parts, base_url=_BASE, engines=network.engines))
 
     async def ask(path: str, headers: tuple[tuple[bytes, bytes], ...]) -> tuple[int, bytes]:
         status, body = 0, b""

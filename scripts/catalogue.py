@@ -17,7 +17,7 @@ from shoal.api.http.scopes import KNOWN
 from shoal.api.login.scope_words import in_words
 from shoal.core.ranking.terms import TERMS
 from shoal.core.ranking.words import TITLES
-from shoal.web.views import notices, ranking, standings, tags
+from shoal.web.views import engines, notices, ranking, standings, tags
 from shoal.web.views.errors.complaints import COMPLAINTS
 
 WEB = Path(__file__).parents[1] / "src/shoal/web"
@@ -36,6 +36,7 @@ _KEYWORDS = {
 """Functions that take words of pages, with the places of the singular and the plural where there are two."""
 _FOLDERS = (WEB, WEB.parent / "mail", WEB.parent / "words", WEB.parent / "core/ranking")
 _TABLES = (
+    engines._NAMES,
     notices._ONE,
     notices._ONE_OR_MORE,
     ranking._SOURCE_WORDS,

@@ -103,6 +103,7 @@ class World:
             network.hub,
             None,
             BASE,
+            engines=network.engines,
         )
         self.app = build(self.deps)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)

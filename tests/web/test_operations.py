@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from shoal.core.model import Member, Role, Visibility
@@ -68,3 +71,20 @@ def test_the_whole_network_is_read_for_the_data_sources_once_in_ten_minutes(monk
         assert [page.status for page in pages] == [200, 200, 200]
         assert pages[0].html.time is not None
         assert len(scans) == 1
+
+
+def test_engines_stand_with_their_figures_and_one_that_is_away_is_said_to_be(tmp_path: Path) -> None:
+    with world(store=f"sqlite:///{tmp_path / 'own.db'}") as here:
+        ann = member(here, "ann")
+        here.run(moderation.set_role(here.writes, ann.id, Role.ADMIN))
+        operator = visitor(here, "ann")
+        cards = operator.open("/ops").html.select(".engine-cards li")
+        assert [card.h3.get_text(" ", strip=True).split()[0] for card in cards if card.h3] == ["SQLite"] * 3
+        assert all(re.search(r"own\.db.*Stored\s*[\d.]+ [KM]iB", card.text, re.DOTALL) for card in cards)
+        assert not operator.open("/ops").html.select(".engine-cards .away")
+        (tmp_path / "own.db.search").rename(tmp_path / "elsewhere")
+        # What was said is kept for five seconds; another front end has not asked yet.
+        here.show(here.deps.reads.tags)
+        (away,) = visitor(here, "ann").open("/ops").html.select(".engine-cards .away")
+        assert "own.db.search" in away.text
+        assert "It does not answer." in away.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -24,6 +24,8 @@ from shoal.graph.contract import Graph, Scanner, Store
 from shoal.graph.rows import Spread
 from shoal.media.library import MediaLibrary
 from shoal.ops.statistics.ledger import Ledger
+from shoal.ops.vitals.contract import EngineProbe
+from shoal.ops.vitals.watch import EngineWatch
 from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
@@ -48,6 +50,8 @@ class Deps:
     """How often something is done for each of those who listen."""
     probes: Mapping[str, Probe] = field(default_factory=dict)
     """How the parts that must answer are asked whether they do, by their kind."""
+    engines: Sequence[EngineProbe] = ()
+    """How each engine is asked for its own figures."""
     patience: Patience = USUAL_PATIENCE
     """How long a client may keep a connection waiting."""
     demo_member: int = 0
@@ -75,6 +79,7 @@ class Front:
     pictures: Pictures
     streams: Streams
     readiness: Readiness
+    engines: EngineWatch
     ip_guard: IpGuard
     """Knows which networks are blocked."""
     meter: Meter = field(default_factory=Meter)
@@ -114,6 +119,7 @@ def front_of(deps: Deps) -> Front:
         pictures=Pictures(),
         streams=Streams(deps.hub, deps.pace),
         readiness=Readiness(deps.probes),
+        engines=EngineWatch(deps.engines),
         ip_guard=IpGuard(deps.store),
         demo_member=deps.demo_member,
     )

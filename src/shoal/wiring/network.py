@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -36,6 +36,7 @@ from shoal.media.store import MediaStore
 from shoal.media.workshop import Workshop
 from shoal.ops.agenda import Agenda
 from shoal.ops.upkeep import Upkeep, begin_histories
+from shoal.ops.vitals.contract import EngineProbe
 from shoal.outbox import Runner
 from shoal.services.pressure import Pressure
 from shoal.services.writes import Limits, Writes
@@ -57,6 +58,7 @@ from shoal.wiring.search import begin_filling, open_search
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
 from shoal.wiring.stores import open_store, spans_stores
 from shoal.wiring.tags import TagCounting, open_tags
+from shoal.wiring.vitals import engine_probes
 
 _STEP_SECONDS = 60.0
 """Limit for one page of a fan-out, which takes well under a second: one that takes so long never ends."""
@@ -104,6 +106,8 @@ class Network:
     """Whether this process merges the counts of tags."""
     probes: Mapping[str, Callable[[], Awaitable[object]]]
     """A small request to each part that may be in another process or machine; it raises when there is no answer."""
+    engines: Sequence[EngineProbe]
+    """How each engine is asked for its own figures."""
 
     @property
     def tag_store(self) -> CloudStore:
@@ -270,6 +274,7 @@ async def _assemble(
         hub=hub,
         limiter=sharing.limiter if sharing and settings.rate_limits else None,
         probes=_probes(store, timelines, outbox),
+        engines=engine_probes(settings),
     )
 
 

@@ -73,7 +73,11 @@ def stage(**settings: Any) -> Iterator[Stage]:
                 made.append(Stage(network, asyncio.get_running_loop(), url))
                 ready.set()
 
-            ending.append(asyncio.create_task(serve(Deps(*parts), listener=listen("127.0.0.1", 0), ready=tell)))
+            ending.append(
+                asyncio.create_task(
+                    serve(Deps(*parts, engines=network.engines), listener=listen("127.0.0.1", 0), ready=tell)
+                )
+            )
             with contextlib.suppress(asyncio.CancelledError):
                 await ending[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from shoal.core.errors import Unavailable
 from shoal.graph.schema import EVERYBODY, LOUD
 from shoal.ops.jobs import Work, survey
 from shoal.timelines.memory import MemoryTimelines
+from shoal.web.views.engines import EngineCard, Figure, engine_cards, size
 from shoal.web.visit import Visit
 from shoal.words.languages import Translated, When
 
@@ -40,15 +42,6 @@ class ColumnChart(msgspec.Struct, frozen=True):
     """Points of the line."""
     most: str
     """The value at the upper edge."""
-
-
-class Figure(msgspec.Struct, frozen=True):
-    """A number with its name, and whether it wants attention."""
-
-    name: str
-    value: str
-    hint: str = ""
-    wrong: bool = False
 
 
 class RouteRow(msgspec.Struct, frozen=True):
@@ -91,6 +84,7 @@ class Operations(msgspec.Struct, frozen=True):
     routes: tuple[RouteRow, ...]
     slow: tuple[SlowRow, ...]
     aside: tuple[SetAside, ...]
+    engines: tuple[EngineCard, ...]
     stores: tuple[tuple[str, str], ...]
     """Each store, and the data sources that it has."""
 
@@ -101,7 +95,7 @@ async def operations(visit: Visit) -> Operations:
     work = await _work(visit)
     loud = await _loud(visit)
     history = front.meter.history()
-    parts = await front.readiness.parts()
+    parts, engines = await asyncio.gather(front.readiness.parts(), front.engines.look())
     return Operations(
         figures=tuple(_figures(visit, work, loud, history)),
         parts=tuple(parts.items()),
@@ -135,6 +129,7 @@ async def operations(visit: Visit) -> Operations:
         aside=tuple(SetAside(one.job, one.event, one.step, one.attempts, one.error) for one in work.buried)
         if work
         else (),
+        engines=engine_cards(words, engines),
         stores=tuple(_stores(front.settings.store)),
     )
 
@@ -183,14 +178,12 @@ def _figures(visit: Visit, work: Work | None, loud: int | None, history: Sequenc
     found += _pushes(visit, loud)
     timelines = front.reads.timelines
     if isinstance(timelines, MemoryTimelines):
-        size = len(timelines) * timelines.length * _ENTRY_BYTES / (1 << 20)
-        found.append(
-            Figure(_("Warm home timelines"), words.number(len(timelines)), f"{words.decimal(size, ',.0f')} MiB")
-        )
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB / (1 << 20)
+        held = len(timelines) * timelines.length * _ENTRY_BYTES
+        found.append(Figure(_("Warm home timelines"), words.number(len(timelines)), size(words, held)))
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
     found += [
         Figure(_("Listening now"), words.number(front.streams.number)),
-        Figure(_("Memory of this process, at most"), f"{words.decimal(used, ',.0f')} MiB"),
+        Figure(_("Memory of this process, at most"), size(words, used)),
     ]
     return found
 

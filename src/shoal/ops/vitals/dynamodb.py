@@ -1,0 +1,26 @@
+"""DynamoDB: the size of the table and its items, which the service counts every six hours."""
+
+from __future__ import annotations
+
+from shoal.graph.dynamodb.service import Service
+from shoal.graph.dynamodb.table import parse
+from shoal.ops.vitals.contract import EngineVitals, Vital
+
+_SECONDS = 2.0
+
+
+async def look(url: str) -> list[EngineVitals]:
+    """Return the figures of a table. Raises `Unavailable`."""
+    place = parse(url)
+    service = await Service.connect(place.table, region=place.region, endpoint=place.endpoint, patience=_SECONDS)
+    try:
+        told = (await service.call("describe_table", TableName=place.table))["Table"]
+    finally:
+        await service.close()
+    return [
+        EngineVitals(
+            "DynamoDB",
+            place.table,
+            vitals=(Vital("stored_bytes", told["TableSizeBytes"]), Vital("items", told["ItemCount"])),
+        )
+    ]

@@ -1,0 +1,164 @@
+"""Figures of engines, asked of real ones: right while they run, and marked as away when they do not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from redis import Redis
+from tests.engines import dynamodb, postgres, rabbitmq, redis
+from tests.running import in_loop
+
+from shoal import settings as configuration
+from shoal.broker.rabbitmq import RabbitOutbox
+from shoal.core.events import PostCreated
+from shoal.graph.contract import Job
+from shoal.graph.dynamodb import DynamoGraph
+from shoal.ops.vitals.contract import EngineProbe, EngineVitals, Vital
+from shoal.ops.vitals.rabbitmq import look as look_at_broker
+from shoal.ops.vitals.watch import EngineWatch
+from shoal.wiring import open_network
+from shoal.wiring.vitals import engine_probes
+
+
+def figures(one: EngineVitals) -> dict[str, float]:
+    return {vital.name: vital.value for vital in one.vitals}
+
+
+async def asked(**settings: Any) -> list[EngineVitals]:
+    chosen = configuration.build(**{"store": "memory://", **settings})
+    return await EngineWatch(engine_probes(chosen), patience=30.0).look()
+
+
+@in_loop
+async def test_files_of_sqlite_are_as_large_as_they_are(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'own.db'}"
+    async with open_network(configuration.build(store=store)) as network:
+        found = await EngineWatch(network.engines).look()
+        assert [one.place for one in found] == ["own.db", "own.db.tags", "own.db.search"]
+        assert [figures(one)["stored_bytes"] for one in found] == [
+            (tmp_path / one.place).stat().st_size for one in found
+        ]
+        assert all(one.reached and one.version and figures(one)["disk_free_bytes"] > 0 for one in found)
+
+
+@in_loop
+async def test_postgres_tells_its_connections_and_the_longest_transaction() -> None:
+    owner = asyncio.Event()
+    url = await postgres.database(owner)
+    secret = url.replace("shoal@", "shoal:a-secret@")
+    async with open_network(configuration.build(store=secret)):
+        idler = await asyncpg.connect(url)
+        try:
+            async with idler.transaction():
+                await idler.fetchval("SELECT 1")
+                await asyncio.sleep(0.05)
+                (found,) = await asked(store=secret)
+        finally:
+            await idler.close()
+    told = figures(found)
+    assert found.version[0].isdigit()
+    assert told["connections"] >= 2
+    assert told["connections_most"] == 200
+    assert told["longest_transaction_seconds"] >= 0.05
+    assert told["stored_bytes"] > 1_000_000
+    assert 0 <= told["cache_hits"] <= 1
+    assert found.place.startswith("127.0.0.1:")
+    assert "a-secret" not in repr(found)
+
+
+@in_loop
+async def test_every_server_of_a_redis_cluster_is_asked_and_a_lost_one_is_marked() -> None:
+    running = await asyncio.to_thread(redis.own_cluster, 3, 0)
+    try:
+        found = await asked(timelines=running.url)
+        assert len(found) == 3
+        assert all(one.reached and figures(one)["memory_bytes"] > 0 for one in found)
+        lost = running.masters[1].program
+        lost.kill()
+        found = await asked(timelines=running.url)
+        assert sorted(one.reached for one in found) == [False, True, True]
+        (away,) = [one for one in found if not one.reached]
+        assert away.place.endswith(f":{running.masters[1].port}")
+        assert away.vitals == ()
+    finally:
+        for member in running.members:
+            member.program.kill()
+
+
+@in_loop
+async def test_keys_and_a_full_memory_of_redis_are_told() -> None:
+    program = await asyncio.to_thread(redis.own, "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru")
+    try:
+        client = Redis.from_url(program.url)
+        for n in range(40_000):
+            client.set(f"key:{n}", "x" * 100)
+        (found,) = await asked(timelines=program.url)
+        client.close()
+    finally:
+        program.kill()
+    told = figures(found)
+    assert told["items"] > 0
+    assert told["evicted"] > 0
+    assert {vital.name for vital in found.vitals if vital.wrong} == {"memory_bytes", "evicted"}
+
+
+@in_loop
+async def test_a_broker_tells_what_waits_and_whether_anybody_takes_it() -> None:
+    url, namespace = rabbitmq.node().url, rabbitmq.namespace()
+    outbox = await RabbitOutbox.open(url, namespace=namespace, taking=False)
+    try:
+        await outbox.send([Job(n, PostCreated(post_id=n, author_id=1)) for n in range(3)])
+        (found,) = await look_at_broker(url, "here", namespace)
+        assert figures(found) == {"jobs_waiting": 3, "jobs_delayed": 0, "jobs_set_aside": 0, "workers": 0}
+        assert Vital("workers", 0, wrong=True) in found.vitals
+        worker = await RabbitOutbox.open(url, namespace=namespace)
+        (found,) = await look_at_broker(url, "here", namespace)
+        await worker.close()
+        assert Vital("workers", 1) in found.vitals
+    finally:
+        await outbox.close()
+
+
+@in_loop
+async def test_a_table_tells_its_size() -> None:
+    url = dynamodb.new_table()
+    graph = await DynamoGraph.open(url)
+    await graph.close()
+    (found,) = await asked(store=url)
+    assert found.reached
+    assert figures(found).keys() == {"stored_bytes", "items"}
+
+
+@in_loop
+async def test_an_engine_that_is_away_or_silent_keeps_nobody_waiting() -> None:
+    silent = asyncio.Event()
+    calls = 0
+
+    async def sound() -> list[EngineVitals]:
+        nonlocal calls
+        calls += 1
+        return [EngineVitals("Sound", "here", "1", (Vital("items", 1),))]
+
+    async def hung() -> list[EngineVitals]:
+        await silent.wait()
+        return []
+
+    probes = [EngineProbe("Hung", "there", hung), EngineProbe("Sound", "here", sound)]
+    watch = EngineWatch(probes, patience=0.05)
+    found = await asyncio.gather(*[watch.look() for _ in range(20)])
+    assert found[0] == [
+        EngineVitals("Hung", "there", reached=False),
+        EngineVitals("Sound", "here", "1", (Vital("items", 1),)),
+    ]
+    assert all(one == found[0] for one in found)
+    assert calls == 1
+    (away,) = await asked(store="postgresql://nobody:a-secret@127.0.0.1:1/nothing")
+    assert away == EngineVitals("PostgreSQL", "127.0.0.1:1/nothing", reached=False)
+
+
+@in_loop
+async def test_what_is_in_memory_is_no_engine() -> None:
+    assert await asked(timelines="memory://", search="memory://") == []
