@@ -43,6 +43,8 @@ _PLANNED = {
     "enable_seqscan": "on",
     "enable_hashjoin": "on",
     "enable_mergejoin": "on",
+    # For names that hundreds of thousands have: with less a bitmap holds pages, and everybody on them is looked at again.
+    "work_mem": "32MB",
 }
 
 _encode = msgspec.msgpack.Encoder().encode
