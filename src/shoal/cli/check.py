@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, suppress
 
 import click
 
-from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
+from shoal.cli.words.bars import bars
 from shoal.core.errors import Unavailable
 from shoal.ops.checking import check as checks
 from shoal.ops.checking.report import CheckReport, Progress

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
+from shoal.cli.words.bars import bars
 from shoal.ops.checking.report import Progress
 from shoal.ops.transfer import export as exports
 from shoal.settings import Settings

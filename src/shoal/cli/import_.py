@@ -10,9 +10,9 @@ from msgspec import structs
 from rich.console import Console
 from rich.table import Column, Table
 
-from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import perform
+from shoal.cli.words.bars import bars
 from shoal.core.errors import InvalidInput
 from shoal.ops.operations import Import
 from shoal.ops.transfer.sources import BEST_CONNECTED, MATCH, Sources, in_directory

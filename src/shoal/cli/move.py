@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 
 import click
 
-from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
+from shoal.cli.words.bars import bars
 from shoal.graph.sharding.shard_map import first_map, shown_url
 from shoal.ops.checking.report import Progress
 from shoal.ops.checking.tag_counts import count_all

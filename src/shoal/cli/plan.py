@@ -11,7 +11,7 @@ import msgspec
 from shoal.charts.plots import stacked
 from shoal.charts.surfaces import surface_of
 from shoal.cli.assuming import DEFAULTS, assumed, assuming, calibrated, read
-from shoal.cli.bars import bars
+from shoal.cli.words.bars import bars
 from shoal.cli.words.numbers import NumberOption
 from shoal.cli.words.plans import tell
 from shoal.ops.planner.assumptions import Prices

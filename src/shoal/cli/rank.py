@@ -10,9 +10,9 @@ import click
 import msgspec
 
 from shoal.charts.surfaces import surface_of
-from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
+from shoal.cli.words.bars import bars
 from shoal.cli.words.replays import tell
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.ranking.recipe_links import recipe_of_link

@@ -6,9 +6,9 @@ import asyncio
 
 import click
 
-from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
+from shoal.cli.words.bars import bars
 from shoal.settings import Settings
 from shoal.wiring import search as wired
 

@@ -93,5 +93,12 @@ async def run(
             await stack.enter_async_context(listening(network, path))
         process.settle()
         parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-        deps = Deps(*parts, network.limiter, probes=network.probes, engines=network.engines, demo_member=demo_member)
+        deps = Deps(
+            *parts,
+            network.limiter,
+            probes=network.probes,
+            engines=network.engines,
+            server_key=network.server_key,
+            demo_member=demo_member,
+        )
         await serve_http(deps, listener=listener or listen(settings.host, settings.port), ready=ready)

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import click
 
-from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
+from shoal.cli.words.bars import bars
 from shoal.core.errors import InvalidInput
 from shoal.graph.rows import Spread
 from shoal.graph.sharding.shard_map import parse_sources, ranges_of, shown_url

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.placement.words import tell
 from shoal.cli.stores import existing
+from shoal.cli.words.bars import bars
 from shoal.core.errors import InvalidInput
 from shoal.graph.sharding.shard_map import shown_url
 from shoal.ops.checking.report import Progress
