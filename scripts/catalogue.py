@@ -17,6 +17,7 @@ from shoal.api.http.scopes import KNOWN
 from shoal.api.login.scope_words import in_words
 from shoal.core.ranking.terms import TERMS
 from shoal.core.ranking.words import TITLES
+from shoal.push import messages
 from shoal.web.views import engines, notices, ranking, standings, tags
 from shoal.web.views.errors.complaints import COMPLAINTS
 
@@ -37,6 +38,7 @@ _KEYWORDS = {
 _FOLDERS = (WEB, WEB.parent / "mail", WEB.parent / "words", WEB.parent / "core/ranking")
 _TABLES = (
     engines._NAMES,
+    messages._TITLES,
     notices._ONE,
     notices._ONE_OR_MORE,
     ranking._SOURCE_WORDS,

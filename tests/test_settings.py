@@ -16,6 +16,7 @@ OTHER: dict[str, Any] = {
     "store": {"0-31": "sqlite:///one.db", "32-63": "sqlite:///two.db"},
     "rules": ("Be kind.", 'Say "please", or [do not].'),
     "trusted_proxies": ("10.0.0.0/8", "2001:db8::1"),
+    "push_networks": ("10.1.0.0/16",),
     "limits": {"api": "600/5m", "signup": "off"},
     "recipe": {"weights": {"friends": 4.0, "seen": -6.0}, "half_life_hours": 12.5},
     "log_level": "debug",

@@ -56,7 +56,16 @@ class _Mounted:
     def _made(self, root: str) -> ASGIApp:
         network = self._shoal.network
         parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-        front = front_of(Deps(*parts, network.limiter, root, probes=network.probes, engines=network.engines))
+        front = front_of(
+            Deps(
+                *parts,
+                network.limiter,
+                root,
+                probes=network.probes,
+                engines=network.engines,
+                server_key=network.server_key,
+            )
+        )
         self._shoal.closing.push_async_callback(front.network_totals.close)
         self._shoal.closing.push_async_callback(front.ledger.close)
         self._shoal.closing.callback(front.streams.stop)

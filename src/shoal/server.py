@@ -14,7 +14,6 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from shoal.api.context import Deps, Front, front_of
-from shoal.api.entities.addresses import MISSING_AVATAR, MISSING_HEADER
 from shoal.api.http.authentication import caller_of
 from shoal.api.http.limits.admission import Gate
 from shoal.api.http.limits.connections import connections, room
@@ -26,6 +25,7 @@ from shoal.api.live.streaming_socket import Sockets
 from shoal.api.public.files import Files, is_file
 from shoal.api.public.shown_files import ShownFiles
 from shoal.api.table import table
+from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER
 from shoal.settings import Settings
 from shoal.web.errors import Refusals
 from shoal.web.table import NoPage, pages

@@ -73,6 +73,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     email_confirmation: Literal["none", "asked", "required"] = "asked"
     """Whether new members get a mail by which they confirm their address, where mail is set up: `none`; `asked`; `required`: they
     cannot do anything before, and are deleted after 7 days."""
+    push_key: str = ""
+    """Private key for web push, as `shoal push key` prints it: the same for all processes, and kept secret; empty: one that is made
+    and kept beside the store (`<store>.push-key`) on SQLite, and no web push with other stores."""
+    push_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
+    """Networks beside the public internet that web push may send to, as `10.1.0.0/16`: a list in TOML, JSON in the environment."""
     contact_account: str = ""
     """User name of the member whom clients name as the contact."""
     rules: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
@@ -154,7 +159,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Lowest severity that is logged to standard error."""
 
 
-_TABLES = {"store": "shard map", "limits": "table", "rules": "list", "trusted_proxies": "list", "recipe": "table"}
+_TABLES = {
+    "store": "shard map",
+    "limits": "table",
+    "rules": "list",
+    "trusted_proxies": "list",
+    "push_networks": "list",
+    "recipe": "table",
+}
 """Settings that the environment gives as JSON."""
 
 

@@ -238,7 +238,7 @@ ASKING = {
 
 def test_what_changes_something_needs_a_scope_to_write() -> None:
     assert all(
-        route.auth in {"user", "app", "client"} and (route.scope or "").startswith(("write:", "admin:write"))
+        route.auth in {"user", "app", "client"} and (route.scope or "").startswith(("write:", "admin:write", "push"))
         for route in ROUTES
         if route.method != "GET" and route.auth != "public" and route.path not in ASKING
     )

@@ -104,6 +104,7 @@ class World:
             None,
             BASE,
             engines=network.engines,
+            server_key=network.server_key,
         )
         self.app = build(self.deps)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)

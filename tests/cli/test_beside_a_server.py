@@ -278,4 +278,4 @@ def test_every_command_is_tried_here_or_needs_no_server() -> None:
         "move",
         "placement",
     }
-    assert set(COMMANDS) - tried == {"worker", "cluster", "demo", "bench", "plan", "simulate", "mail"}
+    assert set(COMMANDS) - tried == {"worker", "cluster", "demo", "bench", "plan", "simulate", "mail", "push"}

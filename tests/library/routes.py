@@ -275,6 +275,7 @@ _HTTP = "about the server and how to reach it, which a library is not"
 _LOGIN = "OAuth: the library holds the network and needs no token"
 _OLD = "the older shape of filters, whose keywords the newer methods change"
 _REFUSED = "always refused"
+_PUSH = "for apps that are closed: a library is told by live updates"
 _FIGURES = "not in the library yet: the figures are counted for the server alone"
 
 REASONS: dict[str, str] = {
@@ -311,6 +312,10 @@ REASONS: dict[str, str] = {
     f"POST {_ADMIN}/retention": _FIGURES,
     "GET /api/v1/streaming/health": _HTTP,
     "GET /api/v1/streaming/public/remote": "nothing is remote",
+    "GET /api/v1/push/subscription": _PUSH,
+    "POST /api/v1/push/subscription": _PUSH,
+    "PUT /api/v1/push/subscription": _PUSH,
+    "DELETE /api/v1/push/subscription": _PUSH,
     "GET /openapi.json": _HTTP,
     "GET /docs": _HTTP,
 }

@@ -26,6 +26,7 @@ from shoal.media.library import MediaLibrary
 from shoal.ops.statistics.ledger import Ledger
 from shoal.ops.vitals.contract import EngineProbe
 from shoal.ops.vitals.watch import EngineWatch
+from shoal.push.server_key import ServerKey
 from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
@@ -52,6 +53,8 @@ class Deps:
     """How the parts that must answer are asked whether they do, by their kind."""
     engines: Sequence[EngineProbe] = ()
     """How each engine is asked for its own figures."""
+    server_key: ServerKey | None = None
+    """The key for web push; None where there is none, and so no web push."""
     patience: Patience = USUAL_PATIENCE
     """How long a client may keep a connection waiting."""
     demo_member: int = 0
@@ -80,6 +83,8 @@ class Front:
     streams: Streams
     readiness: Readiness
     engines: EngineWatch
+    server_key: ServerKey | None
+    """See `Deps`."""
     ip_guard: IpGuard
     """Knows which networks are blocked."""
     meter: Meter = field(default_factory=Meter)
@@ -120,6 +125,7 @@ def front_of(deps: Deps) -> Front:
         streams=Streams(deps.hub, deps.pace),
         readiness=Readiness(deps.probes),
         engines=EngineWatch(deps.engines),
+        server_key=deps.server_key,
         ip_guard=IpGuard(deps.store),
         demo_member=deps.demo_member,
     )

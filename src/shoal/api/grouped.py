@@ -18,7 +18,6 @@ from shoal.api.http.replies import raw
 from shoal.api.listing import actor, cursor_of, paged
 from shoal.api.notifications import (
     KINDS,
-    WIRE_KINDS,
     NotificationsQuery,
     Types,
     Unread,
@@ -33,6 +32,7 @@ from shoal.core.ids import MAX_ID
 from shoal.feeds import notifications as feed
 from shoal.feeds.hydrate import Entry, Profile
 from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind
+from shoal.push.messages import WIRE_KINDS
 from shoal.services import notifications as verbs
 
 _SAMPLE = 8

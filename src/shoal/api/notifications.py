@@ -21,22 +21,9 @@ from shoal.core.ids import milliseconds_of
 from shoal.feeds import notifications as feed
 from shoal.feeds.notifications import NotificationQuery
 from shoal.graph.payloads.notifications import Group, Kind, Notice, group_of
+from shoal.push.messages import WIRE_KINDS
 from shoal.services import notifications as verbs
 
-WIRE_KINDS = {
-    Kind.MENTION: "mention",
-    Kind.POST: "status",
-    Kind.LIKE: "favourite",
-    Kind.SHARE: "reblog",
-    Kind.REACTION: "pleroma:emoji_reaction",
-    Kind.EDIT: "update",
-    Kind.POLL: "poll",
-    Kind.FOLLOW: "follow",
-    Kind.REQUEST: "follow_request",
-    Kind.REGISTRATION: "admin.sign_up",
-    Kind.REPORT: "admin.report",
-    Kind.VERDICT: "shoal:report_resolved",
-}
 KINDS = {wire: kind for kind, wire in WIRE_KINDS.items()}
 
 Types = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)]

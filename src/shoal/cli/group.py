@@ -24,6 +24,7 @@ COMMANDS = {
     "export": "Write a member's own data to a directory or a zip file.",
     "check": "Compare what is stored with what is promised, and repair it.",
     "mail": "Try whether mail can be sent.",
+    "push": "Make a key for web push.",
     "member": "Make members, set their passwords, suspend them, give them roles, list them.",
     "feed": "Show the feed of a member, and why each post stands where it does.",
     "suggestions": "Show whom a member is suggested to follow, and why.",

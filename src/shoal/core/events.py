@@ -281,6 +281,19 @@ class MailDue(Event, frozen=True, tag="mail_due"):
     """The network address that a password was used from."""
 
 
+class PushDue(Event, frozen=True, tag="push_due"):
+    """A message about a notification is to be sent to one of the member's apps."""
+
+    member_id: int
+    token_id: int
+    """The session of the app."""
+    notice_id: int
+    time: int
+    """When the notification was made, as the id that it has in the list."""
+    asked: int
+    """When the message was asked for, as an id."""
+
+
 class Blocked(Event, frozen=True, tag="blocked"):
     """A member blocked another, who must not follow them any more."""
 
@@ -338,6 +351,7 @@ AnyEvent = (
     | MemberRemoved
     | EmailChanged
     | MailDue
+    | PushDue
     | InverseOwed
 )
 

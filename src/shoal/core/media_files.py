@@ -11,6 +11,9 @@ from typing import Final
 
 from shoal.core.model import Media, MediaKind, MediaState, Member
 
+MISSING_AVATAR: Final = "/avatars/original/missing.png"
+MISSING_HEADER: Final = "/headers/original/missing.png"
+"""Paths of the pictures of those who have none."""
 COPIES: Final = (".avif", ".webp")
 """Suffixes of the smaller copies."""
 

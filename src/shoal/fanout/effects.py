@@ -18,6 +18,7 @@ from shoal.fanout.loudness import Loudness
 from shoal.graph.contract import Graph
 from shoal.mail.postman import Postman
 from shoal.media.workshop import Workshop
+from shoal.push.courier import Courier
 from shoal.streaming.contract import Channel
 from shoal.tagcloud.emitter import Emitter
 from shoal.timelines.contract import Seats, Timelines
@@ -97,5 +98,7 @@ class Effects:
     holding: Holding = _HOLDING
     postman: Postman | None = None
     """Sends mail; None where none is set up."""
+    courier: Courier | None = None
+    """Sends web push messages; None where the server has no key for them."""
     activity: Activity = field(default_factory=Activity)
     """Lists the posts that members react to."""

@@ -25,6 +25,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member, Poll, Post, Share, Visibility
 from shoal.core.notice_policy import Treatment
 from shoal.core.visibility import may_see_share
+from shoal.fanout import pushes
 from shoal.fanout.effects import Effects
 from shoal.fanout.welcome import reception
 from shoal.graph.access import relations
@@ -226,8 +227,10 @@ async def _hold(effects: Effects, member_id: int, notice: Notice, time: int) -> 
 
 
 async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> None:
-    """Store a notification, and tell the member's connected clients."""
+    """Store a notification, tell the member's connected clients, and have messages sent to those that are closed."""
     batch = Batch(shard_of(member_id))
+    for due in await pushes.due(effects, member_id, notice, time):
+        batch.emit(due)
     batch.put(begun(member_id, notice, time))
     await effects.graph.commit(batch)
     await effects.channel.publish(updates.encode(updates.NotificationMade(member_id, time)))

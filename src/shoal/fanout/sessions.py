@@ -10,7 +10,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Member, Token
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
-from shoal.graph.schema import EXPIRING, LOGGED_IN, AssocType
+from shoal.graph.schema import EXPIRING, LOGGED_IN, PUSHES, AssocType
 
 _PAGE = 200
 
@@ -45,6 +45,7 @@ async def _drop(effects: Effects, owner: int, ids: Sequence[int]) -> None:
         batch.obj_del(id_)
         batch.assoc_del(owner, LOGGED_IN, id_, now)
         batch.assoc_del(owner, EXPIRING, id_, now)
+        batch.assoc_del(owner, PUSHES, id_, now)
         await effects.graph.commit(batch)
 
     await asyncio.gather(*map(drop, ids))

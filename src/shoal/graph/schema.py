@@ -147,6 +147,9 @@ BLOCKS_NAME = AssocType(97, "blocks_name")  # everybody -> name block
 OWNS_ALBUM = AssocType(98, "owns_album")  # member -> album
 COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: the post that shows it, and its place
 COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
+PUSHES = AssocType(
+    101, "pushes"
+)  # member -> token of a session; data: where its messages go, by which keys, about what
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)

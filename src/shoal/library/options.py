@@ -29,6 +29,8 @@ class Options(TypedDict, total=False):
     mail: str
     mail_from: str
     email_confirmation: Literal["none", "asked", "required"]
+    push_key: str
+    push_networks: tuple[str, ...]
     contact_account: str
     rules: tuple[str, ...]
     registrations: bool

@@ -59,6 +59,8 @@ class Visit:
     viewer: Member | None
     words: Translated
     now_ms: int
+    session_id: int = 0
+    """Id of the browser's login; 0 for nobody's."""
 
     @property
     def member(self) -> Member:
@@ -151,7 +153,8 @@ async def visit_of(context: Context) -> Visit:
     if context.caller.member_id is not None:
         node = (await front.graph.obj_get((context.caller.member_id,))).get(context.caller.member_id)
         viewer = node if isinstance(node, Member) else None
-    return Visit(front, request, browser_of(front, request), viewer, spoken(request), time.time_ns() // 1_000_000)
+    now, session = time.time_ns() // 1_000_000, context.caller.token_id
+    return Visit(front, request, browser_of(front, request), viewer, spoken(request), now, session)
 
 
 def spoken(request: Request) -> Translated:

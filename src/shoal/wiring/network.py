@@ -38,6 +38,7 @@ from shoal.ops.agenda import Agenda
 from shoal.ops.upkeep import Upkeep, begin_histories
 from shoal.ops.vitals.contract import EngineProbe
 from shoal.outbox import Runner
+from shoal.push.server_key import ServerKey
 from shoal.services.pressure import Pressure
 from shoal.services.writes import Limits, Writes
 from shoal.settings import Settings
@@ -54,6 +55,7 @@ from shoal.timelines.readings import MemoryReadings
 from shoal.timelines.tally import PushTally
 from shoal.wiring.mail import open_mail
 from shoal.wiring.places import domain_of, media_url
+from shoal.wiring.push import open_courier, open_key
 from shoal.wiring.search import begin_filling, open_search
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
 from shoal.wiring.stores import open_store, spans_stores
@@ -108,6 +110,8 @@ class Network:
     """A small request to each part that may be in another process or machine; it raises when there is no answer."""
     engines: Sequence[EngineProbe]
     """How each engine is asked for its own figures."""
+    server_key: ServerKey | None
+    """The key for web push; None where there is none, and so no web push."""
 
     @property
     def tag_store(self) -> CloudStore:
@@ -177,7 +181,10 @@ async def open_network(
         outbox: Outbox = store if broker is None else broker
         counting = await open_tags(settings, stack, read_only=read_only, working=working)
         search = await open_search(settings, stack, read_only=read_only)
-        network = await _assemble(settings, store, sharing, outbox, counting, search, stack, working=working)
+        server_key = None if read_only else open_key(settings)
+        network = await _assemble(
+            settings, store, sharing, outbox, counting, search, stack, server_key, working=working
+        )
         if not read_only:
             await begin_histories(network.store, settings.tombstone_days)
         if background and not read_only:
@@ -193,6 +200,7 @@ async def _assemble(
     counting: TagCounting,
     search: Filler,
     stack: AsyncExitStack,
+    server_key: ServerKey | None,
     *,
     working: bool,
 ) -> Network:
@@ -233,6 +241,7 @@ async def _assemble(
         search=search,
         holding=Holding(settings.reports_to_hold, int(settings.reporter_age_days * 86_400_000)),
         postman=open_mail(settings),
+        courier=open_courier(settings, server_key) if server_key else None,
     )
     hub = Hub(channel, lasting)
     stack.push_async_callback(hub.close)
@@ -275,6 +284,7 @@ async def _assemble(
         limiter=sharing.limiter if sharing and settings.rate_limits else None,
         probes=_probes(store, timelines, outbox),
         engines=engine_probes(settings),
+        server_key=server_key,
     )
 
 
@@ -327,6 +337,8 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         begin_filling(network.store, network.effects.graph, network.search, stack)
         # Before the runner, which waits for its jobs: a long video does not hold up the end.
         stack.push_async_callback(network.effects.workshop.close)
+        if network.effects.courier is not None:
+            stack.push_async_callback(network.effects.courier.close)
         if network.effects.postman is not None:
             stack.push_async_callback(network.effects.postman.close)
 

@@ -50,6 +50,12 @@ def calls_path(settings: Settings) -> Path | None:
     return files[0].with_name(f"{files[0].name}.calls.sock") if files and isinstance(settings.store, str) else None
 
 
+def push_key_path(settings: Settings) -> Path | None:
+    """Return the file of the key for web push, `<store>.push-key` beside the first file; None for a store without files."""
+    files = store_files(settings)
+    return files[0].with_name(f"{files[0].name}.push-key") if files else None
+
+
 def base_url(settings: Settings) -> str:
     """Return the root of every URL that clients are given, without a slash at the end."""
     return (settings.base_url or f"http://{settings.host}:{settings.port}").rstrip("/")

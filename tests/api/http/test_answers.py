@@ -16,11 +16,13 @@ from shoal.api.http.calls import Body, Route
 from shoal.api.reference.openapi import document_of, name_of
 from shoal.api.table import parts, table
 from shoal.core.model import Role
+from shoal.push.server_key import new_key
 from shoal.services import moderation
 from shoal.services.leaving import departures
 from shoal.settings import Settings
 from tests.api.entities.golden import answers, small_world
 from tests.api.world import SCOPES, Someone, World, picture
+from tests.push.service import App
 
 ENDLESS = "/api/v1/streaming"
 
@@ -133,6 +135,8 @@ class Cast:
         notified = shoal.json("GET", "/api/v1/notifications", self.carol, params={"types[]": "favourite"})[0]
         self.things |= {"notification": notified["id"], "group": notified["group_key"]}
         self._hold_back(dora)
+        wish = {"endpoint": "https://push.test/1", "keys": App().keys, "standard": True}
+        self._made("/api/v1/push/subscription", subscription=wish, data={"policy": "none"})
         left = shoal.join("left")
         self.things["receipt"] = shoal.run(departures.dismiss(shoal.network.writes, left.member.id, 30)).receipt
 
@@ -171,7 +175,7 @@ class Cast:
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
     """One world for all routes."""
-    with small_world() as shoal:
+    with small_world(push_key=new_key()) as shoal:
         # Some is told on https alone.
         shoal.deps = replace(shoal.deps, base_url="https://shoal.test")
         shoal.show(shoal.deps.reads.tags)

@@ -75,7 +75,11 @@ def stage(**settings: Any) -> Iterator[Stage]:
 
             ending.append(
                 asyncio.create_task(
-                    serve(Deps(*parts, engines=network.engines), listener=listen("127.0.0.1", 0), ready=tell)
+                    serve(
+                        Deps(*parts, engines=network.engines, server_key=network.server_key),
+                        listener=listen("127.0.0.1", 0),
+                        ready=tell,
+                    )
                 )
             )
             with contextlib.suppress(asyncio.CancelledError):

@@ -8,12 +8,10 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from shoal.core.markup import to_html
+from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER
 from shoal.core.model import Mention
 from shoal.core.ranking.recipe_links import recipe_link
 from shoal.core.ranking.recipes import Recipe
-
-MISSING_AVATAR = "/avatars/original/missing.png"
-MISSING_HEADER = "/headers/original/missing.png"
 
 
 class Addresses(msgspec.Struct, frozen=True):

@@ -132,3 +132,16 @@ class Conversation(msgspec.Struct):
     unread: bool
     accounts: list[Account]
     last_status: Status | None
+
+
+class WebPushSubscription(msgspec.Struct):
+    """Where messages of a session go, and about which types of notifications."""
+
+    id: str
+    endpoint: str
+    standard: bool
+    """Whether messages go as RFC 8291 and 8292 say; otherwise as earlier drafts do."""
+    alerts: dict[str, bool]
+    policy: str
+    server_key: str
+    """The public key of the server, in base64 for URLs."""

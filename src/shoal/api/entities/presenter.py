@@ -225,18 +225,20 @@ def relationship(other_id: int, stand: Relation) -> entities.Relationship:
     )
 
 
-def application(app: App) -> client_entities.Application:
-    """A client program, without its secret."""
-    return client_entities.Application(**_application(app))
+def application(app: App, push_key: str) -> client_entities.Application:
+    """A client program, without its secret. `push_key` is the server's public key for web push; empty for none."""
+    return client_entities.Application(**_application(app, push_key))
 
 
-def credential_application(app: App, secret: str) -> client_entities.CredentialApplication:
-    """A client program, with its secret."""
-    return client_entities.CredentialApplication(**_application(app), client_id=str(app.id), client_secret=secret)
+def credential_application(app: App, secret: str, push_key: str) -> client_entities.CredentialApplication:
+    """A client program, with its secret, and the server's public key for web push; empty for none."""
+    fields = _application(app, push_key)
+    return client_entities.CredentialApplication(**fields, client_id=str(app.id), client_secret=secret)
 
 
-def _application(app: App) -> dict[str, Any]:
+def _application(app: App, push_key: str) -> dict[str, Any]:
     return {
+        "vapid_key": push_key,
         "id": str(app.id),
         "name": app.name,
         "website": app.website or None,

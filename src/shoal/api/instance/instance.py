@@ -8,13 +8,13 @@ from starlette.responses import PlainTextResponse
 
 from shoal.api import rows
 from shoal.api.context import Context, Front
-from shoal.api.entities.addresses import MISSING_HEADER
 from shoal.api.entities.instance import InstanceV1, InstanceV2, Nodeinfo, NodeinfoLinks
 from shoal.api.entities.moderation import rules_of
 from shoal.api.http.calls import Body
 from shoal.api.http.limits.ratelimit import UNLIMITED
 from shoal.api.http.replies import Reply
 from shoal.api.instance.about import contact
+from shoal.core.media_files import MISSING_HEADER
 from shoal.core.text import LINK_LENGTH
 from shoal.media.sniff import ALLOWED, CLIPS
 from shoal.services.relationships import MAX_FOLLOWED_TAGS
@@ -71,7 +71,7 @@ async def v2(context: Context, _params: None) -> object:
         "configuration": {
             **_configuration(front),
             "urls": {"streaming": _streaming(front)},
-            "vapid": {"public_key": ""},
+            "vapid": {"public_key": front.server_key.public if front.server_key else ""},
             "translation": {"enabled": False},
             "timelines_access": _timelines_access(),
             "limited_federation": True,

@@ -14,13 +14,12 @@ from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from shoal.api.entities.addresses import MISSING_AVATAR, MISSING_HEADER
 from shoal.api.http.errors import MethodNotAllowed, reply_for
 from shoal.api.http.replies import encode
 from shoal.api.public import placeholders
 from shoal.api.public.shown_files import ShownFiles
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.media_files import copy_of
+from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER, copy_of
 from shoal.media.clips import MP3, MP4
 from shoal.media.library import MediaLibrary
 from shoal.media.store import SUFFIXES, check_key, type_of

@@ -56,6 +56,7 @@ from shoal.graph.schema import (
     POSTED,
     POSTED_ASIDE,
     POSTED_TO_FOLLOWERS,
+    PUSHES,
     PUTS_EMOJI,
     REACTS,
     REPORT_DISMISSED,
@@ -306,7 +307,7 @@ async def _logins(writes: Writes, member: int) -> int:
     batch = Batch(shard_of(member))
     for id_ in dict.fromkeys(found):
         batch.obj_del(id_)
-        for atype in (LOGGED_IN, EXPIRING):
+        for atype in (LOGGED_IN, EXPIRING, PUSHES):
             batch.assoc_del(member, atype, id_, writes.new_id(batch.shard))
     return await _commit(writes, batch)
 

@@ -20,7 +20,7 @@ from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
-from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN
+from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN, PUSHES
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24
@@ -230,5 +230,6 @@ def drop_token(batch: Batch, token: Token, now: int) -> None:
     owner = token.member_id or token.app_id
     batch.obj_del(token.id)
     batch.assoc_del(owner, LOGGED_IN, token.id, now)
+    batch.assoc_del(owner, PUSHES, token.id, now)
     if not token.app_id:
         batch.assoc_del(owner, EXPIRING, token.id, now)

@@ -66,9 +66,9 @@ def _of_key(key: str, value: Any, ids: dict[str, str]) -> Any:
 
 
 @contextlib.contextmanager
-def small_world() -> Iterator[World]:
+def small_world(**settings: Any) -> Iterator[World]:
     """Where the answers come from."""
-    with world(rules=("Be kind.",)) as made:
+    with world(rules=("Be kind.",), **settings) as made:
         yield made
 
 

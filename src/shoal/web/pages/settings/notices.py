@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
+from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.core.notice_policy import NoticePolicy, Treatment
-from shoal.services import notice_policy
+from shoal.graph.payloads.notifications import Kind
+from shoal.push.subscription import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushSubscription, check_bytes
+from shoal.services import notice_policy, pushes
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.visit import Form, Visit
@@ -21,6 +26,15 @@ class NoticesForm(Form, frozen=True, kw_only=True):
     new_accounts: Treatment = Treatment.ACCEPT
     private_mentions: Treatment = Treatment.ACCEPT
     limited_accounts: Treatment = Treatment.ACCEPT
+
+
+class PushForm(Form, frozen=True, kw_only=True):
+    """A subscription of this browser at its push service, or its end."""
+
+    do: Literal["begin", "end"]
+    endpoint: Annotated[str, Meta(max_length=MAX_ENDPOINT)] = ""
+    p256dh: Annotated[str, Meta(max_length=200)] = ""
+    auth: Annotated[str, Meta(max_length=200)] = ""
 
 
 async def show(visit: Visit, query: SettingsQuery) -> Response:
@@ -39,7 +53,16 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
         (Treatment.DROP, _("Ignore")),
     )
     rules = [(name, *words[name], getattr(policy, name)) for name in _RULES]
-    return await settings_page(visit, "notifications", saved=query.saved, rules=rules, treatments=treatments)
+    key = visit.front.server_key
+    return await settings_page(
+        visit,
+        "notifications",
+        saved=query.saved,
+        rules=rules,
+        treatments=treatments,
+        push_key=key.public if key else "",
+        pushing=key is not None and await pushes.is_made(visit.front.graph, visit.member.id, visit.session_id),
+    )
 
 
 async def save(visit: Visit, asked: NoticesForm) -> Response:
@@ -50,7 +73,25 @@ async def save(visit: Visit, asked: NoticesForm) -> Response:
     return saved_at(visit, "notifications")
 
 
+async def push(visit: Visit, asked: PushForm) -> Response:
+    """Have messages sent to this browser, or no more. A script sends this form: only it can ask the browser."""
+    member = visit.checked(asked)
+    if asked.do == "end" or visit.front.server_key is None:
+        await pushes.end(visit.front.writes, member.id, visit.session_id)
+        return Response(status_code=204)
+    wanted = PushSubscription(
+        endpoint=asked.endpoint,
+        key=check_bytes(asked.p256dh, KEY_BYTES, "p256dh"),
+        secret=check_bytes(asked.auth, SECRET_BYTES, "auth"),
+        alerts=tuple(map(str, Kind)),
+        language=visit.words.code,
+    )
+    await pushes.subscribe(visit.front.writes, member.id, visit.session_id, wanted)
+    return Response(status_code=204)
+
+
 ROUTES = (
     rows.page("/settings/notifications", show, SettingsQuery),
     rows.form("/settings/notifications", save, NoticesForm),
+    rows.form("/settings/push", push, PushForm),
 )

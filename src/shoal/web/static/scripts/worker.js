@@ -40,3 +40,17 @@ addEventListener("fetch", (event) => {
   if (pathname.startsWith("{base}/static/")) event.respondWith(kept(request));
   else if (request.mode === "navigate") event.respondWith(page(request));
 });
+
+addEventListener("push", (event) => {
+  const { title, body, icon, notification_id: tag } = event.data.json();
+  event.waitUntil(registration.showNotification(title, { body, icon, tag, badge: icon }));
+});
+
+addEventListener("notificationclick", (event) => {
+  event.notification.close();
+  const open = async () => {
+    const [there] = await clients.matchAll({ type: "window" });
+    return there ? (await there.navigate("{base}/notifications")).focus() : clients.openWindow("{base}/notifications");
+  };
+  event.waitUntil(open());
+});

@@ -1,0 +1,154 @@
+"""Sends messages to push services beside the jobs that want them: few at a time, and none for a while to one that failed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from enum import Enum
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import httpcore
+
+from shoal.core.errors import NotYet
+from shoal.push.connections import Network, open_pool
+from shoal.push.encryption import seal
+from shoal.push.server_key import ServerKey
+from shoal.push.subscription import PushSubscription
+
+_log = logging.getLogger("shoal.push")
+
+_AT_ONCE = 32
+_OF_ONE_SERVICE = 16
+_SECONDS = 10.0
+"""Seconds for one message, from the connection to the answer: less than the lease of its job."""
+_KEPT_SECONDS = 48 * 3_600
+"""How long a push service keeps a message for an app that is away."""
+_FIRST_REST, _LONGEST_REST = 2.0, 600.0
+_REMEMBERED = 1_000
+"""Push services that rest, at most."""
+
+
+class Sent(Enum):
+    """The end that a message came to."""
+
+    DONE = "done"
+    """The push service has it."""
+    ENDED = "ended"
+    """The subscription is no more."""
+    REFUSED = "refused"
+    """The push service does not take this message, and never will."""
+
+
+class _Rest(NamedTuple):
+    until: float
+    seconds: float
+
+
+_NO_REST = _Rest(0.0, 0.0)
+
+
+class Courier:
+    """Takes at most 32 works, each of which sends one message; of one push service half as many."""
+
+    def __init__(self, key: ServerKey, root: str, allowed: Sequence[Network] = ()) -> None:
+        self.key = key
+        self.root = root
+        """Begins every address of the network, as `https://example.org`."""
+        self._pool = open_pool(allowed)
+        self._works: set[asyncio.Task[None]] = set()
+        self._busy: Counter[str] = Counter()
+        self._rests: dict[str, _Rest] = {}
+        self.outcomes: Counter[Sent] = Counter()
+        """Messages that came to an end since the process began."""
+
+    def begin(self, endpoint: str, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
+        """Begin the work of a message; the future ends with it.
+
+        Raises `NotYet` when all places are taken, or the push service of this endpoint is left alone.
+        """
+        service = origin_of(endpoint)
+        if len(self._works) >= _AT_ONCE or self._busy[service] >= _OF_ONE_SERVICE:
+            raise NotYet("other messages come first")
+        if time.monotonic() < self._rests.get(service, _NO_REST).until:
+            raise NotYet("the push service could not be reached a moment ago")
+        task = asyncio.create_task(work(), name="shoal-push")
+        self._works.add(task)
+        self._busy[service] += 1
+        task.add_done_callback(lambda done: self._ended(done, service))
+        return task
+
+    def _ended(self, task: asyncio.Task[None], service: str) -> None:
+        self._works.discard(task)
+        self._busy[service] -= 1
+        if not self._busy[service]:
+            del self._busy[service]
+
+    async def deliver(self, subscription: PushSubscription, plain: bytes) -> Sent:
+        """Hand a message over to the push service of a subscription. Raises `NotYet` where that is to be tried again."""
+        service = origin_of(subscription.endpoint)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                status = await self._send(subscription, service, plain)
+        except (
+            TimeoutError,
+            OSError,
+            httpcore.NetworkError,
+            httpcore.TimeoutException,
+            httpcore.ProtocolError,
+        ) as error:
+            self._let_rest(service)
+            raise NotYet(f"a push service could not be reached: {type(error).__name__}") from error
+        if status in {408, 429} or status >= 500:
+            self._let_rest(service)
+            raise NotYet(f"a push service answered {status}")
+        self._rests.pop(service, None)
+        found = _outcome(status)
+        if found is Sent.REFUSED:
+            _log.warning("a push service refused a message: %s answered %d", service, status)
+        self.outcomes[found] += 1
+        return found
+
+    async def _send(self, subscription: PushSubscription, service: str, plain: bytes) -> int:
+        sealed = seal(plain, subscription.key, subscription.secret, standard=subscription.standard)
+        token, ours = self.key.token_for(service), self.key.public
+        headers: dict[bytes | str, bytes | str] = {"TTL": str(_KEPT_SECONDS), "Urgency": "normal"}
+        headers.update(sealed.headers)
+        if subscription.standard:
+            headers["Authorization"] = f"vapid t={token}, k={ours}"
+        else:
+            headers["Authorization"] = f"WebPush {token}"
+            headers["Crypto-Key"] = f"{sealed.crypto_key};p256ecdsa={ours}"
+        headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(len(sealed.body))}
+        async with self._pool.stream("POST", subscription.endpoint, headers=headers, content=sealed.body) as answer:
+            # What it says besides is of no use, and may have no end.
+            return int(answer.status)
+
+    def _let_rest(self, service: str) -> None:
+        if len(self._rests) >= _REMEMBERED:
+            self._rests.clear()
+        before = self._rests.get(service, _NO_REST).seconds
+        seconds = min(max(2 * before, _FIRST_REST), _LONGEST_REST)
+        self._rests[service] = _Rest(time.monotonic() + seconds, seconds)
+
+    async def close(self) -> None:
+        """Give up what is under way: it is sent when the process is back."""
+        for task in (works := list(self._works)):
+            task.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        await self._pool.aclose()
+
+
+def origin_of(endpoint: str) -> str:
+    """Return the scheme, host and port of an endpoint: whom a signature is for (RFC 8292, section 2)."""
+    parts = urlsplit(endpoint)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _outcome(status: int) -> Sent:
+    if 200 <= status < 300:
+        return Sent.DONE
+    return Sent.ENDED if status in {404, 410} else Sent.REFUSED

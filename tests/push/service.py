@@ -1,0 +1,152 @@
+"""A push service for tests: a real server with TLS, whose messages are decrypted by another library than the one that made them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import http_ece
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from shoal.push.encryption import in_url, public_bytes
+
+
+class App:
+    """An app that has subscribed: its keys, by which it reads its messages."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._secret = bytes(range(16))
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Return the keys as a client sends them."""
+        return {"p256dh": in_url(public_bytes(self._key.public_key())), "auth": in_url(self._secret)}
+
+    def read(self, request: Request) -> Any:
+        """Return what a message says."""
+        how = request.headers["content-encoding"]
+        more: dict[str, Any] = {}
+        if how == "aesgcm":
+            parts = dict(part.split("=", 1) for part in request.headers["crypto-key"].split(";"))
+            more = {
+                "salt": _bytes(request.headers["encryption"].removeprefix("salt=")),
+                "dh": _bytes(parts["dh"]),
+            }
+        plain = http_ece.decrypt(request.body, private_key=self._key, auth_secret=self._secret, version=how, **more)
+        return json.loads(plain)
+
+
+def _bytes(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+@dataclass
+class Request:
+    """A request that came."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class PushService:
+    """The server, what came, and what it answers: a status by path, else 201; 0 is silence, -1 a body without an end."""
+
+    url: str = ""
+    came: list[Request] = field(default_factory=list)
+    answers: dict[str, int] = field(default_factory=dict)
+
+    def at(self, path: str) -> list[Request]:
+        """Return the requests for a path."""
+        return [request for request in self.came if request.path == path]
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer on one connection until its end."""
+        try:
+            while request := await self._read(reader):
+                self.came.append(request)
+                status = self.answers.get(request.path, 201)
+                if status == 0:
+                    await asyncio.sleep(600)
+                if status == -1:
+                    writer.write(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n")
+                    while not writer.is_closing():
+                        writer.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+                        await writer.drain()
+                        await asyncio.sleep(0.001)
+                more = f"Location: {self.url}/elsewhere\r\n" if status in {301, 302, 307} else ""
+                writer.write(f"HTTP/1.1 {status} Whatever\r\n{more}Content-Length: 0\r\n\r\n".encode())
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+            pass
+        finally:
+            writer.close()
+
+    async def _read(self, reader: asyncio.StreamReader) -> Request | None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:]) if value
+        }
+        return Request(head[0].split()[1], headers, await reader.readexactly(int(headers.get("content-length", "0"))))
+
+
+@contextmanager
+def push_service(folder: Path, host: str = "127.0.0.1") -> Iterator[PushService]:
+    """A push service that runs for as long as the block, in a thread of its own; `folder / "ca.pem"` is whom to trust for it."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(_certificate(folder))
+    service, ready, ending = PushService(), threading.Event(), asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        server = await asyncio.start_server(service.answer, host, 0, ssl=tls)
+        service.url = f"https://{host}:{server.sockets[0].getsockname()[1]}"
+        ready.set()
+        await ending.wait()
+        server.close()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield service
+    finally:
+        loop.call_soon_threadsafe(ending.set)
+        thread.join(30)
+        loop.close()
+
+
+def _certificate(folder: Path) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "push.test")])
+    now = datetime.now(UTC)
+    names = x509.SubjectAlternativeName([x509.DNSName("push.test"), x509.IPAddress(ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, SHA256())
+    )
+    public = made.public_bytes(Encoding.PEM)
+    (folder / "ca.pem").write_bytes(public)
+    whole = folder / "server.pem"
+    whole.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + public)
+    return whole

@@ -1,0 +1,76 @@
+"""Messages in a browser that is closed: the button in the settings, and what the service worker shows."""
+
+from __future__ import annotations
+
+import json
+
+from playwright.sync_api import Browser, expect
+
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import PUSHES
+from shoal.push import subscription
+from shoal.push.server_key import new_key
+from tests.push.service import App
+from tests.web.chromium.screens import screen, stage
+
+_SUBSCRIBED = """(keys) => {
+  // The push service of a browser is its maker's, and out of reach here.
+  let made = null;
+  PushManager.prototype.subscribe = async (options) => {
+    window.asked = options;
+    made = { toJSON: () => ({ endpoint: "https://push.test/browser", keys }), unsubscribe: async () => ((made = null), true) };
+    return made;
+  };
+  PushManager.prototype.getSubscription = async () => made;
+}"""
+
+
+def test_a_browser_subscribes_shows_what_comes_and_ends_it(chromium: Browser) -> None:
+    with stage(push_key=new_key()) as at, screen(at, chromium) as ours:
+        ann = at.join("ann")
+        page = ours.log_in("ann")
+        page.context.grant_permissions(["notifications"], origin=at.url)
+        app = App()
+        page.add_init_script(f"({_SUBSCRIBED})({json.dumps(app.keys)})")
+        page.goto(f"{at.url}/settings/notifications")
+        page.get_by_role("button", name="Tell me in this browser").click()
+        expect(page.get_by_role("button", name="Tell me no more")).to_be_visible()
+        key = at.network.server_key
+        assert key is not None
+        assert page.evaluate("asked.applicationServerKey") == key.public
+        (held,) = at.run(at.network.store.assoc_range(ann.id, PUSHES, Cursor(limit=9)))
+        found = subscription.decode(held.data)
+        assert found.endpoint == "https://push.test/browser"
+        assert found.sealed == b""
+
+        worker = page.context.new_cdp_session(page)
+        seen: list[str] = []
+        worker.on(
+            "ServiceWorker.workerRegistrationUpdated",
+            lambda told: seen.extend(one["registrationId"] for one in told["registrations"]),
+        )
+        worker.send("ServiceWorker.enable")
+        page.wait_for_function("navigator.serviceWorker.ready.then(() => true)")
+        while not seen:
+            page.wait_for_timeout(20)
+        message = {
+            "title": "ben likes your post",
+            "body": "Low tide",
+            "icon": "/static/x/mark.svg",
+            "notification_id": "7",
+        }
+        worker.send(
+            "ServiceWorker.deliverPushMessage",
+            {"origin": at.url, "registrationId": seen[-1], "data": json.dumps(message)},
+        )
+        page.wait_for_function(
+            "navigator.serviceWorker.ready.then((one) => one.getNotifications()).then((all) => all.length)"
+        )
+        shown = page.evaluate(
+            "navigator.serviceWorker.ready.then((one) => one.getNotifications()).then(([one]) => [one.title, one.body, one.tag])"
+        )
+        assert shown == ["ben likes your post", "Low tide", "7"]
+
+        page.get_by_role("button", name="Tell me no more").click()
+        expect(page.get_by_role("button", name="Tell me in this browser")).to_be_visible()
+        assert at.run(at.network.store.assoc_range(ann.id, PUSHES, Cursor(limit=9))) == []
