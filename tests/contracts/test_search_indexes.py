@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import ShoalError
 from shoal.core.words import Clause, clause_of, words_of
+from shoal.discovery import postgres as postgres_index
 from shoal.discovery import sqlite, sqlite_members, sqlite_sql
 from shoal.discovery.contract import (
     FORM,
@@ -470,12 +471,15 @@ async def _answers(index: SearchIndex, asked_for: tuple[list[Ask], list[Clause]]
     ]
 
 
-@pytest.mark.parametrize(("name", "lately"), [("sqlite", 4_096), ("sqlite", 2), ("postgres", 0)])
+@pytest.mark.parametrize(
+    ("name", "few"), [("sqlite", 4_096), ("sqlite", 2), ("postgres", 2_000), ("postgres", 2), ("postgres", 0)]
+)
 def test_every_index_answers_as_the_one_in_memory(
-    name: str, lately: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On SQLite, `lately` members post before their rows say so."""
-    monkeypatch.setattr(sqlite, "LATELY", lately)
+    """On SQLite, so many members post before their rows say so; on PostgreSQL a question is tried among so many posts first."""
+    monkeypatch.setattr(sqlite, "LATELY", few)
+    monkeypatch.setattr(postgres_index, "_WINDOWS", (few, 2 * few) if few else ())
     shared = IndexBackend(name, tmp_path)
 
     @given(st.lists(changes, max_size=4), questions)

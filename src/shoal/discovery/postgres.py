@@ -47,6 +47,10 @@ _PLANNED = {
     "work_mem": "32MB",
 }
 
+_WINDOWS = (2_000, 20_000)
+"""Newest posts among which a question is tried: 1 and 4 ms, 5 and 20 where nothing is found. A word that fewer than one post in
+500 has is looked up."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _post_row = msgspec.msgpack.Decoder(PostRow).decode
 _member_row = msgspec.msgpack.Decoder(MemberRow).decode
@@ -101,8 +105,19 @@ class PostgresIndex:
         found: set[int] = set()
         for own, ways in _ways(ask):
             values = (_match(ask, ways), ask.before, ask.after, ask.since, ask.until, own, limit)
-            found.update(id_ for (id_,) in await self._reading.ask(sql.POSTS, *values))
+            newest = None if own else await self._among_newest(values, limit)
+            if newest is None:
+                newest = [id_ for (id_,) in await self._reading.ask(sql.POSTS, *values)]
+            found.update(newest)
         return sorted(found, reverse=True)[:limit]
+
+    async def _among_newest(self, values: Sequence[object], limit: int) -> list[int] | None:
+        """Return what a question finds if the newest posts are enough to say it; None if it must be looked up among all."""
+        for window in _WINDOWS:
+            ((found, looked_at),) = await self._reading.ask(sql.NEWEST_POSTS, *values, window)
+            if len(found) == limit or looked_at < window:
+                return list(found)
+        return None
 
     async def members(
         self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None

@@ -79,11 +79,20 @@ TAGS_COUNT = """
     ON CONFLICT (name) DO UPDATE SET uses = held.uses + excluded.uses"""
 TAGS_DROP = "DELETE FROM shoal.search_tag WHERE uses = 0 AND name = ANY ($1::text[])"
 
-POSTS = """
-    SELECT p.id FROM shoal.search_post AS p
+_POSTS = """
+    SELECT p.id FROM {among} AS p
     WHERE p.words @@ $1::text::tsquery AND p.id < $2 AND p.id > $3 AND p.written >= $4 AND p.written < $5
         AND ($6 OR NOT EXISTS (SELECT 1 FROM shoal.search_member AS m WHERE m.id = p.author AND m.shy))
-    ORDER BY p.id DESC LIMIT $7"""
+    ORDER BY p.id {by} DESC LIMIT $7"""
+# By a sum, so that the posts are looked up by their words: the planner believes that words stand together by chance, and would
+# rather read all posts from the newest on, of which it expects enough to be found soon.
+POSTS = _POSTS.format(among="shoal.search_post", by="+ 0")
+# What many posts have is found among the newest, without looking up all of them. Also: how many were looked at.
+NEWEST_POSTS = f"""
+    WITH newest AS MATERIALIZED (
+        SELECT id, author, written, words FROM shoal.search_post WHERE id < $2 AND id > $3 ORDER BY id DESC LIMIT $8
+    )
+    SELECT ARRAY ({_POSTS.format(among="newest", by="")}), (SELECT count(*) FROM newest)"""
 MEMBERS = """
     SELECT m.id FROM shoal.search_member AS m
     WHERE {match}
