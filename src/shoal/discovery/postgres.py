@@ -122,15 +122,38 @@ class PostgresIndex:
     async def members(
         self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
     ) -> list[int]:
-        chosen = None if among is None else list(among)
+        named, noted = _all(clauses), _all(clause._replace(open=False) for clause in clauses)
+        if among is not None:
+            return await self._members_among(named, noted, name, limit, list(among))
+        found: list[int] = []
+        beyond = name + _LAST_CHARACTER
+        for part, values in (
+            (sql.BEGINNING, (named, name, beyond)),
+            (sql.OTHERWISE, (named, name, beyond)),
+            (sql.IN_NOTE, (noted, named, "")),
+        ):
+            if len(found) < limit:
+                found += await self._listed(part, values, limit - len(found))
+        return found
+
+    async def _members_among(self, named: str, noted: str, name: str, limit: int, chosen: list[int]) -> list[int]:
         statement = sql.MEMBERS.format(match=sql.NAMED)
-        found = [id_ for (id_,) in await self._reading.ask(statement, _all(clauses), name, chosen, limit)]
+        found = [id_ for (id_,) in await self._reading.ask(statement, named, name, chosen, limit)]
         if len(found) < limit:
             statement = sql.MEMBERS.format(match=sql.NOTED)
-            words = _all(clause._replace(open=False) for clause in clauses)
-            rest = await self._reading.ask(statement, words, "", chosen, limit - len(found), found)
-            found += [id_ for (id_,) in rest]
+            found += [
+                id_ for (id_,) in await self._reading.ask(statement, noted, "", chosen, limit - len(found), found)
+            ]
         return found
+
+    async def _listed(self, part: str, values: Sequence[str], limit: int) -> list[int]:
+        """Return those of one part who were active last; as with posts, among the newest first."""
+        for window in _WINDOWS:
+            statement = sql.LATELY_ACTIVE.format(match=part)
+            ((found, looked_at),) = await self._reading.ask(statement, *values, limit, window)
+            if len(found) == limit or looked_at < window:
+                return list(found)
+        return [id_ for (id_,) in await self._reading.ask(sql.LISTED.format(match=part), *values, limit)]
 
     async def tags(self, prefix: str, limit: int) -> list[TagUses]:
         return [TagUses(*row) for row in await self._reading.ask(sql.TAGS, prefix, prefix + _LAST_CHARACTER, limit)]

@@ -46,6 +46,7 @@ MIGRATIONS: tuple[str, ...] = (
     """,
     # Whoever searches posts asks who of their authors is shy: without it all members are read for that, two seconds of ten million.
     "CREATE INDEX search_member_shy ON shoal.search_member (id) WHERE shy",
+    "CREATE INDEX search_member_name ON shoal.search_member (name)",
 )
 """Schema versions in order; the greatest of `shoal.search_version` says how many have been applied. They only grow at the end."""
 
@@ -95,11 +96,25 @@ NEWEST_POSTS = f"""
     SELECT ARRAY ({_POSTS.format(among="newest", by="")}), (SELECT count(*) FROM newest)"""
 MEMBERS = """
     SELECT m.id FROM shoal.search_member AS m
-    WHERE {match}
-        AND CASE WHEN $3::bigint[] IS NULL THEN m.listed ELSE NOT m.suspended AND m.id = ANY ($3) END
+    WHERE {match} AND NOT m.suspended AND m.id = ANY ($3::bigint[])
     ORDER BY starts_with(m.name, $2) DESC, m.active DESC, m.id DESC LIMIT $4"""
 NAMED = "m.names @@ $1::text::tsquery"
 NOTED = "m.note @@ $1::text::tsquery AND m.id <> ALL ($5::bigint[])"
+# Those who are listed, in three parts: by the beginning of the user name, by any name, by a word of the note. Of each part those
+# who were active last are tried first; then it is looked up, ordered by a sum for the reason above.
+BEGINNING = "m.names @@ $1::text::tsquery AND m.name >= $2 AND m.name < $3"
+OTHERWISE = "m.names @@ $1::text::tsquery AND NOT (m.name >= $2 AND m.name < $3)"
+IN_NOTE = "m.note @@ $1::text::tsquery AND NOT m.names @@ $2::text::tsquery AND $3::text IS NOT NULL"
+LISTED = """
+    SELECT m.id FROM shoal.search_member AS m
+    WHERE m.listed AND {match} ORDER BY m.active + 0 DESC, m.id DESC LIMIT $4"""
+LATELY_ACTIVE = """
+    WITH lately AS MATERIALIZED (
+        SELECT id, name, active, names, note FROM shoal.search_member
+        WHERE listed ORDER BY active DESC, id DESC LIMIT $5
+    )
+    SELECT ARRAY (SELECT m.id FROM lately AS m WHERE {match} ORDER BY m.active DESC, m.id DESC LIMIT $4),
+        (SELECT count(*) FROM lately)"""
 TAGS = """
     SELECT name, uses FROM shoal.search_tag WHERE name >= $1 AND name < $2 ORDER BY uses DESC, name LIMIT $3"""
 DIRECTORY = {
