@@ -25,6 +25,7 @@ from shoal.cli import main
 from shoal.cli.group import COMMANDS
 from shoal.core.placement import place
 from shoal.ops import operations
+from shoal.ops.operation import Operation
 from shoal.services import members
 
 PASSWORD = "a long password"
@@ -255,8 +256,8 @@ def test_a_store_that_nobody_answers_for_names_who_has_it(tmp_path: Path) -> Non
 
 
 def test_a_server_knows_every_operation() -> None:
-    made = {one for one in vars(operations).values() if isinstance(one, type) and issubclass(one, operations.Operation)}
-    assert made - {operations.Operation} == set(get_args(operations.AnyOperation))
+    made = {one for one in vars(operations).values() if isinstance(one, type) and issubclass(one, Operation)}
+    assert made - {Operation} == set(get_args(operations.AnyOperation))
 
 
 def test_every_command_is_tried_here_or_needs_no_server() -> None:

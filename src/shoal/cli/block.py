@@ -14,8 +14,8 @@ from shoal.core.email_blocks import EmailDomainBlock
 from shoal.core.ids import milliseconds_of
 from shoal.core.ip_blocks import IpBlock, IpSeverity
 from shoal.core.name_blocks import NameBlock
+from shoal.ops.block_operations import BlockAddress, BlockDomain, BlockName, BlockNetwork, Unblock, UnblockName
 from shoal.ops.blocklists import AnyBlock, Blocklists
-from shoal.ops.operations import BlockAddress, BlockDomain, BlockName, BlockNetwork, Unblock, UnblockName
 from shoal.services.blocklists.ip_blocks import MAX_SECONDS
 from shoal.settings import Settings
 from shoal.wiring import open_network

@@ -10,7 +10,7 @@ from shoal.core.errors import InvalidInput
 from shoal.graph.sharding.shard_map import shown_url
 from shoal.ops.checking.report import Progress, nothing
 from shoal.ops.control import NoServer, ask
-from shoal.ops.operations import Operation
+from shoal.ops.operation import Operation
 from shoal.settings import Settings
 from shoal.wiring import control_path, open_network, store_files
 from shoal.wiring.backends import SHARED_STORES

@@ -1,6 +1,6 @@
 """A way into a running server for its operator: a socket file beside the store, which only the owner may open.
 
-One connection is one operation (`ops/operations.py`): a line of JSON, answered by lines of JSON. Progress comes while it is under
+One connection is one operation (`ops/operation.py`): a line of JSON, answered by lines of JSON. Progress comes while it is under
 way, and an empty line of it at least every two seconds, so that a server that hangs is told from one that works. The last line
 is the answer or an error. Closing the connection ends the operation.
 """
@@ -20,7 +20,8 @@ import msgspec
 from shoal.core.errors import ShoalError, Unavailable, in_words
 from shoal.ops.checking.report import Progress, nothing
 from shoal.ops.network import AnyNetwork
-from shoal.ops.operations import AnyOperation, Operation
+from shoal.ops.operation import Operation
+from shoal.ops.operations import AnyOperation
 from shoal.ops.socket_files import at, bound, remove
 
 T = TypeVar("T")

@@ -1,28 +1,23 @@
-"""Operations that an operator may ask of a network, each a typed value that can be carried out.
-
-A command carries it out on a store that it opens itself, or sends it to the server that has the store open (`ops/control.py`).
-Either way the same code runs here.
-"""
+"""Every operation that an operator may ask of a network, in `AnyOperation`; those about blocks are in `block_operations`."""
 
 from __future__ import annotations
 
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from shoal.core.errors import NotFound, Taken
-from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Member, Role
 from shoal.core.ranking.recipes import Recipe
 from shoal.ops import jobs, reading
-from shoal.ops.blocklists import Blocklists
+from shoal.ops.block_operations import BlockAddress, BlockDomain, BlockName, BlockNetwork, Unblock, UnblockName
 from shoal.ops.checking.check import check
 from shoal.ops.checking.report import CheckReport, Progress
 from shoal.ops.checking.sampled import check_sampled
 from shoal.ops.network import AnyNetwork
+from shoal.ops.operation import Operation
 from shoal.ops.reading import FeedShown, SuggestionsShown
 from shoal.ops.replays import replay as replays
 from shoal.ops.replays.replay import ReplayOptions, ReplayReport
@@ -33,23 +28,7 @@ from shoal.services import members, moderation
 from shoal.services.leaving import departures
 from shoal.services.login import proofs, renewals, second_factor
 
-T = TypeVar("T")
-
 _MOST_WARM = 10_000_000
-
-
-class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, forbid_unknown_fields=True):
-    """One thing to do. `T` is what it answers, and `answer` says the same when the program runs."""
-
-    answer: ClassVar[Any] = None
-    alone: ClassVar[bool] = False
-    """Whether it takes so long, or touches so much, that no second one of its kind runs beside it."""
-    background: ClassVar[bool] = False
-    """Whether what follows from it is worked off at once where no server runs; otherwise the next server does that."""
-
-    async def carry_out(self, network: AnyNetwork, progress: Progress) -> T:
-        """Do it. Raises `ShoalError`, or `OSError` for a file that cannot be read."""
-        raise TypeError(f"{type(self).__name__} cannot be carried out")
 
 
 class NamedMember(msgspec.Struct):
@@ -193,69 +172,6 @@ class SetHidden(Operation[None]):
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
         verb = moderation.hide if self.hidden else moderation.reveal
         await verb(network.writes, self.post_id)
-
-
-class BlockDomain(Operation[str]):
-    """Refuse sign-ups with e-mail addresses of a domain; the domain as it is compared."""
-
-    answer = str
-    domain: str
-
-    async def carry_out(self, network: AnyNetwork, progress: Progress) -> str:
-        return (await Blocklists(network.writes).block_domain(self.domain)).domain
-
-
-class BlockAddress(Operation[None]):
-    """Refuse sign-ups with an e-mail address."""
-
-    address: str
-
-    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await Blocklists(network.writes).block_address(self.address)
-
-
-class BlockNetwork(Operation[str]):
-    """Keep a network out, or those who would sign up from there; the network as it is compared."""
-
-    answer = str
-    network: str
-    severity: IpSeverity
-    comment: str = ""
-    seconds: int = 0
-
-    async def carry_out(self, network: AnyNetwork, progress: Progress) -> str:
-        made = await Blocklists(network.writes).block_network(
-            self.network, self.severity, comment=self.comment, seconds=self.seconds
-        )
-        return made.network
-
-
-class BlockName(Operation[None]):
-    """Refuse sign-ups with a user name, or with all that have it in them."""
-
-    word: str
-    part: bool = False
-
-    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await Blocklists(network.writes).block_name(self.word, part=self.part)
-
-
-class UnblockName(Operation[None]):
-    """End the blocks of a user name."""
-
-    word: str
-
-    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await Blocklists(network.writes).unblock_name(self.word)
-
-
-class Unblock(Operation[None]):
-    """End the block of a domain, an e-mail address or a network."""
-
-    what: str
-
-    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await Blocklists(network.writes).unblock(self.what)
 
 
 class Import(Operation[ImportReport]):
