@@ -44,7 +44,7 @@ class Shot(NamedTuple):
 
 
 async def _prepared(store: str) -> Subjects:
-    async with open_network(configuration.load({}, store=store)) as network:
+    async with open_network(configuration.load({}, store=store, invitations="members")) as network:
         subjects = await prepared(network.writes, HERO, AUTHOR, TAG)
         await network.settle()
         return subjects
@@ -58,6 +58,7 @@ def _served(folder: Path) -> Iterator[tuple[str, Subjects]]:
     store, port = f"sqlite:///{folder}/shoal.db", free_port()
     subjects = asyncio.run(_prepared(store))
     environ = {**os.environ, "SHOAL_STORE": store, "SHOAL_RATE_LIMITS": "false", "SHOAL_TITLE": "Shoal demo"}
+    environ["SHOAL_INVITATIONS"] = "members"
     environ["SHOAL_MAIL"] = f"file://{folder}/mail"
     with subprocess.Popen([*shoal, "serve", "--port", str(port)], env=environ, stdout=subprocess.DEVNULL) as server:
         url, end = f"http://127.0.0.1:{port}", time.monotonic() + SECONDS

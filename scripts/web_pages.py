@@ -19,7 +19,17 @@ from shoal.fanout import mails
 from shoal.fanout.mails import Whom
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
-from shoal.services import filters, lists, members, moderation, notice_policy, posts, relationships, reports
+from shoal.services import (
+    filters,
+    invitations,
+    lists,
+    members,
+    moderation,
+    notice_policy,
+    posts,
+    relationships,
+    reports,
+)
 from shoal.services.leaving import departures
 from shoal.services.posts import Draft
 from shoal.services.profile import albums
@@ -38,6 +48,8 @@ STRANGERS = {
     "come-back": "/comeback",
     "goodbye": "/goodbye/{receipt}",
     "signup": "/signup",
+    "invite": "/invite/{invite}",
+    "invitation-over": "/invite/over",
     "signup-waiting": "/signup/waiting",
     "signup-confirm": "/signup/confirm",
     "stranger-explore": "/explore",
@@ -120,6 +132,7 @@ MEMBERS = {
     "settings-email": "/settings/email",
     "settings-sessions": "/settings/sessions",
     "settings-contacts": "/settings/contacts",
+    "settings-invitations": "/settings/invitations",
     "settings-archive": "/settings/archive",
     "settings-account": "/settings/account",
     "keys": "/keys",
@@ -156,6 +169,8 @@ class Subjects(NamedTuple):
     """The query of a link to a recipe."""
     receipt: str
     """Receipt of a member who left."""
+    invite: str
+    """The code of an invitation."""
     reset: str
     """Proofs in links of mails: to choose a password, to confirm an address, to have one back."""
     confirm: str
@@ -185,6 +200,7 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
     recipe = recipe_link("", BALANCED).partition("?")[2]
     moved_on = await members.register(writes, "moved_on")
     gone = await departures.dismiss(writes, moved_on.id, writes.limits.leaving_days)
+    invite = await invitations.create(writes, hero.id, uses=5, follow=True)
     return Subjects(
         hero.name,
         author.name,
@@ -200,6 +216,7 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
         sender.id,
         recipe,
         gone.receipt,
+        invite.code,
         *[await _proof(writes, author, kind) for kind in (MailKind.RESET, MailKind.CONFIRM, MailKind.UNDO)],
     )
 

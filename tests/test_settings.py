@@ -21,6 +21,7 @@ OTHER: dict[str, Any] = {
     "recipe": {"weights": {"friends": 4.0, "seen": -6.0}, "half_life_hours": 12.5},
     "log_level": "debug",
     "email_confirmation": "required",
+    "invitations": "members",
 }
 """Values that `_another` does not derive from the default."""
 

@@ -100,6 +100,7 @@ OWNED: Mapping[str, Make] = {
     "/api/v1/scheduled_statuses/": post("/api/v1/statuses", status=SECRET, scheduled_at=_LATER),
     "/api/v1/lists/": post("/api/v1/lists", title=SECRET),
     "/api/shoal/v1/albums/": post("/api/shoal/v1/albums", title=SECRET),
+    "/api/shoal/v1/invites/": post("/api/shoal/v1/invites"),
     "/api/v1/timelines/list/": post("/api/v1/lists", title=SECRET),
     "/api/v2/filters/keywords/": keyword,
     "/api/v2/filters/statuses/": filtered_status,
@@ -168,7 +169,7 @@ class Cast(msgspec.Struct):
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
     """One world for all routes: nothing here may change it."""
-    with world() as shoal:
+    with world(invitations="members") as shoal:
         ann, ben = shoal.join("ann"), shoal.join("ben")
         # Not ben: he would have his own part in it.
         said = {"status": f"@ann {SECRET}", "visibility": "direct"}

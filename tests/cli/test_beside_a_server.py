@@ -116,6 +116,21 @@ def test_who_waits_for_approval_is_let_in_or_deleted(tmp_path: Path) -> None:
         assert "all right" in told(run(store, "check"))
 
 
+def test_somebody_is_invited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOAL_INVITATIONS", "staff")
+    monkeypatch.setenv("SHOAL_BASE_URL", "https://shoal.example")
+    store = tmp_path / "shoal.db"
+    told(run(store, "member", "add", "ann", "--password-stdin", typed=PASSWORD))
+    with served(store):
+        assert refused(run(store, "member", "invite", "ann")) == "shoal: You cannot invite others here"
+        told(run(store, "member", "role", "ann", "moderator"))
+        link = told(run(store, "member", "invite", "ann", "--uses", "3", "--days", "2", "--follow"))
+        assert re.fullmatch(r"https://shoal\.example/invite/[\w-]{32}\n", link)
+        assert told(run(store, "member", "invite", "ann", "--uses", "0", "--days", "0")) != link
+        assert "30" in run(store, "member", "invite", "ann", "--days", "31").stderr
+    assert told(run(store, "member", "invite", "ann")).startswith("https://shoal.example/invite/")
+
+
 async def _with_members_who_wait(store: Path) -> None:
     async with Network.open(f"sqlite:///{store}") as network:
         await network.register("ann")

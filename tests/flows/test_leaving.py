@@ -65,7 +65,7 @@ def a_photo() -> bytes:
 @asynccontextmanager
 async def a_full_life(url: str = "memory://") -> AsyncIterator[tuple[Shoal, Handle, Handle]]:
     """Ann has one of everything, and everything with Ben, who stays."""
-    async with Shoal.open(url, media="memory://", tags="memory://", search="memory://") as shoal:
+    async with Shoal.open(url, media="memory://", tags="memory://", search="memory://", invitations="members") as shoal:
         ann = await shoal.register("ann", password=PASSWORD, email="ann@example.org")
         ben = await shoal.register("ben", password=PASSWORD)
         cyd = await shoal.register("cyd")
@@ -103,6 +103,7 @@ async def a_full_life(url: str = "memory://") -> AsyncIterator[tuple[Shoal, Hand
         await ann.pick_interests("tide")
         await ann.mark_seen(theirs)
         await ann.upload(a_photo())
+        await ann.invite(3, follow=True)
         await ann.home()
         await ben.home()
         await shoal.settle()
@@ -129,6 +130,7 @@ async def test_nothing_is_left_of_a_member_who_left_and_every_count_is_exact() -
             "media": 1,
             "albums": 1,
             "lists": 1,
+            "invitations": 1,
             "mutes": 1,
             "notes": 1,
             "tags": 1,

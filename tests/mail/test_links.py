@@ -18,7 +18,9 @@ from shoal.core.errors import (
     Unauthenticated,
     Unconfirmed,
 )
+from shoal.core.login.invitations import Invited
 from shoal.core.model import Role
+from shoal.core.placement import place
 from shoal.graph.payloads.notifications import Kind
 from shoal.ops.checking.check import check
 from shoal.services import members, moderation
@@ -167,6 +169,20 @@ async def test_who_must_confirm_first_is_in_once_they_did(office: PostOffice, ap
         assert [one.notice.kind for one in (await ann.notifications.page()).items] == [Kind.REGISTRATION]
         assert (await members.log_in(writes, "ben", PASSWORD)).id == made.id
         assert (await shoal.member(made.id)).name == "ben"
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_who_was_invited_follows_who_invited_them_once_they_confirmed(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        writes = shoal.network.writes
+        invited = Invited(writes.new_id(place("ben").shard), await shoal_member(shoal, ann), follow=True)
+        await members.register(writes, "ben", email="ben@example.org", unconfirmed=True, confirms=True, invited=invited)
+        await shoal.settle()
+        assert (await ann.profile()).followers == 0
+        await shoal.confirm_email(office.to("ben@example.org").proof)
+        await shoal.settle()
+        assert (await ann.profile()).followers == 1
         assert (await check(shoal.network)).clean
 
 

@@ -116,6 +116,24 @@ async def test_all_that_a_member_has_is_there(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_who_invited_a_member_and_whom_they_may_invite_is_there_without_the_codes(tmp_path: Path) -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        ann = await shoal.register("ann")
+        ben = await shoal.register("ben", invite_code=(await ann.invite(2, follow=True)).code)
+        code = (await ann.invitations())[0].code
+        for one in (ann, ben):
+            await export(shoal.network, one.name, tmp_path / one.name)
+    profiles = [read(tmp_path / name / "profile.json") for name in ("ann", "ben")]
+    assert [profile["invited_by"] for profile in profiles] == [None, "ann"]
+    assert not {"follows_inviter", "login_id"} & profiles[1].keys()
+    (invitation,) = read(tmp_path / "ann" / "invitations.json")
+    assert (invitation["uses"], invitation["most_uses"], invitation["follow"]) == (1, 2, True)
+    assert invitation["until"] > invitation["made"]
+    assert not [path for path in (tmp_path / "ann").rglob("*.json") if code in path.read_text()]
+    assert read(tmp_path / "ben" / "invitations.json") == []
+
+
+@in_loop
 async def test_what_a_member_asks_of_others_and_has_set_up_is_there(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = [await shoal.register(name) for name in ("ann", "ben", "cyd")]

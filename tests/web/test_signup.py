@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from shoal.core.ip_blocks import IpSeverity
-from shoal.services import members
+from shoal.core.model import Role
+from shoal.services import members, moderation
 from shoal.services.blocklists import email_blocks, ip_blocks
-from tests.api.world import World, world
+from tests.api.world import BASE, World, world
 from tests.web.visitor import PASSWORD, Page, member, visitor
 
 RULES = ("Be kind.", "Describe your pictures.")
@@ -133,3 +134,99 @@ def test_from_a_network_that_needs_approval_one_says_why_and_waits() -> None:
             "pending approval"
             in visitor(guarded).open("/login").press("Log in", username="ivy", password=PASSWORD).text
         )
+
+
+def made(here: World, page: Page, **chosen: Any) -> str:
+    """Make an invitation by the form, and return the path of the link that the list shows."""
+    page = page.press("Make a link", **chosen)
+    assert (page.status, "Saved." in page.text) == (200, True)
+    return str(page.one("ul.sessions input.input")["value"]).removeprefix(BASE)
+
+
+def test_somebody_is_invited_and_joins_where_nobody_else_can() -> None:
+    with world(invitations="members", registrations=False, approval=True) as private:
+        member(private, "ann", display_name="Ann of the sea")
+        ann = visitor(private, "ann")
+        settings = ann.open("/settings").follow("Invitations")
+        assert "You have invited nobody so far." in settings.text
+        link = made(private, settings, max_uses="2", expires_in="86400", follow="true")
+        assert "Ask somebody who is one for a link" in visitor(private).open("/signup").text
+
+        form = visitor(private).open(link)
+        assert "Ann of the sea invites you." in form.text
+        assert "You follow them from the start." in form.text
+        assert (form.answer.headers["x-robots-tag"], form.answer.headers["referrer-policy"]) == (
+            "noindex",
+            "no-referrer",
+        )
+        assert not form.html.find(id="reason"), "who is invited need not wait"
+        again = form.press("Join", username="Ann", email="b@example.org", password=PASSWORD, agreement="true")
+        assert "This name is taken" in wrong(again, "username")
+        assert "Ann of the sea invites you." in again.text
+        done = again.press("Join", username="ben", password=PASSWORD)
+        assert done.path == "/welcome/interests"
+        private.settle()
+        assert [one["href"] for one in visitor(private, "ben").open("/@ann/followers").links("@ben")] == ["/@ben"]
+        page = ann.open("/settings/invitations")
+        assert "1 of 2 people have joined" in page.text
+        assert "they follow from the start" in page.text
+        assert visitor(private, "ben").open(link).path == "/"
+
+
+def test_a_link_that_is_used_up_ended_or_made_up_says_so_and_what_to_do() -> None:
+    with world(invitations="members") as open_to_all:
+        member(open_to_all, "ann")
+        ann = visitor(open_to_all, "ann")
+        link = made(open_to_all, ann.open("/settings/invitations"))
+        stale = visitor(open_to_all).open(link)
+        visitor(open_to_all).open(link).press(
+            "Join", username="ben", email="b@example.org", password=PASSWORD, agreement="true"
+        )
+        late = stale.press("Join", username="cyd", email="c@example.org", password=PASSWORD, agreement="true")
+        assert (late.status, "This invitation is used up." in late.text) == (410, True)
+        assert late.follow("Join").path == "/signup"
+        page = ann.open("/settings/invitations")
+        assert ("no longer open" in page.text, page.html.select("ul.sessions input.input")) == (True, [])
+        other = made(open_to_all, page)
+        assert "You have invited nobody so far." in ann.open("/settings/invitations").press("Delete").press("End").text
+        for gone in (other, "/invite/nonsense"):
+            told = visitor(open_to_all).open(gone)
+            assert (told.status, "There is no such invitation." in told.text) == (410, True)
+        german = visitor(open_to_all, language="de").open("/invite/nonsense")
+        assert "Diese Einladung gibt es nicht." in german.text
+
+
+def test_what_cannot_be_asked_of_an_invitation_is_said_beside_the_form() -> None:
+    with world(invitations="members") as small:
+        member(small, "ann")
+        page = visitor(small, "ann").open("/settings/invitations").press("Make a link", max_uses="0")
+        assert (page.status, "Only moderators and admins invite any number of people." in page.text) == (422, True)
+
+
+def test_where_the_member_may_not_invite_there_is_no_way_to_it(here: World) -> None:
+    member(here, "joe")
+    page = visitor(here, "joe").open("/settings")
+    assert not page.links("Invitations")
+    assert "You cannot invite others here." in visitor(here, "joe").open("/settings/invitations").text
+
+
+def test_moderators_see_who_was_invited_by_whom_and_end_links() -> None:
+    with world(invitations="members") as watched:
+        ann = member(watched, "ann")
+        member(watched, "max")
+        watched.run(moderation.set_role(watched.writes, member(watched, "eva").id, Role.MODERATOR))
+        link = made(watched, visitor(watched, "ann").open("/settings/invitations"), max_uses="5")
+        visitor(watched).open(link).press(
+            "Join", username="ben", email="ben2@example.org", password=PASSWORD, agreement="true"
+        )
+        watched.settle()
+        ben = watched.run(members.find(watched.writes, "ben"))
+        assert ben is not None
+        page = visitor(watched, "eva").open(f"/moderation/members/{ben.id}")
+        assert "Invited by" in page.text
+        hers = page.follow("ann")
+        assert (hers.path, "Invitations of this member" in hers.text) == (f"/moderation/members/{ann.id}", True)
+        assert hers.html.select("ul.sessions input.input") == []
+        ended = hers.press("End")
+        assert (ended.path, "Invitations of this member" in ended.text) == (f"/moderation/members/{ann.id}", False)
+        assert visitor(watched).open(link).status == 410

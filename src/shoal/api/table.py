@@ -38,7 +38,7 @@ from shoal.api.discover import contacts, foryou, suggestions, trends, wishes
 from shoal.api.http.calls import Route, RouteGroup
 from shoal.api.instance import about, instance, wellknown
 from shoal.api.live import streaming
-from shoal.api.login import apps, leaving, oauth, openid, sessions, signup
+from shoal.api.login import apps, invitations, leaving, oauth, openid, sessions, signup
 from shoal.api.reference import description
 from shoal.settings import Settings
 
@@ -62,6 +62,7 @@ def parts(settings: Settings) -> tuple[RouteGroup, ...]:
                 *credentials.routes(settings),
                 *sessions.ROUTES,
                 *leaving.ROUTES,
+                *invitations.ROUTES,
             ),
         ),
         RouteGroup(

@@ -25,7 +25,7 @@ COMMANDS = {
     "check": "Compare what is stored with what is promised, and repair it.",
     "mail": "Try whether mail can be sent.",
     "push": "Make a key for web push.",
-    "member": "Make members, set their passwords, suspend them, give them roles, list them.",
+    "member": "Make and invite members, set their passwords, suspend them, give them roles, list them.",
     "feed": "Show the feed of a member, and why each post stands where it does.",
     "suggestions": "Show whom a member is suggested to follow, and why.",
     "rank": "Try another recipe of the ranked feed before it is the server's.",

@@ -1,4 +1,4 @@
-"""`shoal member`: make members, set their passwords, let in those who wait, suspend them, give them roles, list them."""
+"""`shoal member`: make and invite members, set passwords, let in those who wait, suspend, give roles, list."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from shoal.ops.operations import (
     CheckFree,
     CheckThere,
     DeleteMember,
+    Invite,
     Judge,
     KeepMember,
     ResetSecondFactor,
@@ -31,6 +32,7 @@ from shoal.ops.operations import (
 )
 from shoal.settings import Settings
 from shoal.wiring import open_network
+from shoal.wiring.places import base_url
 
 _PAGE = 1_000
 _NO_ROLE = "none"
@@ -43,7 +45,7 @@ _password = click.option(
 
 @click.group()
 def member() -> None:
-    """Make members, set their passwords, suspend them, give them roles, list them."""
+    """Make and invite members, set their passwords, suspend them, give them roles, list them."""
 
 
 @member.command()
@@ -133,6 +135,21 @@ def reject(settings: Settings, /, name: str) -> None:
     """Delete the member NAME, who waits for approval. Works beside a running server."""
     perform(existing(settings), Judge(name, approved=False))
     click.echo(f"{name} is not let in, and deleted")
+
+
+@member.command()
+@click.argument("name")
+@click.option("--uses", type=click.IntRange(0, 100), default=1, show_default=True, help="How many may sign up by it.")
+@click.option("--days", type=click.IntRange(0, 30), default=7, show_default=True, help="Days for which it is good.")
+@click.option("--follow", is_flag=True, help="Whoever signs up by it follows NAME.")
+@pass_settings
+def invite(settings: Settings, /, name: str, uses: int, days: int, follow: bool) -> None:
+    """Make a link by which others sign up, in the name of the member NAME. Works beside a running server.
+
+    The setting `invitations` says who may invite. For moderators and admins 0 stands for any number of uses, and for no end.
+    """
+    code = perform(existing(settings), Invite(name, uses, days, follow))
+    click.echo(f"{base_url(settings)}/invite/{code}")
 
 
 @member.command()

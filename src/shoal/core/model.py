@@ -135,6 +135,10 @@ class Member(Node, frozen=True, tag="member"):
     """Whether the web app asks before it posts a picture without a description."""
     departure_id: int = 0
     """The `Departure` of a member who asked for their account to be deleted; 0: they stay. They are `suspended` too."""
+    invited_by: int = 0
+    """The member who invited them; 0: nobody did."""
+    follows_inviter: bool = False
+    """Whether they follow who invited them, once they need not wait for approval any more."""
     email_hash: str = ""
     """Hash of the e-mail address by which others may find the member (`core.contacts`); empty: they may not."""
     dated: int = msgspec.field(default=0, name="created_at")

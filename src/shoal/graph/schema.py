@@ -18,6 +18,7 @@ from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.ip_blocks import IpBlock
 from shoal.core.login.credentials import Login
+from shoal.core.login.invitations import Invitation
 from shoal.core.mail import Proof
 from shoal.core.member_lists import MemberList
 from shoal.core.model import App, Grant, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
@@ -147,9 +148,8 @@ BLOCKS_NAME = AssocType(97, "blocks_name")  # everybody -> name block
 OWNS_ALBUM = AssocType(98, "owns_album")  # member -> album
 COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: the post that shows it, and its place
 COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
-PUSHES = AssocType(
-    101, "pushes"
-)  # member -> token of a session; data: where its messages go, by which keys, about what
+PUSHES = AssocType(101, "pushes")  # member -> token of a session; data: where its messages go, and by which keys
+OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
@@ -318,6 +318,7 @@ AnyNode = (
     | ScheduledPost
     | MemberList
     | Album
+    | Invitation
     | Filter
     | Report
     | EmailDomainBlock

@@ -8,6 +8,7 @@ from shoal.library.contacts import FindsContacts
 from shoal.library.conversations import OwnConversations
 from shoal.library.feeds import HasFeeds, SeesFeeds
 from shoal.library.filters import OwnFilters
+from shoal.library.invitations import Invites
 from shoal.library.lists import OwnLists
 from shoal.library.live import Listens
 from shoal.library.media import Uploads
@@ -49,6 +50,7 @@ class Handle(
     Complains,
     Listens,
     LogsIn,
+    Invites,
 ):
     """A member to act as. It asks for no password: a caller who holds the network holds its members."""
 

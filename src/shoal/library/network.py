@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Unpack
 
 from shoal import settings as configuration
@@ -19,7 +19,7 @@ from shoal.library.moderation import Moderation
 from shoal.library.options import Options
 from shoal.library.sharing.facade import SharedNetwork
 from shoal.library.tags import Tags
-from shoal.services import members
+from shoal.services import invitations, members
 from shoal.services.leaving import departures
 from shoal.services.leaving.departures import Farewell
 from shoal.services.login import proofs, renewals
@@ -72,24 +72,29 @@ class Shoal:
         reserved: bool = False,
         pending: bool = False,
         reason: str = "",
+        invite_code: str = "",
     ) -> Handle:
         """Make a new member, whose name is `[a-z0-9_]{1,30}`, in any case. Without a password nobody can log in as them.
 
-        The operator may give a `reserved` name. A `pending` member waits for approval; `reason` is for those who decide. Raises
-        `Taken` for a name or an address that somebody has, and `InvalidInput` (`Reserved`, `TooShort`, `TooLarge`).
+        The operator may give a `reserved` name. A `pending` member waits for approval; `reason` is for those who decide. With
+        an `invite_code` a use of that invitation is counted. Raises `Taken` for a name or an address that somebody has, and
+        `InvalidInput` (`Reserved`, `TooShort`, `TooLarge`), also for an invitation that is over or used up.
         """
-        made = await members.register(
-            self.network.writes,
-            name,
-            password=password,
-            email=email,
-            display_name=display_name,
-            note=note,
-            language=language,
-            reserved=reserved,
-            pending=pending,
-            reason=reason,
-        )
+        writes = self.network.writes
+        async with invitations.held(writes, invite_code, name) if invite_code else nullcontext() as invited:
+            made = await members.register(
+                writes,
+                name,
+                password=password,
+                email=email,
+                display_name=display_name,
+                note=note,
+                language=language,
+                reserved=reserved,
+                pending=pending,
+                reason=reason,
+                invited=invited,
+            )
         return Handle(self.network, made)
 
     async def log_in(self, name_or_email: str, password: str, code: str = "") -> Handle:

@@ -35,6 +35,7 @@ class Options(TypedDict, total=False):
     rules: tuple[str, ...]
     registrations: bool
     approval: bool
+    invitations: Literal["off", "staff", "members"]
     staff_second_factor: bool
     public_pages: bool
     password_grant: bool

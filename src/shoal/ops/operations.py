@@ -24,7 +24,7 @@ from shoal.ops.replays.replay import ReplayOptions, ReplayReport
 from shoal.ops.transfer.imports import import_all
 from shoal.ops.transfer.sources import Sources
 from shoal.ops.transfer.summary import ImportReport, Summary
-from shoal.services import members, moderation
+from shoal.services import invitations, members, moderation
 from shoal.services.leaving import departures
 from shoal.services.login import proofs, renewals, second_factor
 
@@ -151,6 +151,21 @@ class Judge(Operation[None]):
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
         verb = moderation.approve if self.approved else moderation.reject
         await verb(network.writes, (await _found(network, self.name)).id)
+
+
+class Invite(Operation[str]):
+    """Make an invitation of a member's, for so many uses and days; the end of its link."""
+
+    answer = str
+    name: str
+    uses: int
+    days: int
+    follow: bool = False
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> str:
+        owner, seconds = await _found(network, self.name), self.days * 86_400
+        made = await invitations.create(network.writes, owner.id, uses=self.uses, seconds=seconds, follow=self.follow)
+        return made.code
 
 
 class SetRole(Operation[None]):
@@ -287,6 +302,7 @@ AnyOperation = (
     | SetEmail
     | ResetSecondFactor
     | Judge
+    | Invite
     | SetRole
     | SetHidden
     | BlockDomain

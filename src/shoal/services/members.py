@@ -24,6 +24,7 @@ from shoal.core.errors import (
 from shoal.core.events import FilesReleased, MailDue, MemberRegistered, ProfileChanged
 from shoal.core.ids import milliseconds_of
 from shoal.core.login.credentials import Login
+from shoal.core.login.invitations import Invited
 from shoal.core.mail import MailKind
 from shoal.core.media_files import files_of_member
 from shoal.core.model import Member, ProfileField, QuotePolicy, Visibility
@@ -37,6 +38,7 @@ from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.payloads.declared import redeclare
 from shoal.graph.schema import email_key, import_key, user_name_key
+from shoal.services import relationships
 from shoal.services.login import guesses, passwords
 from shoal.services.login.apps import check_welcome
 from shoal.services.login.contact_salt import contact_salt
@@ -114,6 +116,7 @@ async def register(
     unconfirmed: bool = False,
     confirms: bool = False,
     network: str = "",
+    invited: Invited | None = None,
 ) -> Member:
     """Create a member, on the shard of the name. Without a password nobody can log in as them until one is set.
 
@@ -121,8 +124,9 @@ async def register(
     operator may give a `reserved` name. An import gives the name of its `record`, by which it finds the member again.
     One who is `pending` can neither act nor be seen until they are approved (`moderation.approve`); `reason` is their
     message to the moderators. One who is `unconfirmed` waits until they open the link in a mail; with `confirms` one is sent to
-    them. `network` is that of the client, from which the first log-in is then nothing new. Raises `Taken` for a name or an
-    address that is in use, `InvalidInput` for one that is malformed.
+    them. `network` is that of the client, from which the first log-in is then nothing new. One who is `invited` gets the id for
+    which a use is held (`invitations.held`). Raises `Taken` for a name or an address that is in use, `InvalidInput` for one that is
+    malformed.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
@@ -136,7 +140,7 @@ async def register(
     secret = hashed if password is None else await passwords.hashed(check_password(writes, password))
     login = Login(
         id=writes.new_id(shard),
-        member_id=writes.new_id(shard),
+        member_id=writes.new_id(shard) if invited is None else invited.member_id,
         email=address,
         password=secret,
         reason=reason,
@@ -159,6 +163,8 @@ async def register(
             pending=waits,
             unconfirmed=unconfirmed,
             suspended=waits,
+            invited_by=invited.inviter.id if invited else 0,
+            follows_inviter=waits and invited is not None and invited.follow,
         )
         batch = Batch(shard)
         batch.key_add(key, member.id)
@@ -167,6 +173,8 @@ async def register(
         batch.obj_add(member)
         batch.obj_add(secrets)
         batch.emit(ProfileChanged(member_id=member.id))
+        if invited is not None and invited.follow and not waits:
+            relationships.begin_first(writes, batch, member.id, invited.inviter)
         if address:
             batch.emit(MemberRegistered(member_id=member.id, address=address))
             if confirms:

@@ -20,6 +20,7 @@ from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.tag_uses import hidden_batch
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
+from shoal.services import relationships
 from shoal.services.writes import Writes
 
 _MAX_TOKENS = 10_000
@@ -208,6 +209,8 @@ async def _batch(writes: Writes, before: Member, after: Member) -> Batch:
     batch.emit(ProfileChanged(member_id=after.id))
     if before.pending and not after.pending:
         batch.emit(MailDue(kind=MailKind.APPROVED, asked=writes.new_id(batch.shard), member_id=after.id))
+        if after.follows_inviter:
+            await relationships.follow_inviter(writes, batch, after)
     if after.suspended is not before.suspended:
         batch.emit(SuspensionChanged(member_id=after.id))
     if (after.suspended or after.disabled) and not (before.suspended or before.disabled):

@@ -15,9 +15,10 @@ import msgspec
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.core.events import Blocked, FollowChanged, RequestChanged
 from shoal.core.ids import shard_of
+from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
-from shoal.graph.access import access_member, relation
+from shoal.graph.access import access_member, members_by_id, relation
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.follow_options import (
     FOLLOW,
@@ -170,6 +171,23 @@ async def _begin_follow(
         _end_bonds(writes, batch, member_id, (REQUESTS,), other_id)
         batch.emit(FollowChanged(follower_id=member_id, source_id=other_id))
     await writes.graph.commit(batch)
+
+
+async def follow_inviter(writes: Writes, batch: Batch, member: Member) -> None:
+    """Have a member follow who invited them, with the batch that lets them in. Whoever is gone or suspended is not followed."""
+    inviter = (await members_by_id(writes.graph, (member.invited_by,))).get(member.invited_by)
+    if inviter is not None and not inviter.suspended:
+        begin_first(writes, batch, member.id, inviter)
+
+
+def begin_first(writes: Writes, batch: Batch, member_id: int, other: Member) -> None:
+    """Have a new member follow another, or ask to, with a batch: nothing is between the two yet that it could collide with."""
+    atype = REQUESTS if other.locked else FOLLOWS
+    batch.assoc_add(member_id, atype, other.id, writes.new_id(batch.shard), encode(FOLLOW))
+    if other.locked:
+        batch.emit(RequestChanged(member_id=member_id, other_id=other.id))
+    else:
+        batch.emit(FollowChanged(follower_id=member_id, source_id=other.id))
 
 
 async def unfollow(writes: Writes, member_id: int, other_id: int) -> Relation:

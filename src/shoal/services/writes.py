@@ -10,6 +10,7 @@ import msgspec
 
 from shoal.core.errors import Conflict
 from shoal.core.ids import IdMaker
+from shoal.core.login.invitations import Inviters
 from shoal.core.model import Node
 from shoal.graph.contract import Batch, Graph, IdTaken
 from shoal.graph.turns import NamedTurns
@@ -39,6 +40,8 @@ class Limits(msgspec.Struct, frozen=True):
     album_photos: int = 200
     album_title: int = 100
     album_description: int = 1_000
+    invitations: int = 50
+    """Open invitations of a member."""
     featured_tags: int = 10
     display_name: int = 100
     profile_fields: int = 4
@@ -93,6 +96,8 @@ class Writes:
     """Refuses new posts and shares while the consequences of earlier ones are late."""
     turns: NamedTurns = field(default_factory=NamedTurns)
     """Makes changes of one object wait for each other instead of colliding."""
+    inviters: Inviters = "off"
+    """Who may invite others."""
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:

@@ -11,6 +11,7 @@ from shoal.sync.contacts import FindsContacts
 from shoal.sync.conversations import OwnConversations
 from shoal.sync.feeds import HasFeeds, SeesFeeds
 from shoal.sync.filters import OwnFilters
+from shoal.sync.invitations import Invites
 from shoal.sync.lists import OwnLists
 from shoal.sync.live import Listens
 from shoal.sync.loop_thread import LoopThread
@@ -51,6 +52,7 @@ class Handle(
     Complains,
     Listens,
     LogsIn,
+    Invites,
 ):
     """A member to act as. It asks for no password: a caller who holds the network holds its members."""
 

@@ -43,11 +43,13 @@ class Shoal(Opening):
         reserved: bool = False,
         pending: bool = False,
         reason: str = "",
+        invite_code: str = "",
     ) -> Handle:
         """Make a new member, whose name is `[a-z0-9_]{1,30}`, in any case. Without a password nobody can log in as them.
 
-        The operator may give a `reserved` name. A `pending` member waits for approval; `reason` is for those who decide. Raises
-        `Taken` for a name or an address that somebody has, and `InvalidInput` (`Reserved`, `TooShort`, `TooLarge`).
+        The operator may give a `reserved` name. A `pending` member waits for approval; `reason` is for those who decide. With
+        an `invite_code` a use of that invitation is counted. Raises `Taken` for a name or an address that somebody has, and
+        `InvalidInput` (`Reserved`, `TooShort`, `TooLarge`), also for an invitation that is over or used up.
         """
         return Handle(
             self._loop,
@@ -62,6 +64,7 @@ class Shoal(Opening):
                     reserved=reserved,
                     pending=pending,
                     reason=reason,
+                    invite_code=invite_code,
                 )
             ),
         )

@@ -30,6 +30,7 @@ _ALWAYS_OPEN = frozenset(
         "confirm",
         "forgotten",
         "goodbye",
+        "invite",
         "keys",
         "login",
         "manifest.webmanifest",

@@ -258,6 +258,7 @@ async def _assemble(
             _limits(settings),
             domain_of(settings),
             pressure_of(runner, search, settings),
+            inviters=settings.invitations,
         ),
         reads=Reads(
             store,

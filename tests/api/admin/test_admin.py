@@ -66,6 +66,7 @@ def test_an_account_as_moderators_see_it(w: World, mod: Someone) -> None:
         "approved": True,
         "locale": None,
         "invite_request": None,
+        "invited_by_account_id": None,
     }
     assert w.ask("GET", f"{ACCOUNTS}/1", mod).status_code == 404
     assert w.json("GET", "/api/v1/accounts/verify_credentials", mod)["role"]["name"] == "Moderator"

@@ -64,6 +64,7 @@ NOUNS = {
     "media": "media",
     "polls": "poll",
     "albums": "album",
+    "invites": "invite",
     "lists": "list",
     "timelines/list": "list",
     "reports": "report",
@@ -110,6 +111,7 @@ class Cast:
         self._make("list", "/api/v1/lists", title="friends")
         album = self._make("album", "/api/shoal/v1/albums", title="Ebb and flow")
         self._made(f"/api/shoal/v1/albums/{album['id']}/photos", status_id=status["id"])
+        self._make("invite", "/api/shoal/v1/invites")
         later = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=2)).isoformat()
         self._make("scheduled", "/api/v1/statuses", status="later", scheduled_at=later)
         asking = self._made("/api/v1/statuses", status="tea?", poll={"options": ["yes", "no"], "expires_in": 3600})
@@ -175,7 +177,7 @@ class Cast:
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
     """One world for all routes."""
-    with small_world(push_key=new_key()) as shoal:
+    with small_world(push_key=new_key(), invitations="members") as shoal:
         # Some is told on https alone.
         shoal.deps = replace(shoal.deps, base_url="https://shoal.test")
         shoal.show(shoal.deps.reads.tags)

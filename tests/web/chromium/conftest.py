@@ -12,7 +12,7 @@ from tests.web.chromium.screens import Stage, browser, stage
 
 @pytest.fixture(scope="module")
 def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with stage(mail=tmp_path_factory.mktemp("mail").as_uri()) as made:
+    with stage(mail=tmp_path_factory.mktemp("mail").as_uri(), invitations="members") as made:
         yield made
 
 

@@ -72,6 +72,7 @@ class WantedNow(PageQuery, frozen=True, kw_only=True):
     permissions: Literal["staff"] | None = None
     role_ids: Annotated[tuple[_Text, ...], Meta(max_length=20)] = ()
     invited_by: _Text = ""
+    """The id of the account that invited them."""
     username: _Text = ""
     display_name: _Text = ""
     by_domain: _Text = ""
@@ -102,7 +103,7 @@ async def several(context: Context, params: AccountsQuery) -> object:
 
 async def several_now(context: Context, params: WantedNow) -> object:
     """List accounts, newest first, by the parameters of the second version of Mastodon's call."""
-    if params.origin == "remote" or params.ip or params.by_domain or params.invited_by:
+    if params.origin == "remote" or params.ip or params.by_domain:
         return b"[]"
     states = (params.status,) if params.status else ()
     return await _several(
@@ -120,6 +121,9 @@ class _Test(msgspec.Struct, frozen=True):
 
     def __call__(self, member: Member) -> bool:
         if self.roles and member.role not in self.roles:
+            return False
+        inviter = self.params.invited_by if isinstance(self.params, WantedNow) else ""
+        if inviter and inviter != str(member.invited_by):
             return False
         if not all(is_in(member, state) for state in self.states):
             return False

@@ -57,6 +57,8 @@ class AdminAccount(msgspec.Struct, kw_only=True):
     sensitized: bool
     invite_request: str | None
     """Why they want to join, as they were asked when they signed up, where sign-ups wait for approval."""
+    invited_by_account_id: str | None
+    """Who invited them."""
 
 
 class AdminReport(msgspec.Struct, kw_only=True):
@@ -127,6 +129,7 @@ def admin_account(member: model.Member, email: str, reason: str, shown: Account)
         disabled=member.disabled,
         approved=not member.pending,
         invite_request=reason or None,
+        invited_by_account_id=str(member.invited_by) if member.invited_by else None,
         sensitized=member.sensitized,
         locale=member.default_language or None,
         account=shown,

@@ -47,7 +47,7 @@ async def v1(context: Context, _params: None) -> object:
         "languages": ["en"],
         "registrations": settings.registrations,
         "approval_required": context.deps.settings.approval,
-        "invites_enabled": False,
+        "invites_enabled": settings.invitations == "members",
         "configuration": _configuration(front),
         "contact_account": await contact(front),
         "rules": rules_of(settings),

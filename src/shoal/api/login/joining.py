@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import msgspec
 
@@ -12,10 +13,11 @@ from shoal.api.http.limits.ratelimit import address_of, network_key
 from shoal.api.login.guesses import hashing
 from shoal.core.errors import InvalidInput, NotAllowed, Taken, TooLarge
 from shoal.core.ip_blocks import IpSeverity
+from shoal.core.login.invitations import Invited
 from shoal.core.model import Member
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.schema import email_key, user_name_key
-from shoal.services import members
+from shoal.services import invitations, members
 from shoal.services.blocklists import email_blocks, name_blocks
 from shoal.settings import Settings
 
@@ -30,17 +32,22 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
     language: str = ""
     reason: str = ""
     """Why somebody wants to join: kept where new members wait for approval."""
+    invite_code: str = ""
+    """The code of an invitation; empty: they were not invited."""
 
 
-def needs_approval(context: Context) -> bool:
-    """Return whether a new member from this network waits for approval. Raises `NotAllowed` where nobody may join."""
+def needs_approval(context: Context, *, invited: bool = False) -> bool:
+    """Return whether a new member from this network waits for approval. Raises `NotAllowed` where nobody may join.
+
+    Those who are `invited` may join where others may not, and need no approval except because of their network.
+    """
     front = context.deps
-    if not front.settings.registrations:
+    if not (front.settings.registrations or invited):
         raise NotAllowed("This server takes no new members")
     severity = front.ip_guard.severity(context.request.scope)
     if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
         raise NotAllowed("This server takes no new members from your network")
-    return front.settings.approval or severity is not None
+    return (front.settings.approval and not invited) or severity is not None
 
 
 def asks_confirmation(settings: Settings) -> bool:
@@ -51,13 +58,17 @@ def asks_confirmation(settings: Settings) -> bool:
 async def join(context: Context, asked: Joining) -> Member:
     """Create a member, who is `pending` where they wait for approval.
 
-    Raises `NotAllowed` where nobody may join, and `SeveralErrors` with every error found, each with its field.
+    Raises `NotAllowed` where nobody may join, `InvalidInput` for an invitation that is not good (any more), and `SeveralErrors`
+    with every error found, each with its field.
     """
-    front, pending = context.deps, needs_approval(context)
+    front = context.deps
+    if asked.invite_code:
+        await invitations.offered(front.writes, asked.invite_code)
+    pending = needs_approval(context, invited=bool(asked.invite_code))
     client = address_of(context.request.scope)
     await _check(front, asked, client, pending=pending)
     confirms = asks_confirmation(front.settings)
-    async with hashing(context.request.scope):
+    async with hashing(context.request.scope), _use(front, asked) as invited:
         return await members.register(
             front.writes,
             asked.username,
@@ -69,7 +80,15 @@ async def join(context: Context, asked: Joining) -> Member:
             unconfirmed=confirms and front.settings.email_confirmation == "required",
             confirms=confirms,
             network=network_key(client) if client else "",
+            invited=invited,
         )
+
+
+def _use(front: Front, asked: Joining) -> AbstractAsyncContextManager[Invited | None]:
+    """Hold a use of the invitation while the member is made; None where somebody joins without one."""
+    if not asked.invite_code:
+        return nullcontext()
+    return invitations.held(front.writes, asked.invite_code, asked.username)
 
 
 async def _check(front: Front, asked: Joining, client: str, *, pending: bool) -> None:

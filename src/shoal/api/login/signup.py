@@ -38,6 +38,8 @@ class SignUp(msgspec.Struct, frozen=True):
     locale: Annotated[str, Meta(max_length=35)] = ""
     reason: Annotated[str, Meta(max_length=20_000)] = ""
     """Why the member wants to join: at most 420 characters, kept where members wait for approval."""
+    invite_code: _Word = ""
+    """The code of an invitation, by which one may sign up where that is closed, and need not wait for approval."""
 
 
 async def sign_up(context: Context, params: SignUp) -> object:
@@ -53,6 +55,7 @@ async def sign_up(context: Context, params: SignUp) -> object:
             agreement=params.agreement,
             language=_language(params.locale),
             reason=params.reason,
+            invite_code=params.invite_code,
         ),
     )
     made = await apps.issue_token(front.writes, app.id, member.id, app.scopes, generation=member.generation)

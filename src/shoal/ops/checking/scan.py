@@ -18,6 +18,7 @@ from shoal.core.departures import Departure
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock
+from shoal.core.login.invitations import Invitation
 from shoal.core.mail import Proof
 from shoal.core.model import HALFWAY, App, Grant, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.core.name_blocks import NameBlock
@@ -41,6 +42,7 @@ from shoal.graph.schema import (
     LOGGED_IN,
     OWNS,
     OWNS_ALBUM,
+    OWNS_INVITATION,
     POSTED,
     POSTED_ASIDE,
     POSTED_TO_FOLLOWERS,
@@ -79,6 +81,7 @@ LISTED = (
     IN_THREAD,
     OWNS,
     OWNS_ALBUM,
+    OWNS_INVITATION,
     REVISED,
     LOGGED_IN,
     EXPIRING,
@@ -93,7 +96,12 @@ LISTED = (
 )
 """Types whose associations follow from objects alone, besides the tags."""
 
-_OWNED: dict[type[AnyNode], AssocType] = {Media: OWNS, ScheduledPost: SCHEDULES, Album: OWNS_ALBUM}
+_OWNED: dict[type[AnyNode], AssocType] = {
+    Media: OWNS,
+    ScheduledPost: SCHEDULES,
+    Album: OWNS_ALBUM,
+    Invitation: OWNS_INVITATION,
+}
 _BLOCKLISTS: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
     CanonicalEmailBlock: BLOCKS_EMAIL,
@@ -200,7 +208,7 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
             yield from _placed(node)
-        case Media() | ScheduledPost() | Album():
+        case Media() | ScheduledPost() | Album() | Invitation():
             yield node.owner_id, _OWNED[type(node)].number, node.id
         case Revision():
             yield node.post_id, REVISED.number, node.id

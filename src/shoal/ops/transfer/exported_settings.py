@@ -1,4 +1,4 @@
-"""Profile, lists, albums, filters and choices about ranking in a member's export."""
+"""Profile, lists, albums, invitations, filters and choices about ranking in a member's export."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.albums import Album
+from shoal.core.login.invitations import Invitation
 from shoal.core.member_lists import MemberList
 from shoal.core.model import Media
 from shoal.graph.access import members_by_id
@@ -16,27 +17,34 @@ from shoal.graph.contract import Cursor
 from shoal.graph.payloads.albums import MOST_PHOTOS, collected_of, in_order
 from shoal.graph.payloads.filters import filters_of
 from shoal.graph.payloads.tastes import tastes_of
-from shoal.graph.schema import COLLECTS, LISTS, OWNS_ALBUM, OWNS_LIST
+from shoal.graph.schema import COLLECTS, LISTS, OWNS_ALBUM, OWNS_INVITATION, OWNS_LIST
 from shoal.ops.transfer.exporting import Export, file_name, iso, when
+
+_INTERNAL = frozenset({"login_id", "follows_inviter"})
+"""Fields of a member that say nothing about them."""
 
 
 async def write(export: Export) -> None:
-    """The profile, lists, albums, filters and choices about ranking."""
+    """The profile, lists, albums, invitations, filters and choices about ranking."""
     await _profile(export)
     await export.array("lists", _lists(export))
     await export.array("albums", _albums(export))
+    await export.array("invitations", _invitations(export))
     await _filters(export)
     await _ranking(export)
 
 
 async def _profile(export: Export) -> None:
     """Export the member's profile, as others see it, and their settings."""
-    values = {name: value for name, value in msgspec.structs.asdict(export.member).items() if name != "login_id"}
+    values = {name: value for name, value in msgspec.structs.asdict(export.member).items() if name not in _INTERNAL}
     values["id"] = str(export.member.id)
     values["created_at"] = values.pop("dated")
     del values["email_hash"]
     values["findable_by_email"] = export.member.findable_by_email
     values["joined"] = iso(export.member.created_at)
+    inviter = export.member.invited_by
+    people = await members_by_id(export.graph, (inviter,)) if inviter else {}
+    values["invited_by"] = people[inviter].name if inviter in people else None
     for name in ("avatar", "header"):
         if values[name]:
             values[name] = await export.file(values[name])
@@ -79,6 +87,22 @@ async def _albums(export: Export) -> AsyncGenerator[dict[str, Any], None]:
                         "description": node.description,
                         "made": when(node.id),
                         "photos": await _photos(export, node.id),
+                    }
+
+
+async def _invitations(export: Export) -> AsyncGenerator[dict[str, Any], None]:
+    """Invitations, without the codes by which somebody could sign up."""
+    async with aclosing(export.pages(OWNS_INVITATION)) as pages:
+        async for page in pages:
+            nodes = await export.graph.obj_get([entry.id2 for entry in page])
+            for entry in page:
+                if isinstance(node := nodes.get(entry.id2), Invitation):
+                    yield {
+                        "made": when(node.id),
+                        "until": iso(node.expires_at) or None,
+                        "uses": node.used,
+                        "most_uses": node.most or None,
+                        "follow": node.follow,
                     }
 
 

@@ -51,6 +51,7 @@ from shoal.graph.schema import (
     OWNS,
     OWNS_ALBUM,
     OWNS_FILTER,
+    OWNS_INVITATION,
     OWNS_LIST,
     PINS,
     POSTED,
@@ -74,7 +75,17 @@ from shoal.graph.schema import (
     taste_key,
     vote_key,
 )
-from shoal.services import filters, follow_requests, lists, members, posts, reactions, relationships, scheduling
+from shoal.services import (
+    filters,
+    follow_requests,
+    invitations,
+    lists,
+    members,
+    posts,
+    reactions,
+    relationships,
+    scheduling,
+)
 from shoal.services.profile import albums
 from shoal.services.writes import Writes
 
@@ -97,6 +108,7 @@ _COUNTED: dict[str, AssocType] = {
     "albums": OWNS_ALBUM,
     "lists": OWNS_LIST,
     "filters": OWNS_FILTER,
+    "invitations": OWNS_INVITATION,
     "scheduled": SCHEDULES,
     "blocks": BLOCKS,
     "mutes": MUTES,
@@ -347,6 +359,7 @@ _STEPS: Sequence[_Step] = (
     _by_verb(OWNS_LIST, lists.delete),
     _by_verb(OWNS_ALBUM, albums.delete),
     _by_verb(OWNS_FILTER, filters.delete),
+    _by_verb(OWNS_INVITATION, invitations.end),
     _media,
     *map(_plain, _PLAIN),
     _logins,

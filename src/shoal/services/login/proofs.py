@@ -27,7 +27,7 @@ from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.agenda import take_off
 from shoal.graph.payloads.declared import redeclare
-from shoal.services import members, moderation
+from shoal.services import members, moderation, relationships
 from shoal.services.blocklists import email_blocks
 from shoal.services.login import guesses, passwords, renewals, sessions
 from shoal.services.login.contact_salt import contact_salt
@@ -189,6 +189,8 @@ async def confirm(writes: Writes, text: str) -> Member:
             batch.emit(ProfileChanged(member_id=member.id))
             if not kept_out:
                 batch.emit(SuspensionChanged(member_id=member.id))
+                if after.follows_inviter:
+                    await relationships.follow_inviter(writes, batch, after)
         _use(writes, batch, proof)
         await writes.graph.commit(batch)
         return after

@@ -17,7 +17,7 @@ from shoal.feeds import reported
 from shoal.feeds.discover import everybody
 from shoal.feeds.reported import WantedReports
 from shoal.graph.access import members_by_id
-from shoal.services import moderation, reports
+from shoal.services import invitations, moderation, reports
 from shoal.services.login.second_factor import check_staff
 from shoal.services.writes import Writes
 from shoal.web import rows
@@ -25,6 +25,7 @@ from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page
 from shoal.web.views.moderation import earlier_reports, report_cards, standings
 from shoal.web.views.receipts import receipt
+from shoal.web.views.settings.invitations import rows_of
 from shoal.web.visit import Form, Visit
 
 _log = logging.getLogger("shoal.moderation")
@@ -111,6 +112,12 @@ class MemberForm(Form, frozen=True, kw_only=True):
     report: Id = Id(0)
     """The report on whose page it was done, which it upholds; 0 for none."""
     why: Annotated[str, Meta(max_length=1_000)] = ""
+
+
+class EndOfInvitationForm(Form, frozen=True, kw_only=True):
+    """An invitation of somebody that is to end."""
+
+    id: Id
 
 
 class HideForm(Form, frozen=True, kw_only=True):
@@ -217,6 +224,7 @@ async def member(visit: Visit, path: MemberPath) -> Response:
         "moderated_member",
         title=f"@{standing.face.name}",
         standing=standing,
+        invitations=rows_of(visit, await invitations.of_member(visit.front.writes, path.id), own=False),
         earlier=await earlier_reports(visit, path.id),
         told=receipt(visit, path.done, standing),
     )
@@ -240,6 +248,14 @@ async def act(visit: Visit, asked: MemberForm) -> Response:
     if asked.do == "reject":
         return visit.go("/moderation/members", state="pending")
     return visit.go(visit_path(f"/moderation/members/{asked.id}", asked.do))
+
+
+async def end_invitation(visit: Visit, asked: EndOfInvitationForm) -> Response:
+    """End an invitation of a member with a lower role."""
+    me = _acting(visit, asked)
+    await invitations.end_as_staff(visit.front.writes, me.id, asked.id)
+    _log.info("%s: end invitation %s", me.id, asked.id)
+    return visit.back(asked, "/moderation/members")
 
 
 async def hide(visit: Visit, asked: HideForm) -> Response:
@@ -278,5 +294,6 @@ ROUTES = (
     rows.page("/moderation/members", members, MembersQuery),
     rows.page("/moderation/members/{id}", member, MemberPath),
     rows.form("/moderation/members/{id}", act, MemberForm),
+    rows.form("/moderation/invitations/{id}", end_invitation, EndOfInvitationForm),
     rows.form("/moderation/posts/{id}", hide, HideForm),
 )

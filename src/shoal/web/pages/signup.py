@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login.joining import Joining, join, needs_approval
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.feeds.discover import popular
+from shoal.services import invitations
 from shoal.web import rows
 from shoal.web.entering import begin
 from shoal.web.rendering import page
-from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
+from shoal.web.views.errors.refusals import RIGHT, Wrong, told, wrong_of
 from shoal.web.views.explore import WallPhoto, wall_of
+from shoal.web.views.people import face_of
 from shoal.web.visit import Form, Visit
 
 _Typed = Annotated[str, Meta(max_length=2_000)]
@@ -28,8 +31,16 @@ class SignUpForm(Form, frozen=True, kw_only=True):
     password: _Typed = ""
     agreement: bool = False
     reason: Annotated[str, Meta(max_length=20_000)] = ""
+    invite_code: _Typed = ""
+    """The code of the invitation by whose link the form was opened."""
     homepage: _Typed = ""
     """People do not see this field: only programs fill it in."""
+
+
+class InvitePath(msgspec.Struct, frozen=True):
+    """The link of an invitation."""
+
+    code: Annotated[str, Meta(max_length=100)]
 
 
 _EMPTY = SignUpForm()
@@ -42,6 +53,13 @@ async def form(visit: Visit, _params: None) -> Response:
     if visit.viewer is not None:
         return visit.go("/")
     return await _form(visit, _EMPTY)
+
+
+async def invited(visit: Visit, path: InvitePath) -> Response:
+    """The form for somebody who was invited, which says by whom."""
+    if visit.viewer is not None:
+        return visit.go("/")
+    return await _form(visit, SignUpForm(invite_code=path.code))
 
 
 async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
@@ -75,13 +93,18 @@ async def unconfirmed(visit: Visit, _params: None) -> Response:
 
 async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Response:
     title, settings = visit.words.text("Join"), visit.front.settings
+    offer = None
     try:
-        approval = needs_approval(visit.anonymous)
+        if asked.invite_code:
+            offer = await invitations.offered(visit.front.writes, asked.invite_code)
+        approval = needs_approval(visit.anonymous, invited=offer is not None)
+    except InvalidInput as error:
+        return await _over(visit, told(visit.words, error))
     except NotAllowed:
         status = 403 if visit.request.method == "POST" else 200
-        shut = not settings.registrations
+        shut = not settings.registrations and offer is None
         return await page(visit, "signup_shut", status=status, title=title, shut=shut, shown=settings)
-    return await page(
+    response = await page(
         visit,
         "signup",
         status=422 if wrong else 200,
@@ -92,7 +115,26 @@ async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Respon
         shown=settings,
         limits=visit.front.writes.limits,
         wall=await _wall(visit),
+        inviter=face_of(visit, offer.inviter) if offer else None,
+        follows=offer is not None and offer.invitation.follow,
     )
+    return _kept_quiet(response) if offer else response
+
+
+async def _over(visit: Visit, why: str) -> Response:
+    """The page of an invitation that is not good (any more)."""
+    title, settings = visit.words.text("Invitation"), visit.front.settings
+    response = await page(
+        visit, "invitation_over", status=410, title=title, why=why, may_join=settings.registrations, shown=settings
+    )
+    return _kept_quiet(response)
+
+
+def _kept_quiet(response: Response) -> Response:
+    """Tell no search engine and no other site the address, in which the code stands."""
+    response.headers["X-Robots-Tag"] = "noindex"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response
 
 
 async def _wall(visit: Visit) -> list[WallPhoto]:
@@ -110,6 +152,7 @@ def _joining(visit: Visit, asked: SignUpForm) -> Joining:
         agreement=asked.agreement,
         language=visit.words.code,
         reason=asked.reason.strip(),
+        invite_code=asked.invite_code,
     )
 
 
@@ -127,6 +170,7 @@ def _rules(visit: Visit) -> dict[str, str]:
 
 ROUTES = (
     rows.page("/signup", form),
+    rows.page("/invite/{code}", invited, InvitePath),
     rows.form("/signup", sign_up, SignUpForm, limit_class="signup"),
     rows.page("/signup/waiting", waiting),
     rows.page("/signup/confirm", unconfirmed),

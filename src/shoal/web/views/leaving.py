@@ -62,6 +62,7 @@ def _kinds(visit: Visit) -> dict[str, str]:
         "albums": _("Albums"),
         "lists": _("Lists"),
         "filters": _("Filters"),
+        "invitations": _("Invitations"),
         "scheduled": _("Scheduled posts"),
         "conversations": _("Conversations"),
         "notifications": _("Notifications"),

@@ -71,6 +71,8 @@ class MemberStanding(msgspec.Struct, frozen=True):
     """Acts that the viewer may take: the word of the form, the words of the button, and the consequence in a sentence."""
     role: str
     pending: bool = False
+    inviter: Face | None = None
+    """Who invited them; its path leads to their page for moderators."""
 
 
 async def report_cards(visit: Visit, reports: Sequence[Report]) -> list[ReportCard]:
@@ -144,18 +146,24 @@ async def earlier_reports(visit: Visit, member_id: int, without: int = 0) -> lis
 
 
 async def standings(visit: Visit, members: Iterable[Member]) -> list[MemberStanding]:
-    """Return members as the viewer, who is a moderator, may see them; two reads."""
+    """Return members as the viewer, who is a moderator, may see them; three reads."""
     found = {member.id: member for member in members}
     graph = visit.front.graph
     known = await profiles(graph, found, None, dict.fromkeys(found, STRANGER))
     logins = await graph.obj_get([member.login_id for member in found.values() if member.login_id])
+    inviters = await members_by_id(graph, list({member.invited_by for member in found.values()} - {0}))
     return [
-        _standing(visit, known[id_], login if isinstance(login := logins.get(member.login_id), Login) else None)
+        _standing(
+            visit,
+            known[id_],
+            login if isinstance(login := logins.get(member.login_id), Login) else None,
+            inviters.get(member.invited_by),
+        )
         for id_, member in found.items()
     ]
 
 
-def _standing(visit: Visit, profile: Profile, login: Login | None) -> MemberStanding:
+def _standing(visit: Visit, profile: Profile, login: Login | None, inviter: Member | None) -> MemberStanding:
     member, words, viewer = profile.member, visit.words, visit.member
     may_act = viewer.id != member.id and viewer.role.rank > member.role.rank
     return MemberStanding(
@@ -170,7 +178,13 @@ def _standing(visit: Visit, profile: Profile, login: Login | None) -> MemberStan
         acts=tuple(_acts(visit, member)) if may_act else (),
         role={Role.NONE: "", Role.MODERATOR: words.text("Moderator"), Role.ADMIN: words.text("Admin")}[member.role],
         pending=member.pending,
+        inviter=_moderated(visit, inviter) if inviter else None,
     )
+
+
+def _moderated(visit: Visit, member: Member) -> Face:
+    """Return a member in a line that leads to their page for moderators."""
+    return msgspec.structs.replace(face_of(visit, member), path=visit.url(f"/moderation/members/{member.id}"))
 
 
 def _states(visit: Visit, member: Member) -> Iterable[str]:

@@ -12,6 +12,7 @@ from shoal.web.pages.settings import (
     email,
     feedback,
     filters,
+    invitations,
     notices,
     overview,
     password,
@@ -43,6 +44,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
         *second_factor.ROUTES,
         *sessions.ROUTES,
         *contacts.ROUTES,
+        *invitations.ROUTES,
         *archive.ROUTES,
         *account.ROUTES,
     )

@@ -105,6 +105,16 @@ COMPLAINTS = (
     "an album has at most %(most)s photos",
     "this post has no photos",
     "photos of posts that are only for those they mention cannot be in an album",
+    # Invitations
+    "You cannot invite others here",
+    "at most %(most)s open invitations",
+    "an invitation is for 1 to %(most)s people",
+    "an invitation is good for an hour to %(days)s days",
+    "only moderators and admins invite any number of people",
+    "only moderators and admins make invitations without an end",
+    "There is no such invitation",
+    "This invitation is over",
+    "This invitation is used up",
     # Accounts and reports
     "the current password is wrong",
     "the name or the password is wrong",

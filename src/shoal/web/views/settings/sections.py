@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shoal.core.login.invitations import may_invite
 from shoal.web.visit import Visit
 
 _Groups = list[tuple[str, tuple[tuple[str, str, str, str], ...]]]
@@ -65,6 +66,8 @@ def _of_member(visit: Visit) -> _Groups:
 
 def _of_account(visit: Visit) -> _Groups:
     _ = visit.words.text
+    invites = may_invite(visit.front.writes.inviters, visit.member)
+    invitations = (("invitations", "send", _("Invitations"), _("Links by which others join")),) if invites else ()
     return [
         (
             _("Account"),
@@ -74,6 +77,7 @@ def _of_account(visit: Visit) -> _Groups:
                 ("email", "mail", _("E-mail address"), _("Where mail for you goes")),
                 ("sessions", "laptop", _("Sessions and apps"), _("Where you are logged in")),
                 ("contacts", "user-plus", _("Find friends"), _("Whom you follow on another network")),
+                *invitations,
                 ("archive", "archive", _("Your data"), _("Take everything with you")),
                 ("account", "trash-2", _("Delete the account"), _("Leave, with all that is yours")),
             ),

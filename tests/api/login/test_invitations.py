@@ -1,0 +1,139 @@
+"""Signing up by invitation over HTTP, and the links that members make for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from shoal.core.ip_blocks import IpSeverity
+from shoal.core.model import Role
+from shoal.ops.checking.check import check
+from shoal.services import moderation
+from shoal.services.blocklists import ip_blocks
+from tests.api.visitor import Client
+from tests.api.world import STAFF_SCOPES, Someone, World, world
+
+INVITES, ACCOUNTS = "/api/shoal/v1/invites", "/api/v1/accounts"
+
+
+def sign_up(w: World, name: str, code: str, **more: object) -> httpx.Response:
+    asked = {"username": name, "email": f"{name}@example.org", "password": "a long password", "agreement": True}
+    return w.ask("POST", ACCOUNTS, w.token(Client(w).app.id), json={**asked, "invite_code": code, **more})
+
+
+def invited(w: World, by: Someone, **wish: object) -> dict[str, Any]:
+    made: dict[str, Any] = w.json("POST", INVITES, by, json=wish)
+    return made
+
+
+def wrong(answer: httpx.Response) -> str:
+    """Return what is said of the invitation."""
+    assert answer.status_code == 422, answer.text
+    return str(answer.json()["details"]["invite_code"][0]["description"])
+
+
+def test_who_is_invited_signs_up_where_others_cannot_and_need_not_wait() -> None:
+    with world(invitations="members", registrations=False, approval=True) as w:
+        ann = w.join("ann")
+        made = invited(w, ann, max_uses=2, expires_in=3_600, autofollow=True)
+        assert made["url"] == f"http://shoal.test/invite/{made['code']}"
+        assert (made["uses"], made["max_uses"], made["autofollow"], made["open"]) == (0, 2, True, True)
+        assert sign_up(w, "ben", "").status_code == 403
+        token = sign_up(w, "ben", made["code"]).json()["access_token"]
+        ben = w.json("GET", f"{ACCOUNTS}/verify_credentials", token)
+        w.settle()
+        assert [one["id"] for one in w.json("GET", f"{ACCOUNTS}/{ann.id}/followers", ann)] == [ben["id"]]
+        (now,) = w.json("GET", INVITES, ann)
+        assert (now["uses"], now["open"]) == (1, True)
+        assert sign_up(w, "cyd", made["code"]).status_code == 200
+        assert wrong(sign_up(w, "dee", made["code"])) == "This invitation is used up"
+        assert w.json("GET", INVITES, ann)[0]["open"] is False
+        assert w.run(check(w.network)).clean
+
+
+def test_a_sign_up_that_is_refused_uses_nothing() -> None:
+    with world(invitations="members", registrations=False) as w:
+        ann = w.join("ann")
+        made = invited(w, ann)
+        for more in ({"username": "ann"}, {"password": "short"}, {"agreement": False}, {"email": "nowhere"}):
+            assert sign_up(w, "ben", made["code"], **more).status_code == 422
+        assert w.json("GET", INVITES, ann) == [made]
+        assert sign_up(w, "ben", made["code"]).status_code == 200
+        # The same request again, as of a client that was never answered.
+        assert sign_up(w, "ben", made["code"]).status_code == 422
+        assert w.json("GET", INVITES, ann)[0]["uses"] == 1
+
+
+def test_a_code_that_is_not_good_is_refused_with_the_reason_also_where_anybody_may_join() -> None:
+    with world(invitations="members") as w:
+        ann = w.join("ann")
+        made = invited(w, ann)
+        assert wrong(sign_up(w, "ben", "nonsense")) == "There is no such invitation"
+        w.json("DELETE", f"{INVITES}/{made['id']}", ann)
+        assert wrong(sign_up(w, "ben", made["code"])) == "There is no such invitation"
+        assert w.json("GET", INVITES, ann) == []
+        assert sign_up(w, "ben", "").status_code == 200
+
+
+def test_a_network_from_which_sign_ups_wait_or_are_refused_stays_one() -> None:
+    with world(invitations="members") as w:
+        w.run(ip_blocks.block(w.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_REQUIRES_APPROVAL))
+        made = invited(w, w.join("ann"))
+        token = sign_up(w, "ben", made["code"]).json()["access_token"]
+        assert w.ask("GET", f"{ACCOUNTS}/verify_credentials", token).status_code == 403
+    with world(invitations="members") as w:
+        w.run(ip_blocks.block(w.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_BLOCK))
+        made = invited(w, w.join("ann"))
+        assert sign_up(w, "ben", made["code"]).status_code == 403
+
+
+def test_moderators_see_who_invited_whom_and_end_links() -> None:
+    with world(invitations="members") as w:
+        ann, max_, bob = w.join("ann"), w.staff("max", Role.MODERATOR), w.staff("bob", Role.ADMIN)
+        made, his = invited(w, ann), invited(w, bob)
+        sign_up(w, "ben", made["code"])
+        w.settle()
+        (ben,) = w.json("GET", f"/api/v2/admin/accounts?invited_by={ann.id}", max_)
+        assert (ben["username"], ben["invited_by_account_id"]) == ("ben", ann.id)
+        assert w.json("GET", f"/api/v1/admin/accounts/{ann.id}", max_)["invited_by_account_id"] is None
+        for nobody in (max_.id, "7", "x"):
+            assert w.json("GET", f"/api/v2/admin/accounts?invited_by={nobody}", max_) == []
+        # Without a scope of admins it is a client like any other.
+        plain = w.token(ann.app_id, max_.member.id, ("read", "write"))
+        assert w.ask("DELETE", f"{INVITES}/{made['id']}", plain).status_code == 404
+        assert w.ask("DELETE", f"{INVITES}/{his['id']}", max_).status_code == 403
+        assert w.json("DELETE", f"{INVITES}/{made['id']}", max_) == {}
+        assert w.json("GET", INVITES, ann) == []
+        assert w.ask("DELETE", f"{INVITES}/{made['id']}", max_).status_code == 404
+
+
+def test_a_moderator_without_the_second_factor_that_is_asked_of_them_is_as_any_member() -> None:
+    with world(invitations="members", staff_second_factor=True) as w:
+        ann, max_ = w.join("ann"), w.join("max", STAFF_SCOPES)
+        hers = invited(w, ann)
+        w.run(moderation.set_role(w.writes, max_.member.id, Role.MODERATOR))
+        assert w.ask("DELETE", f"{INVITES}/{hers['id']}", max_).status_code == 404
+        assert w.json("DELETE", f"{INVITES}/{invited(w, max_)['id']}", max_) == {}
+        for wish in ({"max_uses": 0}, {"expires_in": 0}):
+            answer = w.ask("POST", INVITES, max_, json=wish)
+            assert (answer.status_code, "second factor" in answer.json()["error"]) == (403, True)
+
+
+def test_who_may_invite_and_how_much_is_said_in_words() -> None:
+    with world(invitations="staff") as w:
+        ann, max_ = w.join("ann"), w.staff("max", Role.MODERATOR)
+        answer = w.ask("POST", INVITES, ann, json={})
+        assert (answer.status_code, answer.json()["error"]) == (403, "You cannot invite others here")
+        told = [invited(w, max_, max_uses=0, expires_in=0)[key] for key in ("max_uses", "expires_at", "open")]
+        assert told == [None, None, True]
+        for wish in ({"max_uses": 101}, {"expires_in": 60}, {"max_uses": -1}, {"max_uses": "many"}):
+            assert w.ask("POST", INVITES, max_, json=wish).status_code == 422
+        assert w.json("GET", "/api/v1/instance")["invites_enabled"] is False
+    with world(invitations="members", registrations=False) as w:
+        about = w.json("GET", "/api/v1/instance")
+        assert (about["registrations"], about["invites_enabled"]) == (False, True)
+        assert w.json("GET", "/api/v2/instance")["registrations"]["enabled"] is False
+        ann = w.join("ann")
+        for wish in ({"max_uses": 0}, {"expires_in": 0}):
+            assert w.ask("POST", INVITES, ann, json=wish).status_code == 422

@@ -1,0 +1,376 @@
+"""Invitations: as many sign up as may, exactly, on every store, from several processes, and when answers are lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal import Handle, Shoal
+from shoal.core.errors import (
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    OutcomeUnknown,
+    ShoalError,
+    Taken,
+    Unavailable,
+)
+from shoal.core.ids import IdMaker, milliseconds_of
+from shoal.core.login.invitations import HOLD_MS, Invitation
+from shoal.core.model import Member, Role
+from shoal.graph.contract import Batch, Graph
+from shoal.graph.schema import FOLLOWS, OWNS_INVITATION, REQUESTS
+from shoal.ops.checking.check import check
+from shoal.services import invitations, members, moderation
+from shoal.services.writes import Writes
+from tests.flows.test_maxima import STORES, networks, tally
+from tests.running import in_loop
+from tests.stores import Forgetful, all_objects
+
+_HOUR, _DAY = 3_600, 86_400
+
+
+def _nothing() -> None:
+    pass
+
+
+def _die() -> None:
+    raise RuntimeError("the process died")
+
+
+async def joined(writes: Writes, code: str, name: str, before: Callable[[], None] = _nothing) -> Member:
+    """Sign up by an invitation; something may happen before the member is made."""
+    async with invitations.held(writes, code, name) as invited:
+        before()
+        return await members.register(writes, name, invited=invited)
+
+
+def later(writes: Writes, milliseconds: int) -> Writes:
+    """Return the bundle with a clock so many milliseconds later."""
+    now = milliseconds_of(writes.new_id(0))
+    return replace(writes, new_id=IdMaker(lambda: now + milliseconds))
+
+
+async def stored(writes: Writes, invitation: Invitation) -> Invitation:
+    node = (await writes.graph.obj_get((invitation.id,)))[invitation.id]
+    assert isinstance(node, Invitation)
+    return node
+
+
+@pytest.mark.parametrize("store", STORES)
+@in_loop
+async def test_of_sixteen_who_sign_up_at_once_from_several_processes_five_get_in_by_five_uses(
+    store: str, tmp_path: Path
+) -> None:
+    async with networks(store, tmp_path) as found:
+        all_writes = [replace(network.writes, inviters="members") for network in found]
+        writes = all_writes[0]
+        ann = (await members.register(writes, "ann")).id
+        made = await invitations.create(writes, ann, uses=5)
+        work = [joined(all_writes[n % len(found)], made.code, f"member{n}") for n in range(16)]
+        assert await tally(work) == (5, 11)
+        (now,) = await invitations.of_member(writes, ann)
+        assert (now.used, now.holds) == (5, ())
+        nodes = [node for node in await all_objects(found[0].store) if isinstance(node, Member)]
+        assert sorted(node.invited_by for node in nodes) == [0, *[ann] * 5]
+
+
+@in_loop
+async def test_two_who_need_the_last_use_at_once_one_gets_in_and_the_other_is_told_why() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        ann = await shoal.register("ann")
+        made = await ann.invite()
+        first, second = await asyncio.gather(
+            *(shoal.register(name, invite_code=made.code) for name in ("ben", "cyd")), return_exceptions=True
+        )
+        assert isinstance(first, Handle)
+        assert isinstance(second, InvalidInput)
+        assert (str(second), second.field) == ("This invitation is used up", "invite_code")
+        assert (await first.profile()).member.invited_by == ann.id
+
+
+@in_loop
+async def test_one_name_asked_for_twice_at_once_takes_one_use_and_a_refused_sign_up_gives_it_back() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        ann = await shoal.register("ann")
+        made = await ann.invite(2)
+        twice = await asyncio.gather(
+            *(shoal.register("ben", invite_code=made.code) for _ in range(2)), return_exceptions=True
+        )
+        assert {type(one) for one in twice} == {Handle, Taken}
+        assert [(one.used, one.holds) for one in await ann.invitations()] == [(1, ())]
+        with pytest.raises(InvalidInput, match="maximum is 500"):
+            await shoal.register("cyd", note="n" * 501, invite_code=made.code)
+        assert [(one.used, one.holds) for one in await ann.invitations()] == [(1, ())]
+        await shoal.register("cyd", invite_code=made.code)
+        with pytest.raises(InvalidInput, match="used up"):
+            await shoal.register("dee", invite_code=made.code)
+
+
+@in_loop
+async def test_a_code_that_is_wrong_over_or_ended_is_of_no_use() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        writes = shoal.network.writes
+        ann, eve = await shoal.register("ann"), await shoal.register("eve")
+        made = await ann.invite(3, days=1 / 24)
+        for code in ("", "x", made.code[:-1], made.code[:-2] + "AA", "🌊"):
+            with pytest.raises(InvalidInput, match="There is no such invitation"):
+                await joined(writes, code, "ben")
+        await joined(later(writes, (_HOUR - 1) * 1_000), made.code, "ben")
+        with pytest.raises(InvalidInput, match="This invitation is over"):
+            await joined(later(writes, (_HOUR + 1) * 1_000), made.code, "cyd")
+        with pytest.raises(NotFound):
+            await eve.end_invitation(made)
+        await ann.end_invitation(made)
+        with pytest.raises(InvalidInput, match="There is no such invitation"):
+            await joined(writes, made.code, "cyd")
+        with pytest.raises(NotFound):
+            await ann.end_invitation(made.id)
+        assert await ann.invitations() == []
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_how_many_and_how_long_are_limited_except_for_staff() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        ann, mod = await shoal.register("ann"), await shoal.register("max")
+        await shoal.moderation.set_role(mod, Role.MODERATOR)
+        for values in ({"uses": 0}, {"uses": 101}, {"uses": -1}, {"days": 0}, {"days": 0.04}, {"days": 31}):
+            with pytest.raises(InvalidInput):
+                await ann.invite(**values)
+        await ann.invite(100, days=30)
+        made = await mod.invite(0, days=0)
+        far = later(shoal.network.writes, 400 * _DAY * 1_000)
+        for n in range(103):
+            await joined(far, made.code, f"member{n}")
+        assert [one.used for one in await mod.invitations()] == [103]
+        with pytest.raises(InvalidInput, match="1 to 100"):
+            await mod.invite(101)
+
+
+@in_loop
+async def test_a_member_has_fifty_open_ones_at_most_and_the_oldest_of_the_others_go() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        writes = shoal.network.writes
+        ann = await shoal.register("ann")
+        assert await tally([ann.invite(days=1) for _ in range(60)]) == (50, 10)
+        before = {one.id for one in await ann.invitations()}
+        for days in (2, 20, 38):
+            for _ in range(50):
+                await invitations.create(later(writes, days * _DAY * 1_000), ann.id)
+        kept = await ann.invitations()
+        assert len(kept) == 100
+        assert not before & {one.id for one in kept}
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_the_setting_says_who_may_invite_and_whose_links_work() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        writes = shoal.network.writes
+        ann, mod = await shoal.register("ann"), await shoal.register("max")
+        await shoal.moderation.set_role(mod, Role.MODERATOR)
+        hers, theirs = await ann.invite(), await mod.invite()
+        staff, off = replace(writes, inviters="staff"), replace(writes, inviters="off")
+        with pytest.raises(NotAllowed):
+            await invitations.create(staff, ann.id)
+        with pytest.raises(NotAllowed):
+            await invitations.create(off, mod.id)
+        await invitations.create(staff, mod.id)
+        for refusing, code in ((staff, hers.code), (off, theirs.code)):
+            with pytest.raises(InvalidInput, match="This invitation is over"):
+                await invitations.offered(refusing, code)
+        assert (await invitations.offered(staff, theirs.code)).inviter.id == mod.id
+        assert (await invitations.offered(writes, hers.code)).invitation.id == hers.id
+
+
+@in_loop
+async def test_a_suspension_ends_invitations_for_good_and_leaving_only_for_the_time() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        writes, store = shoal.network.writes, shoal.network.store
+        ann, ben = await shoal.register("ann", "a long password"), await shoal.register("ben", "a long password")
+        hers, his = await ann.invite(), [await ben.invite() for _ in range(25)]
+        await shoal.suspend(ben)
+        with pytest.raises(InvalidInput, match="This invitation is over"):
+            await invitations.offered(writes, his[0].code)
+        await shoal.settle()
+        await shoal.restore(ben)
+        assert await ben.invitations() == []
+        assert (await store.assoc_count((ben.id,), (OWNS_INVITATION,)))[OWNS_INVITATION] == {}
+        await ann.leave("a long password")
+        await shoal.settle()
+        with pytest.raises(InvalidInput, match="This invitation is over"):
+            await invitations.offered(writes, hers.code)
+        await shoal.come_back("ann", "a long password")
+        assert (await invitations.offered(writes, hers.code)).invitation.id == hers.id
+
+
+@in_loop
+async def test_staff_end_the_invitations_of_others_but_not_of_their_betters() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        writes = shoal.network.writes
+        ann, mod, boss = [await shoal.register(name) for name in ("ann", "max", "bob")]
+        await shoal.moderation.set_role(mod, Role.MODERATOR)
+        await shoal.moderation.set_role(boss, Role.ADMIN)
+        hers, own, highest = await ann.invite(), await mod.invite(), await boss.invite()
+        await invitations.end_as_staff(writes, mod.id, hers.id)
+        await invitations.end_as_staff(writes, mod.id, own.id)
+        with pytest.raises(NotAllowed):
+            await invitations.end_as_staff(writes, mod.id, highest.id)
+        with pytest.raises(NotFound):
+            await invitations.end_as_staff(writes, mod.id, hers.id)
+        assert [await one.invitations() for one in (ann, mod, boss)] == [[], [], [highest]]
+
+
+@in_loop
+async def test_a_new_member_follows_who_invited_them_if_the_invitation_says_so() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        store, writes = shoal.network.store, shoal.network.writes
+        ann = await shoal.register("ann")
+        made = await ann.invite(5, follow=True)
+        ben = await shoal.register("ben", invite_code=made.code)
+        cyd = await shoal.register("cyd", invite_code=(await ann.invite()).code)
+        await shoal.settle()
+        assert [one.member.id for one in (await ann.followers_of(ann)).profiles] == [ben.id]
+        assert not (await cyd.relations(ann))[ann.id].following
+        await ann.create("hello")
+        await shoal.settle()
+        assert [entry.post.text for entry in (await ben.home()).entries] == ["hello"]
+
+        waits = await shoal.register("dee", pending=True, invite_code=made.code)
+        await shoal.settle()
+        assert (await store.assoc_count((waits.id,), (FOLLOWS,)))[FOLLOWS] == {}
+        await moderation.approve(writes, waits.id)
+        await ann.update_profile(locked=True)
+        fay = await shoal.register("fay", invite_code=made.code)
+        await shoal.settle()
+        counts = await store.assoc_count((waits.id, fay.id), (FOLLOWS, REQUESTS))
+        assert counts == {FOLLOWS: {waits.id: 1}, REQUESTS: {fay.id: 1}}
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_who_is_let_in_after_their_inviter_was_suspended_follows_nobody() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        ann = await shoal.register("ann")
+        waits = await shoal.register("dee", pending=True, invite_code=(await ann.invite(follow=True)).code)
+        await shoal.suspend(ann)
+        await moderation.approve(shoal.network.writes, waits.id)
+        await shoal.settle()
+        assert (await shoal.network.store.assoc_count((waits.id,), (FOLLOWS,)))[FOLLOWS] == {}
+
+
+@in_loop
+async def test_a_use_whose_answer_was_lost_is_counted_once() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        ann = await shoal.register("ann")
+        graph = Forgetful(shoal.network.store)
+        writes = replace(shoal.network.writes, graph=cast("Graph", graph))
+        made = await ann.invite(3)
+        # Of the commit that holds the use.
+        graph.losses = 1
+        await joined(writes, made.code, "ben")
+        assert ((await stored(writes, made)).used, (await stored(writes, made)).holds) == (1, ())
+        # Of the commit that makes the member: whether they are there shows when the hold is over.
+        with pytest.raises(OutcomeUnknown):
+            await joined(writes, made.code, "cyd", before=lambda: setattr(graph, "losses", 1))
+        assert [hold.name for hold in (await stored(writes, made)).holds] == ["cyd"]
+        # Of one that was never made: the process died before.
+        with pytest.raises(RuntimeError):
+            await joined(writes, made.code, "dee", before=_die)
+        assert (await stored(writes, made)).is_used_up()
+        with pytest.raises(InvalidInput, match="used up"):
+            await joined(writes, made.code, "eve")
+        after = later(writes, HOLD_MS + 1)
+        assert [one.used for one in await invitations.of_member(after, ann.id)] == [2]
+        await joined(after, made.code, "eve")
+        with pytest.raises(InvalidInput, match="used up"):
+            await joined(after, made.code, "fay")
+        assert ((await stored(writes, made)).used, (await stored(writes, made)).holds) == (3, ())
+
+
+@in_loop
+async def test_a_name_that_is_asked_for_again_when_nobody_was_answered_needs_no_second_use() -> None:
+    async with Shoal.open("memory://", invitations="members") as shoal:
+        ann, writes = await shoal.register("ann"), shoal.network.writes
+        made = await ann.invite()
+        with pytest.raises(RuntimeError):
+            await joined(writes, made.code, "ben", before=_die)
+        with pytest.raises(InvalidInput, match="used up"):
+            await joined(writes, made.code, "cyd")
+        ben = await joined(writes, made.code, "ben")
+        assert ben.invited_by == ann.id
+        (now,) = await invitations.of_member(later(writes, HOLD_MS + 1), ann.id)
+        assert (now.used, now.holds) == (1, ())
+
+
+class Unreliable:
+    """A store whose commits come to what a list says: they are stored, refused, or stored without an answer."""
+
+    def __init__(self, store: Graph, fates: list[str]) -> None:
+        self._store = store
+        self._fates = fates
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    async def commit(self, batch: Batch) -> None:
+        """Commit as the next fate has it."""
+        fate = self._fates.pop() if self._fates else "stored"
+        await asyncio.sleep(0)
+        if fate == "refused":
+            raise Unavailable("the store is away")
+        await self._store.commit(batch)
+        if fate == "lost":
+            raise OutcomeUnknown("the answer is lost")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    uses=st.integers(1, 3),
+    names=st.lists(st.sampled_from(["ben", "cyd", "dee", "eve", "fay"]), max_size=8),
+    fates=st.lists(st.sampled_from(["stored", "stored", "stored", "refused", "lost"]), max_size=30),
+    at_once=st.booleans(),
+)
+def test_whatever_becomes_of_commits_uses_are_members_and_never_too_many(
+    uses: int, names: list[str], fates: list[str], at_once: bool
+) -> None:
+    async def story() -> None:
+        async with Shoal.open("memory://", invitations="members") as shoal:
+            ann = await shoal.register("ann")
+            made = await ann.invite(uses)
+            graph = cast("Graph", Unreliable(shoal.network.store, fates))
+            writes = replace(shoal.network.writes, graph=graph)
+
+            async def attempt(name: str) -> Member | ShoalError:
+                try:
+                    return await joined(writes, made.code, name)
+                except ShoalError as error:
+                    return error
+
+            work = [attempt(name) for name in names]
+            answers = await asyncio.gather(*work) if at_once else [await one for one in work]
+            there = {
+                node.id
+                for node in await all_objects(shoal.network.store)
+                if isinstance(node, Member) and node.invited_by == ann.id
+            }
+            assert {one.id for one in answers if isinstance(one, Member)} <= there
+            after = later(shoal.network.writes, HOLD_MS + 1)
+            (now,) = await invitations.of_member(after, ann.id)
+            assert (now.used, now.holds) == (len(there), ())
+            assert now.used <= uses
+            # Whatever went wrong, the uses that are left can be used.
+            for n in range(uses - now.used):
+                await joined(after, made.code, f"last{n}")
+            with pytest.raises(InvalidInput, match="used up"):
+                await joined(after, made.code, "zoe")
+
+    asyncio.run(story())
