@@ -1,4 +1,4 @@
-"""Figures of requests: counted, summed, and forgotten after ten minutes."""
+"""Figures of requests: counted, summed, and forgotten after ten minutes, but for totals since the process began."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.http.meter import Meter, Stages
+from shoal.api.http.meter import EDGES_MS, Meter, Stages
 
 
 class Clock:
@@ -52,5 +52,52 @@ def test_a_percentile_is_right_to_a_fifth(times: list[float]) -> None:
         meter.note("GET /", 200, Stages(0.0, ms, 0.0), "r")
     found = meter.routes()[0]
     exact = sorted(times)[(len(times) + 1) // 2 - 1]
-    bounded = min(max(exact, 0.1), 0.1 * 1.2**79)
-    assert bounded / 1.21 <= found.p50 <= bounded * 1.21
+    # A step is a twelfth of a power of ten: 1.2115 times as long as the one before.
+    bounded = min(max(exact, 0.1), 0.1 * 10 ** (79 / 12))
+    assert bounded / 1.212 <= found.p50 <= bounded * 1.212
+
+
+def noted(meter: Meter, route: str, status: int, *milliseconds: float) -> None:
+    for each in milliseconds:
+        meter.note(route, status, Stages(0.0, each, 0.0), "-")
+
+
+def test_totals_never_fall_while_the_last_ten_minutes_are_forgotten() -> None:
+    clock = Clock()
+    meter = Meter(clock)
+    for _ in range(200):
+        noted(meter, "GET /", 200, 3.0)
+        noted(meter, "POST /", 503, 5.0)
+        clock.now += 10
+    assert [slot.number for slot in meter.history()] == [2] * 59 + [0]
+    assert {one.route: one.number for one in meter.routes()} == {"GET /": 59, "POST /": 59}
+    totals = meter.totals()
+    assert totals["GET /"].statuses == {200: 200}
+    assert totals["POST /"].statuses == {503: 200}
+    assert totals["GET /"].milliseconds == 600.0
+    assert sum(totals["GET /"].steps) == 200
+    noted(meter, "GET /", 404, 3.0)
+    assert meter.totals()["GET /"].statuses == {200: 200, 404: 1}
+    assert totals["GET /"].statuses == {200: 200}
+
+
+def test_a_latency_is_counted_between_the_edges_that_it_lies_between() -> None:
+    for place, edge in enumerate(EDGES_MS):
+        meter = Meter()
+        noted(meter, "GET /", 200, edge * 0.98)
+        noted(meter, "GET /", 200, edge * 1.02)
+        steps = meter.totals()["GET /"].steps
+        assert (steps[place], steps[place + 1]) == (1, 1)
+    meter = Meter()
+    noted(meter, "GET /", 200, 0.0, 0.05, 1e6)
+    steps = meter.totals()["GET /"].steps
+    assert (steps[0], steps[-1], sum(steps)) == (2, 1, 3)
+
+
+def test_failures_and_refusals_are_told_by_their_statuses() -> None:
+    meter = Meter(Clock())
+    for status in (200, 404, 429, 500, 503):
+        noted(meter, "GET /", status, 2.0)
+    (*_, slot) = meter.history()
+    assert (slot.number, slot.failed, slot.refused) == (5, 2, 2)
+    assert 1.8 < slot.p50 < 2.3
