@@ -58,7 +58,8 @@ _GRAIN_SECONDS = 0.01
 class Runner(Generic[E]):
     """Runs the consequences of one outbox in this process.
 
-    A consequence that takes longer than `step_seconds` has failed. `finished` counts the jobs that are done.
+    A consequence that takes longer than `step_seconds` has failed. `finished` counts the jobs that are done, and `done` is called
+    with each; `failed` counts attempts that failed by an error of their own, and `set_aside` the jobs that were buried.
     """
 
     def __init__(
@@ -86,8 +87,8 @@ class Runner(Generic[E]):
         self._concurrency = concurrency
         self._step_seconds = step_seconds
         self._poll_seconds = poll_seconds
-        self._done = done
-        self.finished = 0
+        self.done = done
+        self.finished = self.failed = self.set_aside = 0
         self._finished: list[Job] = []
         self._in_hand: set[asyncio.Task[None]] = set()
         # Jobs whose work is done but for a future, by that.
@@ -327,8 +328,8 @@ class Runner(Generic[E]):
         if promised:
             self._wait_for(promised, again)
             return False
-        if self._done is not None:
-            self._done(job)
+        if self.done is not None:
+            self.done(job)
         return True
 
     def _wait_for(self, promised: list[asyncio.Future[None]], job: Job) -> None:
@@ -343,8 +344,8 @@ class Runner(Generic[E]):
         if error is None:
             self._waiting -= 1
             self._finished.append(job)
-            if self._done is not None:
-                self._done(job)
+            if self.done is not None:
+                self.done(job)
         else:
             task = asyncio.ensure_future(self._given_back(job, error))
             self._in_hand.add(task)
@@ -368,18 +369,19 @@ class Runner(Generic[E]):
             _log.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error)
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return
+        self.failed += 1
         job = job._replace(attempt=job.attempt + 1)
-        name = type(job.event).__name__
         if job.attempt >= self._attempts:
-            _log.error("%s %d has failed %d times", name, job.seq, job.attempt, exc_info=error)
+            _log.error("%s %d has failed %d times", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
             await self._bury(job, repr(error))
             return
-        _log.warning("%s %d failed, attempt %d", name, job.seq, job.attempt, exc_info=error)
+        _log.warning("%s %d failed, attempt %d", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
         await self._outbox.put_back(job, self._first_delay * 2.0 ** (job.attempt - 1))
 
     async def _bury(self, job: Job, error: str) -> bool:
         try:
             await self._outbox.bury(job, error)
+            self.set_aside += 1
             _log.error("%s %d is buried: %s", type(job.event).__name__, job.seq, error)
         except ShoalError:
             _log.warning("%s %d cannot be buried now", type(job.event).__name__, job.seq)

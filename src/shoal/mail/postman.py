@@ -45,6 +45,15 @@ class Postman:
         self._letters: dict[int, _Rest] = {}
         self.sent = 0
         """Letters that were handed over since the process began."""
+        self.refused = 0
+        """Letters that the mail server refused for good since then."""
+        self.put_off = 0
+        """How often a letter had to wait since then: the mail server did not take it, or was not reached."""
+
+    @property
+    def under_way(self) -> int:
+        """Letters that are being written or sent."""
+        return len(self._works)
 
     def begin(self, number: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
         """Begin the work of a letter; the future ends with it.
@@ -68,12 +77,15 @@ class Postman:
             async with asyncio.timeout(_SECONDS):
                 await self._mailer.send(letter)
         except Undeliverable as error:
+            self.refused += 1
             _log.warning("a mail is not sent: %s", error)
         except NotNow as error:
             self._let_rest(number)
+            self.put_off += 1
             _log.warning("a mail waits: %s", error)
             raise NotYet(str(error)) from error
         except (Unavailable, TimeoutError) as error:
+            self.put_off += 1
             self._rest = _longer(self._rest)
             self._rests_until = time.monotonic() + self._rest
             _log.warning("mail waits for %g s: %s", self._rest, str(error) or "the mail server took too long")

@@ -68,6 +68,16 @@ class Decoder:
         """The process ids of the children that run, for metrics and tests."""
         return [child.pid for child in [*self._busy, *self._idle]]
 
+    @property
+    def waiting(self) -> int:
+        """Return how many pictures wait to be decoded."""
+        return self._turns.waiting
+
+    @property
+    def busy(self) -> int:
+        """Return how many pictures are being decoded."""
+        return len(self._busy)
+
     async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False) -> Rendering:
         """The sizes of an uploaded file. It waits its turn among those of this `member`; `keep_kind`: see `RenderJob`.
 

@@ -81,7 +81,7 @@ class MediaLibrary:
         self, store: MediaStore, decoder: Decoder, limits: UploadLimits | None = None, clips: Clips | None = None
     ) -> None:
         self._store = store
-        self._decoder = decoder
+        self.decoder = decoder
         self.limits = limits or decoder.limits
         self.clips = clips
         """None where videos and sounds are not accepted."""
@@ -98,7 +98,7 @@ class MediaLibrary:
         error nothing is stored. Storing an upload twice gives the same keys.
         """
         self._check(data)
-        made = await self._decoder.render(data, member=media_path(user_name))
+        made = await self.decoder.render(data, member=media_path(user_name))
         stem = f"{media_path(user_name)}/{media_id}-{_hash(made.feed.data)}"
         key, key_files = _files(stem, made.feed, made.content_type)
         preview_key, preview_files = _files(f"{stem}-small", made.preview, made.content_type)
@@ -199,7 +199,7 @@ class MediaLibrary:
             return Poster()
 
     async def _poster(self, stem: str, data: bytes, *, keep_kind: bool = False) -> Poster:
-        made: Rendering = await self._decoder.render(data, member=stem.rpartition("/")[0], keep_kind=keep_kind)
+        made: Rendering = await self.decoder.render(data, member=stem.rpartition("/")[0], keep_kind=keep_kind)
         key, files = _files(f"{stem}-{_hash(made.preview.data)}-small", made.preview, made.content_type)
         await self._put_all(files)
         return Poster(
@@ -235,7 +235,7 @@ class MediaLibrary:
 
     async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
-        made = await self._decoder.crop(data, *size, member=media_path(user_name))
+        made = await self.decoder.crop(data, *size, member=media_path(user_name))
         # The same picture uploaded again is another file, so that removing one never removes the other.
         stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}{token_hex(4)}"
         key, files = _files(stem, made.picture, made.content_type)

@@ -26,6 +26,11 @@ class FairTurns:
         # The member whose turn is next comes first.
         self._queues: dict[str, _Queue] = {}
 
+    @property
+    def waiting(self) -> int:
+        """Return how many pieces of work wait for a place."""
+        return sum(map(len, self._queues.values()))
+
     @asynccontextmanager
     async def taken(self, member: str) -> AsyncIterator[None]:
         """Hold a place. Raises `Unavailable` at once when too many wait, of this member or of all."""
@@ -44,8 +49,7 @@ class FairTurns:
     def _check_room(self, member: str) -> None:
         if self._free:
             return
-        waiting = sum(map(len, self._queues.values()))
-        if waiting >= self._most_waiting or len(self._queues.get(member, ())) >= self._most_of_one:
+        if self.waiting >= self._most_waiting or len(self._queues.get(member, ())) >= self._most_of_one:
             raise Unavailable("too many pictures are waiting to be decoded: try again in a few seconds")
 
     async def _take(self, member: str) -> None:

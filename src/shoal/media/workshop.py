@@ -38,6 +38,16 @@ class Workshop:
         self._served: dict[int, None] = {}
         self._closed = False
 
+    @property
+    def at_work(self) -> int:
+        """Pieces of work that go on."""
+        return len(self._works)
+
+    @property
+    def waiting(self) -> int:
+        """Pieces of work that came and had to wait, those included that have not come again for a few seconds."""
+        return len(self._waiting)
+
     def begin(self, number: int, member: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
         """Begin or join the work; the future ends with it. Raises `NotYet` if no place is free or another comes first.
 

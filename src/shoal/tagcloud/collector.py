@@ -88,6 +88,11 @@ class Collector:
         self.dropped = 0
         """Increments that others had merged."""
 
+    @property
+    def pending(self) -> int:
+        """Return how many increments have come and are not merged."""
+        return len(self._pending)
+
     def start(self) -> None:
         """Work in the background from now on."""
         self._task = asyncio.create_task(self.run(), name="shoal-collector")

@@ -80,6 +80,11 @@ class DynamoCloud:
         """The cost of this store's requests so far."""
         return self._service.capacity
 
+    @property
+    def round_trips(self) -> int:
+        """Return how many requests were answered so far."""
+        return self._service.capacity.requests.total()
+
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
         try:
             await self._take_lock(holder, time.time_ns() // 1_000_000, round(seconds * 1000))

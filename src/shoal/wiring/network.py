@@ -58,6 +58,7 @@ from shoal.wiring.places import domain_of, media_url
 from shoal.wiring.push import open_courier, open_key
 from shoal.wiring.search import begin_filling, open_search
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
+from shoal.wiring.statements import Statements
 from shoal.wiring.stores import open_store, spans_stores
 from shoal.wiring.tags import TagCounting, open_tags
 from shoal.wiring.vitals import engine_probes
@@ -112,6 +113,10 @@ class Network:
     """How each engine is asked for its own figures."""
     server_key: ServerKey | None
     """The key for web push; None where there is none, and so no web push."""
+    memory: CachedGraph
+    """The memory in front of the store, which `store` is too."""
+    statements: Statements
+    """Counts the requests to engines."""
 
     @property
     def tag_store(self) -> CloudStore:
@@ -181,9 +186,10 @@ async def open_network(
         outbox: Outbox = store if broker is None else broker
         counting = await open_tags(settings, stack, read_only=read_only, working=working)
         search = await open_search(settings, stack, read_only=read_only)
+        statements = Statements(raw, counting.store, sharing)
         server_key = None if read_only else open_key(settings)
         network = await _assemble(
-            settings, store, sharing, outbox, counting, search, stack, server_key, working=working
+            settings, store, sharing, outbox, counting, search, statements, stack, server_key, working=working
         )
         if not read_only:
             await begin_histories(network.store, settings.tombstone_days)
@@ -199,6 +205,7 @@ async def _assemble(
     outbox: Outbox,
     counting: TagCounting,
     search: Filler,
+    statements: Statements,
     stack: AsyncExitStack,
     server_key: ServerKey | None,
     *,
@@ -286,6 +293,8 @@ async def _assemble(
         probes=_probes(store, timelines, outbox),
         engines=engine_probes(settings),
         server_key=server_key,
+        memory=store,
+        statements=statements,
     )
 
 

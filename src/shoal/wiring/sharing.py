@@ -43,6 +43,13 @@ class Sharing:
     stamps: Stamps
     limiter: Limiter
     channel: Channel
+    nodes: Any
+    """The servers that all of them are on."""
+
+    @property
+    def round_trips(self) -> int:
+        """How many scripts were run so far."""
+        return int(self.nodes.calls)
 
 
 async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | None:
@@ -62,7 +69,7 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | N
     stack.push_async_callback(timelines.close)
     channel = _CHANNEL.load()(nodes)
     stack.push_async_callback(channel.close)
-    return Sharing(timelines, _READINGS.load()(nodes), stamps, _LIMITER.load()(nodes, rules(settings)), channel)
+    return Sharing(timelines, _READINGS.load()(nodes), stamps, _LIMITER.load()(nodes, rules(settings)), channel, nodes)
 
 
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:

@@ -8,7 +8,8 @@ together with the values that they were made of, and used again only while those
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UnsetType
@@ -91,6 +92,12 @@ class Presenter:
         self._shares: Recent[int, tuple[Share, bytes]] = Recent(size)
         self._accounts: Recent[int, tuple[Member, tuple[int, int, int], bytes]] = Recent(size)
         self._apps: Recent[int, App] = Recent(1_000)
+        self.memories: Mapping[str, Recent[Any, Any]] = {
+            "post-json": self._posts,
+            "share-json": self._shares,
+            "account-json": self._accounts,
+        }
+        """The memories by name, for figures."""
 
     async def page(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> bytes:
         """A JSON array of statuses; those of others come with their data where it has at most `data` bytes."""

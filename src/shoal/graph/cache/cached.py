@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from shoal.core.events import InverseOp
 from shoal.core.model import Post
+from shoal.graph.cache.beneath import Beneath
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.cache.heads import ListHead, ListHeads
 from shoal.graph.cache.recent import Recent
@@ -80,6 +81,14 @@ class CachedGraph:
         # By object and type: the newest version of each set, which also outlives that the set is read again and is the same.
         self._newest_sets: Recent[tuple[int, int], _Set] = Recent(16)
         self._versions = itertools.count(1)
+        self.memories: Mapping[str, Recent[Any, Any]] = {
+            "objects": self._objects,
+            "counts": self._counts,
+            "lists": self._lists,
+            "heads": self._heads,
+            "common": self._common,
+        }
+        """The memories by name, for figures. Bulk reads of objects, counts and heads count what they asked for."""
         self.key_get = store.key_get
         self.assoc_ranks = store.assoc_ranks
         self.assoc_ended = store.assoc_ended
@@ -131,6 +140,7 @@ class CachedGraph:
             except KeyError:
                 # Remembered, but not of all these types.
                 missing.append(id1)
+        self._counts.count(len(id1s), len(missing))
         if missing:
             await self._count(missing, atypes, answer, ticket)
         return answer
@@ -216,6 +226,7 @@ class CachedGraph:
                 missing.append(id1)
             elif head.assocs:
                 answer[id1] = head.assocs[: at.limit]
+        self._heads.count(len(id1s), len(missing))
         if missing:
             found = await self._store.assoc_ranges(missing, atype, at)
             answer.update(found)
@@ -348,7 +359,7 @@ class CachedGraph:
 
     def beneath(self) -> Graph:
         """Return a view of this graph that remembers nothing it reads; its changes drop what this cache holds."""
-        return _Beneath(self, self._store)
+        return Beneath(self, self._store)
 
     async def close(self) -> None:
         """Close the store, after the operations under way have finished."""
@@ -363,23 +374,6 @@ class CachedGraph:
                 self._counts.forget(id1)
                 # An empty list was told by its count.
                 self._common.forget(id1)
-
-
-class _Beneath:
-    """Reads from the store, and commits through the memory."""
-
-    def __init__(self, memory: CachedGraph, store: Store) -> None:
-        self.obj_get = store.obj_get
-        self.key_get = store.key_get
-        self.assoc_get = store.assoc_get
-        self.assoc_range = store.assoc_range
-        self.assoc_ranges = store.assoc_ranges
-        self.assoc_ranks = store.assoc_ranks
-        self.assoc_ended = store.assoc_ended
-        self.assoc_ended_range = store.assoc_ended_range
-        self.assoc_count = store.assoc_count
-        self.commit = memory.commit
-        self.close = memory.close
 
 
 def _kilobytes(node: AnyNode) -> int:

@@ -10,13 +10,16 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """A bounded memory of what was used last, in two generations: about `size` entries, never more than twice as many."""
+    """A bounded memory of what was used last, in two generations: about `size` entries, never more than twice as many.
 
-    __slots__ = ("_filled", "_old", "_size", "_weights", "_young")
+    `asked` and `missed` count the keys that bulk reads asked for, and those that were not remembered: `get` counts nothing.
+    """
+
+    __slots__ = ("_filled", "_old", "_size", "_weights", "_young", "asked", "missed")
 
     def __init__(self, size: int) -> None:
         self._size = max(1, size // 2)
-        self._filled = 0
+        self._filled = self.asked = self.missed = 0
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
         # Of what weighs more than 1.
@@ -38,7 +41,14 @@ class Recent(Generic[K, V]):
         found = {key: value for key in keys if (value := young.get(key)) is not None}
         if self._old and len(found) < len(keys):
             found.update((key, value) for key in keys if key not in found and (value := self.get(key)) is not None)
+        self.asked += len(keys)
+        self.missed += len(keys) - len(found)
         return found
+
+    def count(self, asked: int, missed: int) -> None:
+        """Count a bulk read that was made by `get`."""
+        self.asked += asked
+        self.missed += missed
 
     def put(self, key: K, value: V, weight: int = 1) -> None:
         """Remember; what has not been used for a generation is forgotten. `weight`: how many entries this one counts for."""

@@ -81,6 +81,11 @@ class DynamoGraph:
         """The cost of this graph's requests so far."""
         return self._service.capacity
 
+    @property
+    def round_trips(self) -> int:
+        """Return how many requests were answered so far."""
+        return self._service.capacity.requests.total()
+
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         nodes = [node_of(item) for item in await self._service.get([object_at(id_) for id_ in ids])]
         return {node.id: node for node in nodes}

@@ -74,6 +74,11 @@ class ShardedGraph:
         self.watch: Watch | None = None
         """Asked before anything is read or written, where the map may change."""
 
+    @property
+    def stores(self) -> Sequence[Store]:
+        """The stores by the map of this moment, in its order."""
+        return self._stores
+
     def remap(self, stores: Sequence[Store], owners: Sequence[int]) -> None:
         """From now on this is the map. Stores keep their places; new ones come behind them."""
         for store in stores:

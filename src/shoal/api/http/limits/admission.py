@@ -35,11 +35,23 @@ class Gate:
     """So many `places`, so many who wait for one, for so many `seconds` at the most. Of one event loop."""
 
     def __init__(self, places: int, waiting: int, seconds: float) -> None:
-        self._free = places
+        self._places = self._free = places
         self._most = waiting
         self._seconds = seconds
         self._waiting: _Queue = deque()
         self._returning: _Queue = deque()
+        self.refused = 0
+        """Requests that got no place in time, since the process began."""
+
+    @property
+    def at_work(self) -> int:
+        """Requests that hold a place."""
+        return self._places - self._free
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a place, those that were let in before among them."""
+        return len(self._waiting) + len(self._returning)
 
     async def enter(self) -> bool:
         """Take a place, in the order of arrival; False, without one, when there is none in time."""
@@ -47,10 +59,12 @@ class Gate:
             self._free -= 1
             return True
         if len(self._waiting) >= self._most:
+            self.refused += 1
             return False
         try:
             await self._turn(self._waiting, self._seconds)
         except TimeoutError:
+            self.refused += 1
             return False
         return True
 

@@ -72,6 +72,8 @@ class OpenConnections:
         self.patience = patience
         self.watched: set[Watched] = set()
         self.open = 0
+        self.refused = 0
+        """Connections, and requests of clients behind a proxy, that were too many, since the process began."""
         self._leaving = 0
         """Number of open connections that were refused, and are not closed yet."""
         self._most = most
@@ -90,7 +92,7 @@ class OpenConnections:
         allowed = self.begin(peer)
         full = self.open - self._leaving > self._most + _SPARE if trusted else self.open > self._most
         if full:
-            self._refused[address_key(peer)] += 1
+            self._refuse(address_key(peer))
         if full or not allowed:
             self._leaving += 1
         return 503 if full else 0 if allowed else 429
@@ -111,9 +113,13 @@ class OpenConnections:
         key = address_key(client)
         now = self._of[key] = self._of.get(key, 0) + 1
         if self._per_address and now > self._per_address:
-            self._refused[key] += 1
+            self._refuse(key)
             return False
         return True
+
+    def _refuse(self, key: str) -> None:
+        self.refused += 1
+        self._refused[key] += 1
 
     def end(self, client: str) -> None:
         """Stop counting one thing that `begin` counted."""

@@ -51,6 +51,8 @@ class IpGuard:
         self._turn = asyncio.Lock()
         self.watched = False
         """Whether `watching` looks for changes, so that requests need not."""
+        self.refused = 0
+        """Requests and WebSockets from blocked networks, since the process began."""
 
     def is_due(self) -> bool:
         """Whether it is time to look for changes."""
@@ -139,7 +141,9 @@ class Barrier:
             await self._guard.catch_up()
         if self._guard.severity(scope) is not IpSeverity.NO_ACCESS or scope["path"] in _ALWAYS:
             await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
+            return
+        self._guard.refused += 1
+        if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008})
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -119,6 +120,10 @@ class Limiter(Protocol):
     def classes(self) -> frozenset[str]:
         """The classes that it knows, limited or not."""
 
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """Requests that were one too many for this process since it began, by class."""
+
     async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
         """Count a request; None when its class is not limited. A refused request is not counted."""
 
@@ -146,6 +151,7 @@ class MemoryLimiter:
         if any(rule.limit < 0 or rule.seconds < 1 for rule in rules.values()):
             raise ValueError("a rate limit is at least 0 requests (0 is off) in at least 1 second")
         self.classes = frozenset(rules)
+        self.refused: Counter[str] = Counter()
         self._counts = {name: _Counts(rule) for name, rule in rules.items() if rule.limit}
         self._clock = clock
         self._capacity = capacity
@@ -162,6 +168,7 @@ class MemoryLimiter:
             counts.used = {}
         used = counts.used.get(key.who, 0)
         if used + cost > limit:
+            self.refused[key.limit_class] += 1
             return RateWindow(limit, max(0, limit - used), counts.reset, max(1.0, counts.reset - now))
         if not used and len(counts.used) >= self._capacity:
             del counts.used[next(iter(counts.used))]

@@ -65,6 +65,8 @@ class RedisLimiter:
         self._rules = dict(rules)
         self._alone = MemoryLimiter(rules)
         self.classes = frozenset(rules)
+        # One count for both: the limiter that stands in adds to it by itself.
+        self.refused = self._alone.refused
         self._away_until = 0.0
         self._logged_at = -_LOG_SECONDS
 
@@ -103,6 +105,8 @@ class RedisLimiter:
             _TAKE, np.array([shard], np.int64), lambda _: (name, rule.limit, rule.seconds, cost), batch=1
         )
         used, taken, reset, left = parts[-1].result
+        if not taken:
+            self.refused[key.limit_class] += 1
         wait = 0.0 if taken else max(1.0, left / 1000)
         return RateWindow(rule.limit, max(0, rule.limit - used), reset, wait)
 
