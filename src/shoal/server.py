@@ -7,7 +7,8 @@ import contextlib
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
 from functools import partial
 
 import uvicorn
@@ -16,7 +17,7 @@ from starlette.types import ASGIApp
 from shoal.api.context import Deps, Front, front_of
 from shoal.api.http.authentication import caller_of
 from shoal.api.http.limits.admission import Gate
-from shoal.api.http.limits.connections import connections, room
+from shoal.api.http.limits.connections import OpenConnections, connections, room
 from shoal.api.http.limits.limited import Limited
 from shoal.api.http.middleware import CORS_PATHS
 from shoal.api.http.protocol import Config
@@ -31,7 +32,7 @@ from shoal.web.errors import Refusals
 from shoal.web.table import NoPage, pages
 from shoal.web.visit import logged_in
 
-__all__ = ["Deps", "application", "build", "listen", "serve"]
+__all__ = ["Deps", "RunningFront", "application", "build", "listen", "serve"]
 
 _DRAWN = (MISSING_AVATAR, MISSING_HEADER)
 _GRACE_SECONDS = 10
@@ -41,23 +42,40 @@ _FRAME_BYTES = 64 * 1024
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+@dataclass(frozen=True, slots=True)
+class RunningFront:
+    """A front end that takes requests, with the bounds on it: what metrics read."""
+
+    front: Front
+    gate: Gate | None
+    """The bound on requests at work; None for as many as come."""
+    connections: OpenConnections
+
+
+def _nothing_beside(_running: RunningFront) -> AbstractAsyncContextManager[None]:
+    return contextlib.nullcontext()
+
+
 def build(deps: Deps) -> ASGIApp:
     """The whole front end: API, media files and public pages."""
     front = front_of(deps)
     return application(front, https=_is_https(front))
 
 
-def application(front: Front, *, https: bool) -> ASGIApp:
-    """The whole front end of these parts. `https`: tell browsers to use nothing else for this host."""
+def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIApp:
+    """The whole front end of these parts. `https`: tell browsers to use nothing else for this host.
+
+    Without a `gate` it has one of its own, by the settings.
+    """
     return build_app(
         (*table(front.settings), *pages(front.settings)),
         front,
         authenticate=partial(caller_of, front.graph, staff_second_factor=front.settings.staff_second_factor),
         limiter=front.limiter,
-        files=Limited(Files(front.media, ShownFiles(front.graph)), front.limiter, "files"),
+        files=Limited(Files(front.media, ShownFiles(front.graph)), front.limiter, "files", front.meter, "(file)"),
         is_file=is_file,
-        fallback=Limited(NoPage(front), front.limiter, "pages"),
-        gate=_gate(front.settings),
+        fallback=Limited(NoPage(front), front.limiter, "pages", front.meter, "(no such page)"),
+        gate=gate or _gate(front.settings),
         refusal=front.writes.pressure.refusal,
         websocket=Sockets(front),
         cors_paths=(*CORS_PATHS, *_DRAWN),
@@ -74,17 +92,25 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
 
 
-async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], None]) -> None:
+async def serve(
+    deps: Deps,
+    *,
+    listener: socket.socket,
+    ready: Callable[[str], None],
+    beside: Callable[[RunningFront], AbstractAsyncContextManager[object]] = _nothing_beside,
+) -> None:
     """Serve until SIGINT or SIGTERM, or until cancelled; requests under way get ten seconds to end.
 
-    `ready` is called with the root of all URLs once connections are taken. The listener is closed at the end.
+    `ready` is called with the root of all URLs once connections are taken. The listener is closed at the end. The context of
+    `beside` is entered before the first request comes, and left after the last one was answered.
     """
     base_url = deps.base_url or deps.settings.base_url or _address(listener, deps.settings.host)
     front = front_of(replace(deps, base_url=base_url))
     space = room()
     counted = connections(front.settings, space.most, deps.patience)
+    gate = _gate(front.settings)
     config = Config(
-        application(front, https=_is_https(front)),
+        application(front, https=_is_https(front), gate=gate),
         counted,
         ws_max_size=_FRAME_BYTES,
         ws_ping_interval=deps.pace.ping,
@@ -101,7 +127,8 @@ async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], N
     server = _Server(config, partial(ready, front.at.root), front.streams.stop)
     try:
         with contextlib.closing(listener):
-            async with counted.watching(), front.ip_guard.watching():
+            running = RunningFront(front, gate, counted)
+            async with counted.watching(), front.ip_guard.watching(), beside(running):
                 await _run(server, listener)
     finally:
         await front.network_totals.close()

@@ -55,6 +55,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Address to listen on."""
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8500
     """TCP port to listen on; 0 takes a free one."""
+    metrics_host: str = "127.0.0.1"
+    """Address on which metrics are told. It should not be one that everybody can reach."""
+    metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
+    """TCP port where `GET /metrics` tells metrics for Prometheus; 0: nowhere. Of several processes that one command starts, the
+    first has this port, and each other one the next."""
     trusted_proxies: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ("127.0.0.0/8", "::1")
     """Addresses and networks of proxies whose `X-Forwarded-For` is believed; a list in TOML, JSON in the environment."""
     connections_per_address: Count = 256

@@ -6,14 +6,16 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 import click
 import uvloop
 from msgspec import structs
 
-from shoal.cli.address import check_address
+from shoal.cli.address import check_address, check_metrics
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared
+from shoal.metrics import telling
 from shoal.ops.cluster.heartbeat import beating
 from shoal.ops.cluster.supervisor import Supervisor
 from shoal.ops.control import listening
@@ -49,6 +51,7 @@ def serve(
         uvloop.run(_serve_beside_others(chosen, socket.socket(fileno=listener)))
         return
     check_address(chosen.host, chosen.port)
+    check_metrics(chosen, workers)
     if workers == 1:
         uvloop.run(run(chosen, _say_where))
     else:
@@ -101,4 +104,5 @@ async def run(
             server_key=network.server_key,
             demo_member=demo_member,
         )
-        await serve_http(deps, listener=listener or listen(settings.host, settings.port), ready=ready)
+        taking = listener or listen(settings.host, settings.port)
+        await serve_http(deps, listener=taking, ready=ready, beside=partial(telling, network))

@@ -7,8 +7,10 @@ import sys
 import click
 import uvloop
 
+from shoal.cli.address import check_metrics
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared
+from shoal.metrics import telling
 from shoal.ops.cluster.heartbeat import beating, is_child, until_told
 from shoal.ops.cluster.supervisor import Supervisor
 from shoal.settings import Settings
@@ -35,11 +37,13 @@ def worker(settings: Settings, processes: int, limit: float) -> None:
     if is_child():
         uvloop.run(_work(settings))
         return
+    check_metrics(settings, processes)
     Supervisor([sys.executable, "-m", "shoal.cli", *sys.argv[1:]], processes, limit=limit).run()
 
 
 async def _work(settings: Settings) -> None:
     process.prepare()
-    async with beating(), process.giving_back(), open_network(settings, role=ProcessRole.WORKER):
+    async with beating(), process.giving_back(), open_network(settings, role=ProcessRole.WORKER) as network:
         process.settle()
-        await until_told()
+        async with telling(network):
+            await until_told()

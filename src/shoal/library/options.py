@@ -21,6 +21,8 @@ class Options(TypedDict, total=False):
     base_url: str
     host: str
     port: int
+    metrics_host: str
+    metrics_port: int
     trusted_proxies: tuple[str, ...]
     connections_per_address: int
     title: str

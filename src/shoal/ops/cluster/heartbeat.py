@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 VARIABLE = "SHOAL_HEARTBEAT"
-"""In the environment of a child: the number of the file that it writes its heartbeat to, and the id of its supervisor."""
+"""In the environment of a child: the number of the file that it writes its heartbeat to, the id of its supervisor, and its
+place among the children, from 0 on."""
 
 _BEAT_SECONDS = 0.25
 _SET_PARENT_DEATH_SIGNAL = 1
@@ -22,13 +23,21 @@ def is_child(environ: Mapping[str, str] = os.environ) -> bool:
     return VARIABLE in environ
 
 
+def place(environ: Mapping[str, str] = os.environ) -> int:
+    """Return the place of this process among the children of its supervisor, from 0 on; 0 without a supervisor.
+
+    A child that is started again has the place of the one that it replaces.
+    """
+    return int(environ[VARIABLE].split(":")[2]) if is_child(environ) else 0
+
+
 @asynccontextmanager
 async def beating(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None]:
     """Beat for as long as the block runs; nothing happens in a process that has no supervisor."""
     if not is_child(environ):
         yield
         return
-    heartbeat, parent = map(int, environ[VARIABLE].split(":"))
+    heartbeat, parent = map(int, environ[VARIABLE].split(":")[:2])
     os.set_inheritable(heartbeat, False)
     _end_with(parent)
     task = asyncio.create_task(_beat(heartbeat), name="shoal-heartbeat")

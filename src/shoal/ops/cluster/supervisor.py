@@ -27,9 +27,10 @@ _HEALTHY_SECONDS = 60.0
 
 
 class _Child:
-    """A place for a process: it is empty while `process` is None."""
+    """A place for a process: it is empty while `process` is None. Places are numbered from 0 on."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: int) -> None:
+        self.place = place
         self.process: subprocess.Popen[bytes] | None = None
         self.heartbeat = -1
         self.started = 0.0
@@ -62,7 +63,7 @@ class Supervisor:
         self._grace = grace
         self._first_pause = first_pause
         self._pass_fds = tuple(pass_fds)
-        self._children = [_Child() for _ in range(count)]
+        self._children = [_Child(place) for place in range(count)]
         self._selector = selectors.DefaultSelector()
         self._ending = False
 
@@ -101,7 +102,7 @@ class Supervisor:
                 os.set_blocking(end, False)
             child.process = subprocess.Popen(  # noqa: S603  # our own program
                 self._command,
-                env={**os.environ, VARIABLE: f"{theirs}:{os.getpid()}"},
+                env={**os.environ, VARIABLE: f"{theirs}:{os.getpid()}:{child.place}"},
                 pass_fds=(theirs, *self._pass_fds),
             )
         finally:
@@ -167,7 +168,7 @@ class Supervisor:
             os.write(theirs, b".")
 
         before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
-        woken = _Child()
+        woken = _Child(-1)
         woken.heartbeat = ours
         self._selector.register(ours, selectors.EVENT_READ, woken)
         try:

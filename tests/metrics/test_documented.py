@@ -1,0 +1,72 @@
+"""The page about metrics has every metric that processes tell, and no other."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import httpx
+
+from shoal import settings as configuration
+from shoal.metrics import telling
+from shoal.metrics.catalogue import METRICS
+from shoal.metrics.engines import NAMES
+from shoal.ops.engines.program import free_port
+from shoal.ops.vitals.contract import EngineProbe, EngineVitals, Vital, VitalName
+from shoal.wiring import open_network
+from tests.engines import postgres, redis
+from tests.metrics import metrics_page
+from tests.metrics.scraping import scrape
+from tests.running import in_loop
+from tests.serving import served
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_tables_on_the_page_are_those_of_the_catalogue() -> None:
+    page = metrics_page.PAGE.read_text()
+    assert metrics_page.with_tables(page) == page, "python -m tests.metrics.metrics_page writes them"
+    assert set(re.findall(r"^\| `(shoal_\w+)` \|", page, re.MULTILINE)) == METRICS.keys()
+
+
+def test_the_alerts_on_the_page_are_the_alerts() -> None:
+    rules = re.findall(r"- alert: (\w+)", (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
+    assert sorted(re.findall(r"^\| `(Shoal\w+)` \|", metrics_page.PAGE.read_text(), re.MULTILINE)) == sorted(rules)
+
+
+def test_every_figure_of_an_engine_has_a_metric() -> None:
+    assert NAMES.keys() == set(get_args(VitalName))
+
+
+async def everything() -> list[EngineVitals]:
+    """Two engines of one name that tell all that any does, and one that is away."""
+    one = EngineVitals("Engine", "place", "1.0", tuple(Vital(name, 1.0, wrong=True) for name in NAMES))
+    return [one, one, EngineVitals("Engine", "other", reached=False)]
+
+
+@in_loop
+async def test_what_a_server_and_a_worker_tell_is_what_is_documented(tmp_path: Path) -> None:
+    port = free_port()
+    with served(tmp_path / "shoal.db", SHOAL_METRICS_PORT=str(port)) as server:
+        async with httpx.AsyncClient() as client:
+            assert (await client.get(f"{server.url}/health")).status_code == 200
+        by_server = await asyncio.to_thread(scrape, port)
+    owner = asyncio.Event()
+    settings = configuration.build(
+        store=await postgres.database(owner),
+        timelines=redis.single(),
+        mail=f"file://{tmp_path}",
+        metrics_port=(other := free_port()),
+    )
+    async with open_network(settings) as network:
+        whole = replace(network, engines=[EngineProbe("Engine", "place", everything)])
+        async with telling(whole):
+            by_worker = await asyncio.to_thread(scrape, other)
+    assert by_worker("shoal_engine_items", place="place (2)") == 1
+    assert by_worker("shoal_engine_attention", place="place") == len(NAMES)
+    assert by_worker.has("shoal_engine_up", place="other")
+    told = {family.name for now in (by_server, by_worker) for family in now.families}
+    assert told == {name.removesuffix("_total") for name in METRICS}

@@ -1,0 +1,141 @@
+"""The small server of the metrics: what it refuses, and clients that take their time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from shoal.metrics.endpoint import answering
+from tests.running import eventually, in_loop
+
+LARGE = b"x" * (32 << 20)
+"""More than all buffers between the server and a client take."""
+
+
+async def page() -> bytes:
+    return b"# a page\n"
+
+
+async def large_page() -> bytes:
+    return LARGE
+
+
+async def broken_page() -> bytes:
+    raise ValueError("a-secret")
+
+
+def listener() -> socket.socket:
+    return socket.create_server(("127.0.0.1", 0))
+
+
+async def said(port: int, words: bytes) -> bytes:
+    """All that the server says to this, until it closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(words)
+        return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def status(port: int, request: str = "GET /metrics HTTP/1.1") -> int:
+    """The status of an answer; 0 for none."""
+    words = (await said(port, f"{request}\r\nHost: x\r\n\r\n".encode())).split(b" ", 2)
+    return int(words[1]) if len(words) > 1 else 0
+
+
+@asynccontextmanager
+async def waiting(port: int, words: bytes, number: int) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """So many clients that have said this and nothing else."""
+    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(number)]
+    for _, writer in opened:
+        writer.write(words)
+    try:
+        yield [reader for reader, _ in opened]
+    finally:
+        for _, writer in opened:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        ("GET /metrics HTTP/1.1", 200),
+        ("GET /metrics?debug=1 HTTP/1.0", 200),
+        ("GET / HTTP/1.1", 404),
+        ("GET /metrics/ HTTP/1.1", 404),
+        ("POST /other HTTP/1.1", 404),
+        ("HEAD /metrics HTTP/1.1", 405),
+        ("POST /metrics HTTP/1.1", 405),
+        ("get me the metrics please", 400),
+        ("GET /metrics", 400),
+        (f"GET /{'x' * 100_000} HTTP/1.1", 400),
+    ],
+)
+@in_loop
+async def test_only_the_page_can_be_had(request_: str, answer: int) -> None:
+    taken = listener()
+    port = taken.getsockname()[1]
+    async with answering(taken, page):
+        # One whose head is too long may be closed on while it still sends.
+        assert await status(port, request_) in ({answer, 0} if answer == 400 else {answer})
+
+
+@in_loop
+async def test_a_client_reads_the_whole_of_a_large_page() -> None:
+    taken = listener()
+    async with answering(taken, large_page, seconds=60.0):
+        whole = await said(taken.getsockname()[1], b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert whole.partition(b"\r\n\r\n")[2] == LARGE
+
+
+@in_loop
+async def test_a_page_that_fails_is_no_page_and_says_nothing_of_the_error(caplog: pytest.LogCaptureFixture) -> None:
+    taken = listener()
+    async with answering(taken, broken_page):
+        told = await said(taken.getsockname()[1], b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert told.startswith(b"HTTP/1.1 500 ")
+    assert b"a-secret" not in told
+    assert "a-secret" in caplog.text
+
+
+@in_loop
+async def test_who_comes_when_all_places_are_taken_is_refused_until_the_slow_are_shut_out() -> None:
+    taken = listener()
+    port = taken.getsockname()[1]
+    async with (
+        answering(taken, page, most=3, seconds=2.0),
+        waiting(port, b"GET /metrics HTTP/1.1\r\nX-Slow: ", 3) as slow,
+    ):
+        # They have a place once their connections are taken, which those before a refusal are.
+        await eventually(lambda: status(port), 503)
+        assert [await reader.read() for reader in slow] == [b"", b"", b""]
+        await eventually(lambda: status(port), 200)
+
+
+@in_loop
+async def test_who_reads_nothing_of_the_page_loses_the_place() -> None:
+    taken = listener()
+    port = taken.getsockname()[1]
+    async with answering(taken, large_page, most=1, seconds=1.0), waiting(port, b"GET /metrics HTTP/1.1\r\n\r\n", 1):
+        await eventually(lambda: status(port), 503)
+        await eventually(lambda: status(port), 200)
+
+
+@in_loop
+async def test_the_end_closes_every_connection_and_frees_the_port() -> None:
+    taken = listener()
+    port = taken.getsockname()[1]
+    async with answering(taken, page, seconds=3_600.0):
+        stack = waiting(port, b"GET /metrics", 2)
+        slow = await stack.__aenter__()
+        assert await status(port) == 200
+    assert [await reader.read() for reader in slow] == [b"", b""]
+    await stack.__aexit__(None, None, None)
+    socket.create_server(("127.0.0.1", port)).close()

@@ -1,0 +1,263 @@
+"""The metrics of real processes: they grow by what is done, and tell nobody's secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from shoal.core.events import PostCreated
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch
+from shoal.graph.postgres import PostgresGraph
+from shoal.metrics.catalogue import METRICS
+from shoal.ops.engines.program import free_port
+from shoal.services import members, relationships
+from shoal.services.login import apps
+from shoal.settings import Settings
+from shoal.wiring import open_network
+from tests.api.world import picture
+from tests.engines import postgres, redis
+from tests.metrics.scraping import Scrape, scrape, scraped_until, two_ports
+from tests.running import at_a_desk, in_loop, run
+from tests.serving import Server, served
+from tests.stores import ANN
+
+SCOPES = ("read", "write", "follow")
+HOME, POST, LIKE = "GET /api/v1/timelines/home", "POST /api/v1/statuses", "POST /api/v1/statuses/{id}/favourite"
+PASSWORD, TEXT = "correct-horse-battery", "the words of a post"
+
+
+class Told(NamedTuple):
+    """A server that tells metrics, and the tokens of two members: bob follows ann."""
+
+    server: Server
+    port: int
+    ann: str
+    bob: str
+
+    def ask(self, method: str, path: str, token: str = "", status: int = 200, **more: object) -> httpx.Response:
+        """One request, answered with this status."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        answer = httpx.request(method, self.server.url + path, headers=headers, timeout=60, **more)  # type: ignore[arg-type]
+        assert answer.status_code == status, answer.text
+        return answer
+
+
+async def _people(store: Path) -> tuple[str, str]:
+    settings = Settings(store=f"sqlite:///{store}", media="memory://")
+    async with open_network(settings, background=False) as network:
+        app = (await apps.register(network.writes, "x", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        ann, bob = [await members.register(network.writes, name, password=PASSWORD) for name in ("ann", "bob")]
+        await relationships.follow(network.writes, bob.id, ann.id)
+        tokens = [(await apps.issue_token(network.writes, app.id, one.id, SCOPES)).text for one in (ann, bob)]
+        return tokens[0], tokens[1]
+
+
+@contextmanager
+def told(folder: Path, **more: str) -> Iterator[Told]:
+    ann, bob = run(_people(folder / "shoal.db"))
+    port = free_port()
+    mail = f"file://{folder / 'mail'}"
+    with served(folder / "shoal.db", SHOAL_METRICS_PORT=str(port), SHOAL_MAIL=mail, **more) as server:  # type: ignore[arg-type]
+        yield Told(server, port, ann, bob)
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    with told(tmp_path_factory.mktemp("metrics")) as one:
+        yield one
+
+
+def test_counters_grow_by_what_was_done(here: Told) -> None:
+    here.ask("GET", "/api/v1/timelines/home", here.bob)
+    before = scraped_until(here.port, lambda now: now("shoal_events_waiting") == 0)
+    made = here.ask("POST", "/api/v1/statuses", here.ann, json={"status": TEXT}).json()
+    here.ask("POST", f"/api/v1/statuses/{made['id']}/favourite", here.bob)
+    here.ask("GET", "/api/v1/timelines/home", status=401)
+    here.ask("GET", f"/api/v1/statuses/{made['id']}/nothing", status=404)
+    here.ask("GET", "/no/such/page", status=404)
+    after = scraped_until(
+        here.port, lambda now: now("shoal_events_waiting") == 0 and now("shoal_pushed_entries_total") > 0
+    )
+
+    def grown(name: str, **labels: str) -> float:
+        return after(name, **labels) - before(name, **labels)
+
+    assert grown("shoal_requests_total", route=POST, status="200") == 1
+    assert grown("shoal_requests_total", route=LIKE, status="200") == 1
+    assert grown("shoal_requests_total", route=HOME, status="401") == 1
+    assert grown("shoal_requests_total", route=HOME, status="200") == 0
+    assert grown("shoal_requests_total", route="(no such path)", status="404") == 1
+    assert grown("shoal_requests_total", route="(no such page)", status="404") == 1
+    assert grown("shoal_request_seconds_count", route=POST) == 1
+    assert grown("shoal_request_seconds_sum", route=POST) > 0
+    assert grown("shoal_request_seconds_bucket", route=POST, le="+Inf") == 1
+    assert grown("shoal_pushed_entries_total") == 1
+    assert grown("shoal_jobs_done_total") >= 2
+    assert grown("shoal_delivery_lag_seconds_count") >= 2
+    assert grown("shoal_search_written_total") >= 1
+    assert grown("shoal_tag_increments_sent_total") == 0
+    assert grown("shoal_cache_asked_total", cache="objects") > 0
+    assert grown("shoal_process_cpu_seconds_total") >= 0
+    assert after("shoal_warm_timelines") == 1
+    assert after("shoal_timelines_bytes") == 800 * 8
+    assert after("shoal_info", role="web") == 1
+    assert after("shoal_part_up", part="stores") == 1
+    assert after("shoal_engine_up", engine="SQLite", place="shoal.db") == 1
+    assert after("shoal_engine_stored_bytes", place="shoal.db") > 0
+
+
+def test_the_buckets_of_a_route_hold_each_request_once(here: Told) -> None:
+    for _ in range(3):
+        here.ask("GET", "/api/v1/timelines/home", here.ann)
+    now = scrape(here.port)
+    buckets = [one for one in now.samples if one.name == "shoal_request_seconds_bucket" and one.labels["route"] == HOME]
+    counts = [one.value for one in buckets]
+    assert counts == sorted(counts)
+    assert counts[-1] == now("shoal_request_seconds_count", route=HOME) == now("shoal_requests_total", route=HOME)
+
+
+def test_files_and_uploads_are_counted_without_their_names(here: Told) -> None:
+    made = here.ask("POST", "/api/v2/media", here.ann, files={"file": picture()}).json()
+    path = "/media/" + made["url"].partition("/media/")[2]
+    before = scrape(here.port)("shoal_requests_total", route="(file)", status="200")
+    here.ask("GET", path, here.ann)
+    now = scrape(here.port)
+    assert now("shoal_requests_total", route="(file)", status="200") == before + 1
+    assert path not in now.text
+    assert now.has("shoal_pictures_waiting")
+
+
+def test_listeners_are_counted_while_they_listen(here: Told) -> None:
+    url, headers = f"{here.server.url}/api/v1/streaming/user", {"Authorization": f"Bearer {here.bob}"}
+    with httpx.stream("GET", url, headers=headers, timeout=60) as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == ":)"
+        assert scrape(here.port)("shoal_listeners") == 1
+        assert scrape(here.port)("shoal_connections") >= 1
+    scraped_until(here.port, lambda now: now("shoal_listeners") == 0)
+
+
+def test_nothing_secret_and_nothing_of_members_is_told(here: Told) -> None:
+    here.ask(
+        "POST", "/oauth/token", status=401, data={"grant_type": "password", "username": "ann", "password": PASSWORD}
+    )
+    made = here.ask("POST", "/api/v1/statuses", here.ann, json={"status": TEXT}).json()
+    here.ask("GET", f"/api/v1/statuses/{made['id']}", here.bob)
+    here.ask("GET", "/@ann")
+    text = scrape(here.port).text
+    for secret in (here.ann, here.bob, PASSWORD, TEXT, made["id"], made["account"]["id"], "@ann", "127.0.0.1"):
+        assert secret not in text, secret
+
+
+def test_every_metric_is_in_the_catalogue_under_its_kind_and_labels(here: Told) -> None:
+    checked(scrape(here.port))
+
+
+def test_the_public_port_has_no_metrics_and_the_other_one_nothing_else(here: Told) -> None:
+    here.ask("GET", "/metrics", status=404)
+    assert httpx.get(f"http://127.0.0.1:{here.port}/api/v1/timelines/public").status_code == 404
+    assert httpx.post(f"http://127.0.0.1:{here.port}/metrics").status_code == 405
+
+
+def test_refusals_are_counted_by_their_reason(tmp_path: Path) -> None:
+    limits = {"SHOAL_RATE_LIMITS": "true", "SHOAL_LIMITS": '{"api": "2/1h"}', "SHOAL_CONNECTIONS_PER_ADDRESS": "1"}
+    with told(tmp_path, **limits, SHOAL_TRUSTED_PROXIES="[]") as here:
+        for status in (200, 200, 429):
+            here.ask("GET", "/api/v1/timelines/home", here.ann, status=status)
+        where = (server := httpx.URL(here.server.url)).host, server.port or 0
+        with socket.create_connection(where, 60) as first, socket.create_connection(where, 60) as second:
+            first.sendall(b"GET /health HTTP/1.1\r\n")
+            assert second.recv(4_096).startswith(b"HTTP/1.1 429")
+        now = scrape(here.port)
+        assert now("shoal_rate_limited_total", **{"class": "api"}) == 1
+        assert now("shoal_requests_total", route=HOME, status="429") == 1
+        assert now("shoal_requests_refused_total", reason="connections") == 1
+
+
+def test_the_end_of_a_server_frees_the_port(tmp_path: Path) -> None:
+    with told(tmp_path) as here:
+        scrape(here.port)
+        assert here.server.stop() == 0
+        socket.create_server(("127.0.0.1", here.port)).close()
+
+
+def test_a_server_does_not_begin_where_its_metrics_cannot_be_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [
+            sys.executable,
+            "-m",
+            "shoal.cli",
+            "--store",
+            f"sqlite:///{tmp_path / 'x.db'}",
+            "serve",
+            "--port",
+            "0",
+        ]
+        environ = {**os.environ, "SHOAL_METRICS_PORT": str(port)}
+        done = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"port {port} is taken: name another, with the setting metrics_port" in done.stderr
+    assert not (tmp_path / "x.db").exists()
+
+
+@in_loop
+async def test_each_worker_of_a_command_tells_what_it_did_at_a_port_of_its_own(request: pytest.FixtureRequest) -> None:
+    url = await postgres.database(request)
+    graph = await PostgresGraph.open(url)
+    batch = Batch(shard_of(ANN))
+    for post in range(100):
+        batch.emit(PostCreated(post_id=ANN + post, author_id=ANN))
+    await graph.commit(batch)
+    await graph.close()
+    first = two_ports()
+    command = [sys.executable, "-m", "shoal.cli", "--store", url, "worker", "--processes", "2"]
+    environ = {**os.environ, "SHOAL_TIMELINES": redis.single(), "SHOAL_METRICS_PORT": str(first)}
+    worker = subprocess.Popen(command, env=environ, preexec_fn=at_a_desk)  # noqa: ASYNC220, PLW1509
+    try:
+        # Events that nobody took up are still in the store, so the two have done all once none waits.
+        scraped_until(first, lambda now: now.has("shoal_events_waiting") and now("shoal_events_waiting") == 0)
+        each = [scraped_until(port, lambda now: now("shoal_part_up") == 2) for port in (first, first + 1)]
+        assert [now("shoal_info", role="worker") for now in each] == [1, 1]
+        assert sum(now("shoal_jobs_done_total") for now in each) == 100
+        for now in each:
+            checked(now)
+            assert not now.has("shoal_requests_total")
+            assert now("shoal_statements_total", store="graph-0") > 0
+            assert now("shoal_statements_total", store="shared") > 0
+            assert {one.labels["engine"] for one in now.samples if one.name == "shoal_engine_up"} == {
+                "PostgreSQL",
+                "Redis",
+            }
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(60)
+    assert worker.returncode == 0
+    for port in (first, first + 1):
+        socket.create_server(("127.0.0.1", port)).close()
+
+
+def checked(now: Scrape) -> None:
+    """Every family is one of the catalogue: its name, kind, help, and the labels of its samples."""
+    assert len(now.families) > 20
+    for family in now.families:
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        described = METRICS[name]
+        assert (family.type, family.documentation) == (described.kind, described.meaning)
+        assert re.fullmatch(r"shoal_[a-z_]+", name)
+        for sample in family.samples:
+            assert sample.labels.keys() - {"le"} == set(described.labels)
+    seen = [(one.name, tuple(sorted(one.labels.items()))) for one in now.samples]
+    assert len(seen) == len(set(seen))
