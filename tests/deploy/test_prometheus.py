@@ -1,0 +1,174 @@
+"""The files of `deploy/` for Prometheus and Grafana: what they name exists, and a real Prometheus takes them and the metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from shoal.metrics.catalogue import METRICS
+from shoal.ops.engines.program import free_port
+from tests.deploy.programs import DEPLOY, PATIENCE, changed, program, running
+from tests.serving import Server, served
+
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+CONFIGURATION = DEPLOY / "prometheus" / "prometheus.yml"
+DASHBOARD = DEPLOY / "grafana" / "shoal.json"
+VARIABLES = {"$job": "shoal", "$instance": ".*", "$route": ".*", "$__rate_interval": "1m"}
+
+
+def queries() -> list[str]:
+    """Queries of all panels of the dashboard, with everything chosen."""
+    found = [
+        target["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel.get("targets", ())
+    ]
+    assert len(found) > 50
+    return [re.sub(r"\$\w+", lambda variable: VARIABLES[variable.group()], query) for query in found]
+
+
+def named(text: str) -> set[str]:
+    """The metrics of ours that a file names, histograms by their own names."""
+    names = set(re.findall(r"\bshoal_[a-z_]+", text))
+    series = {
+        f"{name}_{end}": name
+        for name, one in METRICS.items()
+        if one.kind == "histogram"
+        for end in ("bucket", "sum", "count")
+    }
+    return {series.get(name, name) for name in names}
+
+
+@pytest.mark.parametrize("file", [ALERTS, DASHBOARD], ids=lambda file: file.name)
+def test_every_metric_that_is_named_exists(file: Path) -> None:
+    assert len(names := named(file.read_text())) > 10
+    assert names - METRICS.keys() == set()
+
+
+def test_the_dashboard_shows_every_metric_but_those_that_say_nothing_by_themselves() -> None:
+    silent = {
+        "shoal_engine_info",
+        "shoal_process_virtual_memory_bytes",
+        "shoal_process_start_time_seconds",
+        "shoal_process_open_fds",
+        "shoal_process_max_fds",
+        "shoal_part_up",
+        "shoal_loud_sources",
+        "shoal_warm_timelines_most",
+        "shoal_pictures_decoding",
+        "shoal_clips_at_work",
+        "shoal_engine_items",
+        "shoal_engine_memory_most_bytes",
+        "shoal_engine_connections_most",
+    }
+    assert METRICS.keys() - named(DASHBOARD.read_text()) == silent
+
+
+def test_panels_of_the_dashboard_have_ids_of_their_own_and_do_not_overlap() -> None:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    places = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(places) == len(set(places))
+    assert max(x for x, _ in places) < 24
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check", "rules", ALERTS),
+        ("check", "config", CONFIGURATION),
+        ("test", "rules", Path(__file__).with_name("alerts_test.yml")),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_promtool_finds_no_fault(command: tuple[str | Path, ...]) -> None:
+    done = subprocess.run(
+        [program("promtool"), *command], check=False, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Prometheus:
+    """A Prometheus that runs, and a server that it takes metrics from."""
+
+    def __init__(self, port: int, server: Server) -> None:
+        self._url = f"http://127.0.0.1:{port}/api/v1/"
+        self.server = server
+
+    def ask(self, what: str, **parameters: str) -> Any:
+        """The data of an answer."""
+        answer = httpx.get(self._url + what, params=parameters, timeout=PATIENCE).json()
+        assert answer["status"] == "success", (parameters, answer)
+        return answer["data"]
+
+    def values(self, query: str) -> dict[str, float]:
+        """The values of a query, by the instance that they are of."""
+        found = self.ask("query", query=query)["result"]
+        return {one["metric"].get("instance", ""): float(one["value"][1]) for one in found}
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    installed, port, metrics = program("prometheus"), free_port(), free_port()
+    folder = tmp_path_factory.mktemp("prometheus")
+    text = changed(
+        CONFIGURATION.read_text(),
+        ("scrape_interval: 15s", "scrape_interval: 500ms"),
+        ("evaluation_interval: 15s", "evaluation_interval: 500ms"),
+        ("127.0.0.1:9500", f"127.0.0.1:{metrics}"),
+        # Nobody listens there.
+        ("127.0.0.1:9600", f"127.0.0.1:{free_port()}"),
+    )
+    (folder / "prometheus.yml").write_text(text)
+    (folder / "alerts.yml").write_text(ALERTS.read_text())
+    command = [
+        installed,
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with served(folder / "shoal.db", SHOAL_METRICS_PORT=str(metrics)) as server, running(command, port, folder):
+        yield Prometheus(port, server)
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait for it."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_prometheus_takes_the_metrics_of_a_server(prometheus: Prometheus) -> None:
+    for _ in range(3):
+        assert httpx.get(f"{prometheus.server.url}/api/v1/timelines/home", timeout=PATIENCE).status_code == 401
+    until(lambda: sorted(prometheus.values('up{job="shoal"}').values()) == [0, 1])
+    counted = 'shoal_requests_total{route="GET /api/v1/timelines/home", status="401"}'
+    until(lambda: [*prometheus.values(counted).values()] == [3])
+    assert [*prometheus.values("shoal_engine_up{engine='SQLite', place='shoal.db'}").values()] == [1]
+
+
+def test_prometheus_works_out_every_rule(prometheus: Prometheus) -> None:
+    def health() -> set[str]:
+        groups = prometheus.ask("rules")["groups"]
+        return {rule["health"] for group in groups for rule in group["rules"]}
+
+    until(lambda: health() == {"ok"})
+    rules = sum(len(group["rules"]) for group in prometheus.ask("rules")["groups"])
+    assert rules == ALERTS.read_text().count("- alert:")
+
+
+def test_prometheus_answers_every_query_of_the_dashboard(prometheus: Prometheus) -> None:
+    for query in queries():
+        prometheus.ask("query", query=query)
