@@ -30,7 +30,7 @@ from tests.api.world import picture
 from tests.engines import postgres, redis
 from tests.metrics.scraping import Scrape, scrape, scraped_until, two_ports
 from tests.running import at_a_desk, in_loop, run
-from tests.serving import Server, served
+from tests.serving import Server, children, served
 from tests.stores import ANN
 
 SCOPES = ("read", "write", "follow")
@@ -241,6 +241,12 @@ async def test_each_worker_of_a_command_tells_what_it_did_at_a_port_of_its_own(r
                 "PostgreSQL",
                 "Redis",
             }
+        for pid in children(worker.pid):
+            os.kill(pid, signal.SIGKILL)
+        # Those that are started in their places have their ports.
+        latest = max(now("shoal_process_start_time_seconds") for now in each)
+        for port in (first, first + 1):
+            scraped_until(port, lambda now: now("shoal_process_start_time_seconds") > latest)
     finally:
         worker.send_signal(signal.SIGTERM)
         worker.wait(60)
