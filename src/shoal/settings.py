@@ -92,8 +92,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     approval: bool = False
     """Whether those who sign up wait until a moderator lets them in."""
     invitations: Literal["off", "staff", "members"] = "off"
-    """Who may invite others by links, through which they sign up also where `registrations` is false, and without waiting for
-    `approval`: `off`, nobody; `staff`, moderators and admins; `members`, everybody."""
+    """Members who may invite others by links, through which they sign up also where `registrations` is false, and without waiting
+    for `approval`: `off`, nobody; `staff`, moderators and admins; `members`, everybody."""
     staff_second_factor: bool = False
     """Whether moderators and admins can act as such only once they have a second factor."""
     public_pages: bool = True

@@ -120,6 +120,13 @@ HOLDINGS = (
     DescribedMetric("shoal_letters_sent_total", "counter", (), "Letters that the mail server took"),
     DescribedMetric("shoal_letters_refused_total", "counter", (), "Letters that it refused for good"),
     DescribedMetric("shoal_letters_put_off_total", "counter", (), "Letters that had to wait for another attempt"),
+    DescribedMetric("shoal_push_messages_under_way", "gauge", (), "Messages of web push that are being sent"),
+    DescribedMetric(
+        "shoal_push_messages_total",
+        "counter",
+        ("outcome",),
+        "Messages of web push: done; ended, as the subscription is no more; refused for good; put off to another attempt",
+    ),
 )
 """Metrics of what a process holds and has in hand."""
 

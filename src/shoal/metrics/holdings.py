@@ -1,4 +1,4 @@
-"""Figures of what a process holds and has in hand: timelines, caches, statements, pictures, clips and letters."""
+"""Figures of what a process holds and has in hand: timelines, caches, statements, pictures, clips, letters and messages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 
 from shoal.metrics.families import Families
+from shoal.push.courier import Sent
 from shoal.timelines.memory import MemoryTimelines
 from shoal.wiring import Network
 
@@ -32,6 +33,7 @@ class HoldingFigures:
             families.add("shoal_statements_total", sent, name)
         self._add_media(families)
         self._add_letters(families)
+        self._add_messages(families)
         return families.made()
 
     def _add_timelines(self, families: Families) -> None:
@@ -55,3 +57,11 @@ class HoldingFigures:
             families.add("shoal_letters_sent_total", postman.sent)
             families.add("shoal_letters_refused_total", postman.refused)
             families.add("shoal_letters_put_off_total", postman.put_off)
+
+    def _add_messages(self, families: Families) -> None:
+        courier = self._network.effects.courier
+        if courier is not None:
+            families.add("shoal_push_messages_under_way", courier.under_way)
+            for outcome in Sent:
+                families.add("shoal_push_messages_total", courier.outcomes[outcome], outcome.value)
+            families.add("shoal_push_messages_total", courier.put_off, "put_off")

@@ -64,6 +64,8 @@ class Courier:
         self._rests: dict[str, _Rest] = {}
         self.outcomes: Counter[Sent] = Counter()
         """Messages that came to an end since the process began."""
+        self.put_off = 0
+        """Attempts since then that are to be made again."""
 
     def begin(self, endpoint: str, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
         """Begin the work of a message; the future ends with it.
@@ -80,6 +82,11 @@ class Courier:
         self._busy[service] += 1
         task.add_done_callback(lambda done: self._ended(done, service))
         return task
+
+    @property
+    def under_way(self) -> int:
+        """Return how many messages are being sent."""
+        return len(self._works)
 
     def _ended(self, task: asyncio.Task[None], service: str) -> None:
         self._works.discard(task)
@@ -128,6 +135,7 @@ class Courier:
             return int(answer.status)
 
     def _let_rest(self, service: str) -> None:
+        self.put_off += 1
         if len(self._rests) >= _REMEMBERED:
             self._rests.clear()
         before = self._rests.get(service, _NO_REST).seconds

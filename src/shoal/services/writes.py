@@ -97,7 +97,7 @@ class Writes:
     turns: NamedTurns = field(default_factory=NamedTurns)
     """Makes changes of one object wait for each other instead of colliding."""
     inviters: Inviters = "off"
-    """Who may invite others."""
+    """Members who may invite others."""
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:

@@ -58,7 +58,7 @@ class AdminAccount(msgspec.Struct, kw_only=True):
     invite_request: str | None
     """Why they want to join, as they were asked when they signed up, where sign-ups wait for approval."""
     invited_by_account_id: str | None
-    """Who invited them."""
+    """The member who invited them."""
 
 
 class AdminReport(msgspec.Struct, kw_only=True):

@@ -24,7 +24,7 @@ from shoal.core.login.bearer import text_of
 from shoal.core.model import Member, Node, Role
 
 Inviters = Literal["off", "staff", "members"]
-"""Who may invite: nobody, moderators and admins, or every member."""
+"""Members who may invite: nobody, moderators and admins, or every member."""
 
 SECRET_BYTES = 16
 MOST_USES = 100

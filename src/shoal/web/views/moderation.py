@@ -72,7 +72,7 @@ class MemberStanding(msgspec.Struct, frozen=True):
     role: str
     pending: bool = False
     inviter: Face | None = None
-    """Who invited them; its path leads to their page for moderators."""
+    """The member who invited them; its path leads to their page for moderators."""
 
 
 async def report_cards(visit: Visit, reports: Sequence[Report]) -> list[ReportCard]:
