@@ -39,6 +39,7 @@ _FOLDERS = (WEB, WEB.parent / "mail", WEB.parent / "words", WEB.parent / "core/r
 _TABLES = (
     engines._NAMES,
     messages._TITLES,
+    messages._OF_ONE,
     notices._ONE,
     notices._ONE_OR_MORE,
     ranking._SOURCE_WORDS,

@@ -163,8 +163,8 @@ def _shown(context: Context, found: PushSubscription, key: ServerKey) -> WebPush
 
 _PATH = "/api/v1/push/subscription"
 ROUTES = (
-    rows.route("GET", _PATH, show, scope="push", answer=WebPushSubscription),
-    rows.route("POST", _PATH, subscribe, scope="push", params=PushParams, answer=WebPushSubscription),
-    rows.route("PUT", _PATH, change, scope="push", params=PushChanges, answer=WebPushSubscription),
+    rows.route("GET", _PATH, show, scope="push", answer=WebPushSubscription, refuses=(404,)),
+    rows.route("POST", _PATH, subscribe, scope="push", params=PushParams, answer=WebPushSubscription, refuses=(404,)),
+    rows.route("PUT", _PATH, change, scope="push", params=PushChanges, answer=WebPushSubscription, refuses=(404,)),
     rows.route("DELETE", _PATH, end, scope="push", answer=dict),
 )

@@ -12,7 +12,7 @@ from shoal.core.model import Member, Post
 from shoal.core.text import plain_excerpt
 from shoal.graph.payloads.notifications import ABOUT_POSTS, Kind, Notice
 from shoal.push.encryption import MAX_PLAIN
-from shoal.words.languages import LANGUAGES, words_in
+from shoal.words.languages import LANGUAGES, Translated, words_in
 
 WIRE_KINDS: Mapping[Kind, str] = {
     Kind.MENTION: "mention",
@@ -32,16 +32,19 @@ WIRE_KINDS: Mapping[Kind, str] = {
 _TITLES: Mapping[Kind, str] = {
     Kind.MENTION: "%(names)s mentions you",
     Kind.POST: "%(names)s posted",
-    Kind.LIKE: "%(names)s likes your post",
-    Kind.SHARE: "%(names)s shared your post",
     Kind.REACTION: "%(names)s put %(emoji)s on your post",
     Kind.EDIT: "%(names)s changed a post that you shared",
     Kind.POLL: "A poll that you voted in is over",
-    Kind.FOLLOW: "%(names)s follows you",
     Kind.REQUEST: "%(names)s asks to follow you",
     Kind.REGISTRATION: "%(names)s joined",
     Kind.REPORT: "%(names)s reported somebody",
     Kind.VERDICT: "A report of yours was closed",
+}
+# As pages say it of one or of many, whose words the catalogues have together.
+_OF_ONE: Mapping[Kind, tuple[str, str]] = {
+    Kind.LIKE: ("%(names)s likes your post", "%(names)s like your post"),
+    Kind.SHARE: ("%(names)s shared your post", "%(names)s shared your post"),
+    Kind.FOLLOW: ("%(names)s follows you", "%(names)s follow you"),
 }
 _OWN_POLL = "A poll of yours is over"
 _EXCERPT = 140
@@ -96,9 +99,16 @@ def _message(told: NoticeToSend, root: str) -> PushMessage:
         notification_id=str(told.time),
         notification_type=WIRE_KINDS[kind],
         icon=f"{root}/media/{actor.avatar}" if actor.avatar else root + MISSING_AVATAR,
-        title=words.text(_OWN_POLL if kind is Kind.POLL and actor.id == told.member_id else _TITLES[kind]) % named,
+        title=_title(words, told) % named,
         body=plain_excerpt(_said(told), _EXCERPT),
     )
+
+
+def _title(words: Translated, told: NoticeToSend) -> str:
+    kind = told.notice.kind
+    if kind in _OF_ONE:
+        return words.plural(*_OF_ONE[kind], 1)
+    return words.text(_OWN_POLL if kind is Kind.POLL and told.actor.id == told.member_id else _TITLES[kind])
 
 
 def _said(told: NoticeToSend) -> str:

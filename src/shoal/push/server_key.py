@@ -95,4 +95,6 @@ def kept_key(path: Path) -> bytes:
             pass
         finally:
             made.unlink()
+    # A copy, or a store that was moved, may have left it open to others.
+    path.chmod(0o600)
     return read_key(path.read_text("ascii"))

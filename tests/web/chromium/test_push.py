@@ -50,7 +50,7 @@ def test_a_browser_subscribes_shows_what_comes_and_ends_it(chromium: Browser) ->
             lambda told: seen.extend(one["registrationId"] for one in told["registrations"]),
         )
         worker.send("ServiceWorker.enable")
-        page.wait_for_function("navigator.serviceWorker.ready.then(() => true)")
+        page.evaluate("navigator.serviceWorker.ready.then(() => true)")
         while not seen:
             page.wait_for_timeout(20)
         message = {
@@ -63,12 +63,12 @@ def test_a_browser_subscribes_shows_what_comes_and_ends_it(chromium: Browser) ->
             "ServiceWorker.deliverPushMessage",
             {"origin": at.url, "registrationId": seen[-1], "data": json.dumps(message)},
         )
-        page.wait_for_function(
-            "navigator.serviceWorker.ready.then((one) => one.getNotifications()).then((all) => all.length)"
+        asked = (
+            "navigator.serviceWorker.ready.then((here) => here.getNotifications())"
+            ".then(([one]) => one && [one.title, one.body, one.tag])"
         )
-        shown = page.evaluate(
-            "navigator.serviceWorker.ready.then((one) => one.getNotifications()).then(([one]) => [one.title, one.body, one.tag])"
-        )
+        while (shown := page.evaluate(asked)) is None:
+            page.wait_for_timeout(20)
         assert shown == ["ben likes your post", "Low tide", "7"]
 
         page.get_by_role("button", name="Tell me no more").click()
