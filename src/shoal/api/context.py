@@ -94,6 +94,11 @@ class Front:
     demo_member: int = 0
     """See `Deps`."""
 
+    @property
+    def push_key(self) -> str:
+        """Return the public key for web push, in base64 for URLs; empty where there is none."""
+        return self.server_key.public if self.server_key else ""
+
 
 Context = calls.Context[Front]
 """The first thing that a handler of ours is given: who calls, and what it may touch."""

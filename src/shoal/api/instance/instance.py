@@ -71,7 +71,7 @@ async def v2(context: Context, _params: None) -> object:
         "configuration": {
             **_configuration(front),
             "urls": {"streaming": _streaming(front)},
-            "vapid": {"public_key": front.server_key.public if front.server_key else ""},
+            "vapid": {"public_key": front.push_key},
             "translation": {"enabled": False},
             "timelines_access": _timelines_access(),
             "limited_federation": True,

@@ -46,17 +46,13 @@ async def register(context: Context, params: AppForm) -> object:
         scopes=scopes.parse(params.scopes),
         website=website,
     )
-    return presenter.credential_application(made.app, made.secret, _push_key(front))
+    return presenter.credential_application(made.app, made.secret, front.push_key)
 
 
 async def verify(context: Context, _params: None) -> object:
     """The app that the token belongs to."""
     front = context.deps
-    return presenter.application(await app_of(front, context.caller.app_id), _push_key(front))
-
-
-def _push_key(front: Front) -> str:
-    return front.server_key.public if front.server_key else ""
+    return presenter.application(await app_of(front, context.caller.app_id), front.push_key)
 
 
 async def app_of(front: Front, app_id: int) -> App:

@@ -53,15 +53,15 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
         (Treatment.DROP, _("Ignore")),
     )
     rules = [(name, *words[name], getattr(policy, name)) for name in _RULES]
-    key = visit.front.server_key
+    key = visit.front.push_key
     return await settings_page(
         visit,
         "notifications",
         saved=query.saved,
         rules=rules,
         treatments=treatments,
-        push_key=key.public if key else "",
-        pushing=key is not None and await pushes.is_made(visit.front.graph, visit.member.id, visit.session_id),
+        push_key=key,
+        pushing=bool(key) and await pushes.is_made(visit.front.graph, visit.member.id, visit.session_id),
     )
 
 
