@@ -104,62 +104,47 @@ class PostgresIndex:
     async def posts(self, ask: Ask, limit: int) -> list[int]:
         found: set[int] = set()
         for own, ways in _ways(ask):
-            values = (_match(ask, ways), ask.before, ask.after, ask.since, ask.until, own, limit)
-            newest = None if own else await self._among_newest(values, limit)
-            if newest is None:
-                newest = [id_ for (id_,) in await self._reading.ask(sql.POSTS, *values)]
-            found.update(newest)
+            values = (_match(ask, ways), ask.before, ask.after, ask.since, ask.until, own)
+            # A member has few posts: they are looked up at once.
+            found.update(await self._newest(None if own else sql.NEWEST_POSTS, sql.POSTS, values, limit))
         return sorted(found, reverse=True)[:limit]
-
-    async def _among_newest(self, values: Sequence[object], limit: int) -> list[int] | None:
-        """Return what a question finds if the newest posts are enough to say it; None if it must be looked up among all."""
-        for window in _WINDOWS:
-            ((found, looked_at),) = await self._reading.ask(sql.NEWEST_POSTS, *values, window)
-            if len(found) == limit or looked_at < window:
-                return list(found)
-        return None
 
     async def members(
         self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
     ) -> list[int]:
         named, noted = _all(clauses), _all(clause._replace(open=False) for clause in clauses)
-        if among is not None:
-            return await self._members_among(named, noted, name, limit, list(among))
-        found: list[int] = []
         beyond = name + _LAST_CHARACTER
-        for part, values in (
+        found: list[int] = []
+        for match, values in (
             (sql.BEGINNING, (named, name, beyond)),
             (sql.OTHERWISE, (named, name, beyond)),
             (sql.IN_NOTE, (noted, named, "")),
         ):
-            if len(found) < limit:
-                found += await self._listed(part, values, limit - len(found))
+            left = limit - len(found)
+            if left and among is None:
+                lately, listed = sql.LATELY_ACTIVE.format(match=match), sql.LISTED.format(match=match)
+                found += await self._newest(lately, listed, values, left)
+            elif left:
+                found += await self._ids(sql.AMONG.format(match=match), *values, left, list(among or ()))
         return found
 
-    async def _members_among(self, named: str, noted: str, name: str, limit: int, chosen: list[int]) -> list[int]:
-        statement = sql.MEMBERS.format(match=sql.NAMED)
-        found = [id_ for (id_,) in await self._reading.ask(statement, named, name, chosen, limit)]
-        if len(found) < limit:
-            statement = sql.MEMBERS.format(match=sql.NOTED)
-            found += [
-                id_ for (id_,) in await self._reading.ask(statement, noted, "", chosen, limit - len(found), found)
-            ]
-        return found
+    async def _newest(self, newest: str | None, everything: str, values: Sequence[object], limit: int) -> list[int]:
+        """Return what the statement `newest` finds among so many if that is enough to say it, else what is found among all."""
+        if newest is not None:
+            for window in _WINDOWS:
+                ((found, looked_at),) = await self._reading.ask(newest, *values, limit, window)
+                if len(found) == limit or looked_at < window:
+                    return list(found)
+        return await self._ids(everything, *values, limit)
 
-    async def _listed(self, part: str, values: Sequence[str], limit: int) -> list[int]:
-        """Return those of one part who were active last; as with posts, among the newest first."""
-        for window in _WINDOWS:
-            statement = sql.LATELY_ACTIVE.format(match=part)
-            ((found, looked_at),) = await self._reading.ask(statement, *values, limit, window)
-            if len(found) == limit or looked_at < window:
-                return list(found)
-        return [id_ for (id_,) in await self._reading.ask(sql.LISTED.format(match=part), *values, limit)]
+    async def _ids(self, statement: str, *values: object) -> list[int]:
+        return [id_ for (id_,) in await self._reading.ask(statement, *values)]
 
     async def tags(self, prefix: str, limit: int) -> list[TagUses]:
         return [TagUses(*row) for row in await self._reading.ask(sql.TAGS, prefix, prefix + _LAST_CHARACTER, limit)]
 
     async def directory(self, order: Order, limit: int, offset: int = 0) -> list[int]:
-        return [id_ for (id_,) in await self._reading.ask(sql.DIRECTORY[order], limit, offset)]
+        return await self._ids(sql.DIRECTORY[order], limit, offset)
 
     async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]:
         found: dict[int, PostRow | MemberRow] = {}
@@ -170,7 +155,7 @@ class PostgresIndex:
         return found
 
     async def ids(self, after: int, limit: int) -> list[int]:
-        return [id_ for (id_,) in await self._reading.ask(sql.IDS, after, limit)]
+        return await self._ids(sql.IDS, after, limit)
 
     async def state(self) -> FillState:
         found = await self._reading.ask(sql.STATE)

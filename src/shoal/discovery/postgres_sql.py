@@ -94,20 +94,11 @@ NEWEST_POSTS = f"""
         SELECT id, author, written, words FROM shoal.search_post WHERE id < $2 AND id > $3 ORDER BY id DESC LIMIT $8
     )
     SELECT ARRAY ({_POSTS.format(among="newest", by="")}), (SELECT count(*) FROM newest)"""
-MEMBERS = """
-    SELECT m.id FROM shoal.search_member AS m
-    WHERE {match} AND NOT m.suspended AND m.id = ANY ($3::bigint[])
-    ORDER BY starts_with(m.name, $2) DESC, m.active DESC, m.id DESC LIMIT $4"""
-NAMED = "m.names @@ $1::text::tsquery"
-NOTED = "m.note @@ $1::text::tsquery AND m.id <> ALL ($5::bigint[])"
-# Those who are listed, in three parts: by the beginning of the user name, by any name, by a word of the note. Of each part those
-# who were active last are tried first; then it is looked up, ordered by a sum for the reason above.
+# Members in three parts: by the beginning of the user name, by any name, by a word of the note.
 BEGINNING = "m.names @@ $1::text::tsquery AND m.name >= $2 AND m.name < $3"
 OTHERWISE = "m.names @@ $1::text::tsquery AND NOT (m.name >= $2 AND m.name < $3)"
 IN_NOTE = "m.note @@ $1::text::tsquery AND NOT m.names @@ $2::text::tsquery AND $3::text IS NOT NULL"
-LISTED = """
-    SELECT m.id FROM shoal.search_member AS m
-    WHERE m.listed AND {match} ORDER BY m.active + 0 DESC, m.id DESC LIMIT $4"""
+# Of a part those who were active last are tried first; then it is looked up, ordered by a sum for the reason above.
 LATELY_ACTIVE = """
     WITH lately AS MATERIALIZED (
         SELECT id, name, active, names, note FROM shoal.search_member
@@ -115,6 +106,12 @@ LATELY_ACTIVE = """
     )
     SELECT ARRAY (SELECT m.id FROM lately AS m WHERE {match} ORDER BY m.active DESC, m.id DESC LIMIT $4),
         (SELECT count(*) FROM lately)"""
+LISTED = """
+    SELECT m.id FROM shoal.search_member AS m
+    WHERE m.listed AND {match} ORDER BY m.active + 0 DESC, m.id DESC LIMIT $4"""
+AMONG = """
+    SELECT m.id FROM shoal.search_member AS m
+    WHERE NOT m.suspended AND m.id = ANY ($5::bigint[]) AND {match} ORDER BY m.active DESC, m.id DESC LIMIT $4"""
 TAGS = """
     SELECT name, uses FROM shoal.search_tag WHERE name >= $1 AND name < $2 ORDER BY uses DESC, name LIMIT $3"""
 DIRECTORY = {
