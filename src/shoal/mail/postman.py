@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine
-from typing import NamedTuple
 
 from shoal.core.errors import NotYet, Unavailable
 from shoal.mail.contract import Letter, Mailer, NotNow, Undeliverable
 from shoal.mail.letters import Stationery
+from shoal.resting import Rests
 
 _log = logging.getLogger("shoal.mail")
 
@@ -19,17 +18,9 @@ _SECONDS = 45.0
 """Seconds after which a letter is not under way any more but failed: less than the lease of its job."""
 _REMEMBERED = 10_000
 """Letters that rest by themselves, at most."""
+_SERVER = "server"
+"""The name under which the mail server rests."""
 _FIRST_REST, _LONGEST_REST = 5.0, 120.0
-
-
-class _Rest(NamedTuple):
-    """Until when a letter is left alone, and for how long it was."""
-
-    until: float
-    seconds: float
-
-
-_NO_REST = _Rest(0.0, 0.0)
 
 
 class Postman:
@@ -40,9 +31,8 @@ class Postman:
         self._mailer = mailer
         self._at_once = at_once
         self._works: set[asyncio.Task[None]] = set()
-        self._rest = 0.0
-        self._rests_until = 0.0
-        self._letters: dict[int, _Rest] = {}
+        self._letters = Rests(_FIRST_REST, _LONGEST_REST, _REMEMBERED)
+        self._server = Rests(_FIRST_REST, _LONGEST_REST, 1)
         self.sent = 0
         """Letters that were handed over since the process began."""
         self.refused = 0
@@ -62,9 +52,9 @@ class Postman:
         """
         if len(self._works) >= self._at_once:
             raise NotYet("other letters come first")
-        if time.monotonic() < self._rests_until:
+        if self._server.is_resting(_SERVER):
             raise NotYet("the mail server could not be reached a moment ago")
-        if time.monotonic() < self._letters.get(number, _NO_REST).until:
+        if self._letters.is_resting(number):
             raise NotYet("the mail server did not take this letter a moment ago")
         task = asyncio.create_task(work(), name="shoal-mail")
         self._works.add(task)
@@ -80,34 +70,23 @@ class Postman:
             self.refused += 1
             _log.warning("a mail is not sent: %s", error)
         except NotNow as error:
-            self._let_rest(number)
+            self._letters.lengthen(number)
             self.put_off += 1
             _log.warning("a mail waits: %s", error)
             raise NotYet(str(error)) from error
         except (Unavailable, TimeoutError) as error:
             self.put_off += 1
-            self._rest = _longer(self._rest)
-            self._rests_until = time.monotonic() + self._rest
-            _log.warning("mail waits for %g s: %s", self._rest, str(error) or "the mail server took too long")
+            seconds = self._server.lengthen(_SERVER)
+            _log.warning("mail waits for %g s: %s", seconds, str(error) or "the mail server took too long")
             # The job need not tell it again.
             raise NotYet(str(error)) from error
         else:
             self.sent += 1
-        self._letters.pop(number, None)
-        self._rest = self._rests_until = 0.0
-
-    def _let_rest(self, number: int) -> None:
-        if len(self._letters) >= _REMEMBERED:
-            self._letters.clear()
-        seconds = _longer(self._letters.get(number, _NO_REST).seconds)
-        self._letters[number] = _Rest(time.monotonic() + seconds, seconds)
+        self._letters.end(number)
+        self._server.end(_SERVER)
 
     async def close(self) -> None:
         """Give up what is under way: it is sent when the process is back."""
         for task in (works := list(self._works)):
             task.cancel()
         await asyncio.gather(*works, return_exceptions=True)
-
-
-def _longer(seconds: float) -> float:
-    return min(max(2 * seconds, _FIRST_REST), _LONGEST_REST)

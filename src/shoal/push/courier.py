@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import httpcore
@@ -18,6 +16,7 @@ from shoal.push.connections import Network, open_pool
 from shoal.push.encryption import seal
 from shoal.push.server_key import ServerKey
 from shoal.push.subscription import PushSubscription
+from shoal.resting import Rests
 
 _log = logging.getLogger("shoal.push")
 
@@ -43,14 +42,6 @@ class Sent(Enum):
     """The push service does not take this message, and never will."""
 
 
-class _Rest(NamedTuple):
-    until: float
-    seconds: float
-
-
-_NO_REST = _Rest(0.0, 0.0)
-
-
 class Courier:
     """Takes at most 32 works, each of which sends one message; of one push service half as many."""
 
@@ -61,7 +52,7 @@ class Courier:
         self._pool = open_pool(allowed)
         self._works: set[asyncio.Task[None]] = set()
         self._busy: Counter[str] = Counter()
-        self._rests: dict[str, _Rest] = {}
+        self._rests = Rests(_FIRST_REST, _LONGEST_REST, _REMEMBERED)
         self.outcomes: Counter[Sent] = Counter()
         """Messages that came to an end since the process began."""
         self.put_off = 0
@@ -75,7 +66,7 @@ class Courier:
         service = origin_of(endpoint)
         if len(self._works) >= _AT_ONCE or self._busy[service] >= _OF_ONE_SERVICE:
             raise NotYet("other messages come first")
-        if time.monotonic() < self._rests.get(service, _NO_REST).until:
+        if self._rests.is_resting(service):
             raise NotYet("the push service could not be reached a moment ago")
         task = asyncio.create_task(work(), name="shoal-push")
         self._works.add(task)
@@ -112,7 +103,7 @@ class Courier:
         if status in {408, 429} or status >= 500:
             self._let_rest(service)
             raise NotYet(f"a push service answered {status}")
-        self._rests.pop(service, None)
+        self._rests.end(service)
         found = _outcome(status)
         if found is Sent.REFUSED:
             _log.warning("a push service refused a message: %s answered %d", service, status)
@@ -136,11 +127,7 @@ class Courier:
 
     def _let_rest(self, service: str) -> None:
         self.put_off += 1
-        if len(self._rests) >= _REMEMBERED:
-            self._rests.clear()
-        before = self._rests.get(service, _NO_REST).seconds
-        seconds = min(max(2 * before, _FIRST_REST), _LONGEST_REST)
-        self._rests[service] = _Rest(time.monotonic() + seconds, seconds)
+        self._rests.lengthen(service)
 
     async def close(self) -> None:
         """Give up what is under way: it is sent when the process is back."""
