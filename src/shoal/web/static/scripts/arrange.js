@@ -1,4 +1,5 @@
 // Photos of an album are put in order by dragging; the buttons beside each do the same without a mouse.
+import { token } from "./token.js";
 import { say } from "./word.js";
 
 export default function arrange(list) {
@@ -28,8 +29,7 @@ export default function arrange(list) {
       item.querySelector('[value^="later"]').disabled = at === items.length - 1;
     });
     const body = new URLSearchParams(items.map((item) => ["media[]", item.dataset.media]));
-    const token = JSON.parse(document.body.getAttribute("hx-headers"))["X-Form-Token"];
-    const headers = { "X-Form-Token": token, "HX-Request": "true" };
+    const headers = { "X-Form-Token": token(), "HX-Request": "true" };
     const answer = await fetch(list.dataset.order, { method: "POST", body, headers }).catch(() => null);
     say(answer?.ok ? list.dataset.done : list.dataset.failed);
   });

@@ -2,7 +2,6 @@
 import { say } from "./word.js";
 import { send } from "./sending.js";
 
-export const token = () => JSON.parse(document.body.getAttribute("hx-headers"))["X-Form-Token"];
 export const changed = (form) => form.dispatchEvent(new Event("input", { bubbles: true }));
 
 export function settle(list) {

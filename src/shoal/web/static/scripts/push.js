@@ -1,6 +1,6 @@
 // Messages in this browser also while it is closed: a subscription at the browser's push service, told to the server.
 import { say } from "./word.js";
-import { token } from "./compose.js";
+import { token } from "./token.js";
 
 export default async function push(box) {
   if (!("PushManager" in window) || !("serviceWorker" in navigator)) return;

@@ -1,4 +1,6 @@
 // Posts that were on the screen for a moment are told to the server, so that they stand lower the next time.
+import { token } from "./token.js";
+
 const MOMENT = 1200;
 const EVERY = 6000;
 
@@ -21,8 +23,7 @@ export default function seen(list) {
     if (!waiting.size) return;
     const body = new URLSearchParams([...waiting].map((id) => ["ids[]", id]));
     waiting = new Set();
-    const token = JSON.parse(document.body.getAttribute("hx-headers"))["X-Form-Token"];
-    fetch(list.dataset.seen, { method: "POST", body, headers: { "X-Form-Token": token, "HX-Request": "true" }, keepalive: true });
+    fetch(list.dataset.seen, { method: "POST", body, headers: { "X-Form-Token": token(), "HX-Request": "true" }, keepalive: true });
   };
   const timer = setInterval(() => (list.isConnected ? tell() : (tell(), clearInterval(timer))), EVERY);
   addEventListener("pagehide", tell);
