@@ -17,7 +17,7 @@ from shoal.metrics.process import LoopDelay, ProcessFigures
 from shoal.metrics.requests import RequestFigures
 from shoal.ops.cluster.heartbeat import place
 from shoal.ops.vitals.watch import EngineWatch
-from shoal.server import RunningFront
+from shoal.server import RunningFront, listen
 from shoal.settings import Settings
 from shoal.wiring import Network
 
@@ -68,8 +68,7 @@ def _listener(settings: Settings) -> socket.socket | None:
         return None
     host, port = settings.metrics_host, settings.metrics_port + place()
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=16)
+        return listen(host, port)
     except (OSError, OverflowError) as error:
         _log.error("no metrics: %s:%d cannot be listened on: %s", host, port, error)
         return None
