@@ -5,27 +5,25 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from shoal.ops.engines.program import free_port
 from tests.deploy.programs import DEPLOY, changed, program, running
+from tests.engines.certificates import self_signed
 
 
 @contextlib.contextmanager
 def nginx(folder: Path, upstream: int) -> Iterator[str]:
     """The address of nginx in front of a server, by TLS with a certificate that nobody signed."""
     installed, port, plain = program("nginx"), free_port(), free_port()
-    subject = ["-subj", "/CN=localhost", "-days", "2", "-nodes", "-newkey", "rsa:2048"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    subprocess.run(["openssl", "req", "-x509", *subject, *files], check=True, capture_output=True)
+    made = self_signed(folder)
     site = changed(
         (DEPLOY / "nginx.conf").read_text(),
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
         ("listen 80;", f"listen 127.0.0.1:{plain};"),
-        ("/etc/letsencrypt/live/social.example.org/fullchain.pem", str(folder / "cert.pem")),
-        ("/etc/letsencrypt/live/social.example.org/privkey.pem", str(folder / "key.pem")),
+        ("/etc/letsencrypt/live/social.example.org/fullchain.pem", str(made.certificate)),
+        ("/etc/letsencrypt/live/social.example.org/privkey.pem", str(made.key)),
         ("127.0.0.1:8500", f"127.0.0.1:{upstream}"),
     )
     (folder / "site.conf").write_text(site)

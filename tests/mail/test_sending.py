@@ -5,7 +5,6 @@ from __future__ import annotations
 import email
 import email.policy
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from shoal.mail.folder import FolderMailer
 from shoal.mail.smtp import SmtpMailer, smtp_server
 from shoal.settings import load
 from shoal.wiring.mail import mailer_of, open_mail, sender_of
+from tests.engines.certificates import SelfSigned, self_signed
 from tests.engines.smtp import post_office
 from tests.running import in_loop
 
@@ -25,26 +25,9 @@ LOGIN = ("shoal", "s3a")
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> SelfSigned:
     """A certificate for `localhost` that nobody but itself has signed, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    made, key = folder / "cert.pem", folder / "key.pem"
-    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"]
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        *name,
-        "-keyout",
-        str(key),
-        "-out",
-        str(made),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    return made, key
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @in_loop

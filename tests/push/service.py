@@ -10,19 +10,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import http_ece
-from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from shoal.push.encryption import in_url, public_bytes
+from tests.engines.certificates import self_signed
 
 
 class App:
@@ -68,6 +63,8 @@ class Request:
 class PushService:
     """The server, what came, and what it answers: a status by path, else 201; 0 is silence, -1 a body without an end."""
 
+    trusted: Path
+    """The certificate of it."""
     url: str = ""
     came: list[Request] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)
@@ -107,16 +104,17 @@ class PushService:
 
 
 @contextmanager
-def push_service(folder: Path, host: str = "127.0.0.1") -> Iterator[PushService]:
-    """A push service that runs for as long as the block, in a thread of its own; `folder / "ca.pem"` is whom to trust for it."""
+def push_service(folder: Path) -> Iterator[PushService]:
+    """A push service that runs for as long as the block, in a thread of its own; `trusted` names its certificate."""
+    made = self_signed(folder)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(_certificate(folder))
-    service, ready, ending = PushService(), threading.Event(), asyncio.Event()
+    tls.load_cert_chain(*made)
+    service, ready, ending = PushService(trusted=made.certificate), threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        server = await asyncio.start_server(service.answer, host, 0, ssl=tls)
-        service.url = f"https://{host}:{server.sockets[0].getsockname()[1]}"
+        server = await asyncio.start_server(service.answer, "127.0.0.1", 0, ssl=tls)
+        service.url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         ready.set()
         await ending.wait()
         server.close()
@@ -132,21 +130,3 @@ def push_service(folder: Path, host: str = "127.0.0.1") -> Iterator[PushService]
         loop.call_soon_threadsafe(ending.set)
         thread.join(30)
         loop.close()
-
-
-def _certificate(folder: Path) -> Path:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "push.test")])
-    now = datetime.now(UTC)
-    names = x509.SubjectAlternativeName([x509.DNSName("push.test"), x509.IPAddress(ip_address("127.0.0.1"))])
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, SHA256())
-    )
-    public = made.public_bytes(Encoding.PEM)
-    (folder / "ca.pem").write_bytes(public)
-    whole = folder / "server.pem"
-    whole.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + public)
-    return whole

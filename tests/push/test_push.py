@@ -27,9 +27,8 @@ EVERYTHING = dict.fromkeys(
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PushService]:
-    folder = tmp_path_factory.mktemp("push")
-    with push_service(folder) as running, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
+    with push_service(tmp_path_factory.mktemp("push")) as running, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(running.trusted))
         yield running
 
 
