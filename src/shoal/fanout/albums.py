@@ -8,6 +8,7 @@ from __future__ import annotations
 from shoal.core.events import AlbumDeleted, PostDeleted
 from shoal.core.ids import shard_of
 from shoal.fanout.effects import Effects
+from shoal.graph.access import association
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.albums import collected_of
 from shoal.graph.schema import COLLECTED_IN, COLLECTS
@@ -24,7 +25,7 @@ async def drop_photos(effects: Effects, event: PostDeleted, mark: int) -> int | 
         there = await effects.graph.assoc_range(media_id, COLLECTED_IN, Cursor(limit=_ALBUMS))
         batch = Batch(shard_of(media_id))
         for assoc in there:
-            held = (await effects.graph.assoc_get(assoc.id2, (COLLECTS,), (media_id,)))[COLLECTS].get(media_id)
+            held = await association(effects.graph, assoc.id2, COLLECTS, media_id)
             if held is None or collected_of(held).post_id == event.post_id:
                 batch.assoc_del(assoc.id2, COLLECTS, media_id, effects.new_id(batch.shard))
         if batch.assocs:

@@ -12,6 +12,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post, Visibility
 from shoal.fanout.effects import Effects
 from shoal.fanout.welcome import is_welcome
+from shoal.graph.access import association
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.conversations import knows, root_of, talk_id, went_on
@@ -63,4 +64,4 @@ async def _add(effects: Effects, post: Post, member_id: int) -> None:
 
 async def _held(effects: Effects, post: Post, member_id: int) -> Assoc | None:
     id_ = talk_id(root_of(post))
-    return (await effects.graph.assoc_get(member_id, (CONVERSES,), (id_,)))[CONVERSES].get(id_)
+    return await association(effects.graph, member_id, CONVERSES, id_)

@@ -11,6 +11,7 @@ from shoal.core.events import FollowChanged, InverseOwed, PostCreated, PostUpdat
 from shoal.core.ids import shard_of
 from shoal.fanout.cleanups.cleanup import clear_late
 from shoal.fanout.effects import Effects
+from shoal.graph.access import association
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import ASSOC_TYPES, REQUESTS, TAGGED, AssocType, following
 
@@ -102,7 +103,7 @@ async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None
 
 
 async def _held(effects: Effects, id1: int, atype: AssocType, id2: int) -> Assoc | None:
-    return (await effects.graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
+    return await association(effects.graph, id1, atype, id2)
 
 
 async def _put(effects: Effects, op: AssocOp) -> None:

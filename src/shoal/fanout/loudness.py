@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from shoal.core.events import LoudnessLost
 from shoal.core.ids import IdMaker, shard_of
+from shoal.graph.access import association
 from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor, Graph
 from shoal.graph.schema import EVERYBODY, LOUD, followers, is_tag
 
@@ -106,4 +107,4 @@ class Loudness:
         return few
 
     async def _mark(self, source: int) -> Assoc | None:
-        return (await self._graph.assoc_get(EVERYBODY, (LOUD,), (source,)))[LOUD].get(source)
+        return await association(self._graph, EVERYBODY, LOUD, source)

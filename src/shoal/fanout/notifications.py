@@ -28,7 +28,7 @@ from shoal.core.visibility import may_see_share
 from shoal.fanout import pushes
 from shoal.fanout.effects import Effects
 from shoal.fanout.welcome import reception
-from shoal.graph.access import relations
+from shoal.graph.access import association, relations
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
 from shoal.graph.payloads.follow_options import follow_terms
 from shoal.graph.payloads.notifications import Kind, Notice, begun, end_of_poll, ended, release
@@ -258,7 +258,7 @@ async def _settle(effects: Effects, member_id: int, notice: Notice, stands: Stan
 
 def _stands(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
     async def stands() -> int | None:
-        found = (await effects.graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
+        found = await association(effects.graph, id1, atype, id2)
         return found.time if found else None
 
     return stands
@@ -268,7 +268,7 @@ def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
     """As `_stands`, for a follow or request: changing its terms does not begin it anew."""
 
     async def began() -> int | None:
-        found = (await effects.graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
+        found = await association(effects.graph, id1, atype, id2)
         return follow_terms(found.data).began(found.time) if found else None
 
     return began

@@ -10,6 +10,7 @@ from shoal.core.events import PushDue
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Token
 from shoal.fanout.effects import Effects
+from shoal.graph.access import association
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import ABOUT_POSTS, Notice, notice_of
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, NOTIFIED, PUSHES
@@ -35,7 +36,7 @@ async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Se
     wanted = [(one.id2, found) for one in listed if notice.kind in (found := subscription.decode(one.data)).alerts]
     if not wanted:
         return ()
-    told = (await effects.graph.assoc_get(member_id, (NOTIFIED,), (notice.id,)))[NOTIFIED].get(notice.id)
+    told = await association(effects.graph, member_id, NOTIFIED, notice.id)
     if told is not None and told.time == time:
         return ()
     if any(found.policy != "all" for _, found in wanted) and notice.actor_id != member_id:
@@ -65,7 +66,7 @@ async def send(effects: Effects, event: PushDue, mark: int) -> asyncio.Future[No
     courier = effects.courier
     if courier is None or milliseconds_of(effects.new_id(0)) - milliseconds_of(event.asked) > _GIVEN_UP_MS:
         return None
-    held = (await effects.graph.assoc_get(event.member_id, (PUSHES,), (event.token_id,)))[PUSHES].get(event.token_id)
+    held = await association(effects.graph, event.member_id, PUSHES, event.token_id)
     if held is None:
         return None
     endpoint = subscription.decode(held.data).endpoint
@@ -82,7 +83,7 @@ async def _send(effects: Effects, courier: Courier, event: PushDue, held: Assoc)
 async def _told(effects: Effects, courier: Courier, event: PushDue, where: PushSubscription) -> NoticeToSend | None:
     """Return what the message says; None where there is nothing to say, or nobody to say it to, any more."""
     graph = effects.graph
-    told = (await graph.assoc_get(event.member_id, (NOTIFIED,), (event.notice_id,)))[NOTIFIED].get(event.notice_id)
+    told = await association(graph, event.member_id, NOTIFIED, event.notice_id)
     if told is None or told.time != event.time:
         return None
     notice = notice_of(told)
@@ -100,7 +101,7 @@ async def _told(effects: Effects, courier: Courier, event: PushDue, where: PushS
 
 async def _end(effects: Effects, event: PushDue, held: Assoc) -> None:
     """End a subscription that its push service does not know any more, unless it was renewed meanwhile."""
-    now = (await effects.graph.assoc_get(event.member_id, (PUSHES,), (event.token_id,)))[PUSHES].get(event.token_id)
+    now = await association(effects.graph, event.member_id, PUSHES, event.token_id)
     if now is None or now.data != held.data:
         return
     batch = Batch(shard_of(event.member_id))

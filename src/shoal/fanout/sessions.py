@@ -10,7 +10,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Member, Token
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
-from shoal.graph.schema import EXPIRING, LOGGED_IN, PUSHES, AssocType
+from shoal.graph.schema import EXPIRING, LEADING_TO_LOGINS, LOGGED_IN, AssocType
 
 _PAGE = 200
 
@@ -43,9 +43,8 @@ async def _drop(effects: Effects, owner: int, ids: Sequence[int]) -> None:
         batch = Batch(shard_of(owner))
         now = effects.new_id(batch.shard)
         batch.obj_del(id_)
-        batch.assoc_del(owner, LOGGED_IN, id_, now)
-        batch.assoc_del(owner, EXPIRING, id_, now)
-        batch.assoc_del(owner, PUSHES, id_, now)
+        for atype in LEADING_TO_LOGINS:
+            batch.assoc_del(owner, atype, id_, now)
         await effects.graph.commit(batch)
 
     await asyncio.gather(*map(drop, ids))

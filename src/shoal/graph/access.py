@@ -35,6 +35,11 @@ _GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
 _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
 
+async def association(graph: Reader, id1: int, atype: AssocType, id2: int) -> Assoc | None:
+    """Return one association; None where it is not alive."""
+    return (await graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
+
+
 async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -> dict[int, Relation]:
     """How the viewer stands to each of these members, as far as `core/visibility.py` asks; one read.
 

@@ -151,6 +151,8 @@ COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 PUSHES = AssocType(101, "pushes")  # member -> token of a session; data: where its messages go, and by which keys
 OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
 
+LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
+"""Types that lead from a member to a token or an authorization code, and end with it."""
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
 }

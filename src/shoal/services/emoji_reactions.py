@@ -13,7 +13,7 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import ReactionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Post
-from shoal.graph.access import access_post, post_by_id
+from shoal.graph.access import access_post, association, post_by_id
 from shoal.graph.cache.freshness import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Missing
@@ -101,7 +101,7 @@ def _changed(member_id: int, post: Post, place: EmojiPlace, put: int = 0) -> Rea
 
 
 async def _chosen(writes: Writes, member_id: int, post_id: int) -> tuple[EmojiPlace, ...]:
-    return chosen_of((await writes.graph.assoc_get(member_id, (REACTS,), (post_id,)))[REACTS].get(post_id))
+    return chosen_of(await association(writes.graph, member_id, REACTS, post_id))
 
 
 async def _place(writes: Writes, post: Post, emoji: str) -> EmojiPlace:

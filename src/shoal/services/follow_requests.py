@@ -8,7 +8,7 @@ from shoal.core.errors import NotFound
 from shoal.core.events import FollowChanged, RequestChanged
 from shoal.core.ids import shard_of
 from shoal.core.visibility import Relation
-from shoal.graph.access import relation
+from shoal.graph.access import association, relation
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.follow_options import encode, follow_terms
 from shoal.graph.schema import FOLLOWED_BY, REQUESTED_BY, WATCHED_BY
@@ -45,7 +45,7 @@ async def reject(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def _asked(writes: Writes, member_id: int, other_id: int) -> bytes:
-    found = (await writes.graph.assoc_get(member_id, (REQUESTED_BY,), (other_id,)))[REQUESTED_BY].get(other_id)
+    found = await association(writes.graph, member_id, REQUESTED_BY, other_id)
     if found is None:
         raise NotFound("Record not found")
     return found.data

@@ -15,7 +15,7 @@ from shoal.core.events import PollRemoved
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Poll, PollOption, Post
 from shoal.core.text import check_text
-from shoal.graph.access import access_poll
+from shoal.graph.access import access_poll, association
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
@@ -148,7 +148,7 @@ async def _votes_before(writes: Writes, member_id: int, poll: Poll) -> tuple[int
     keys = [vote_key(member_id, shard_of(member_id), poll.id, turn) for turn in range(len(poll.options))]
     # The keys first: of a vote that comes between the two reads, the choices are known and its key is taken.
     turn = len(await writes.graph.key_get(keys))
-    voted = (await writes.graph.assoc_get(member_id, (VOTES,), (poll.id,)))[VOTES].get(poll.id)
+    voted = await association(writes.graph, member_id, VOTES, poll.id)
     return turn, voted.data if voted else b""
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
+from shoal.graph.access import association
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, Missing, Reader
 from shoal.graph.payloads.notifications import Kind
@@ -46,7 +47,7 @@ async def subscribe(writes: Writes, member_id: int, token_id: int, wanted: PushS
 
 async def found(graph: Reader, member_id: int, token_id: int) -> PushSubscription:
     """Return the subscription of a session. Raises `NotFound` where it has none."""
-    held = (await graph.assoc_get(member_id, (PUSHES,), (token_id,)))[PUSHES].get(token_id)
+    held = await association(graph, member_id, PUSHES, token_id)
     if held is None:
         raise NotFound(_NONE)
     return subscription.decode(held.data)
@@ -54,7 +55,7 @@ async def found(graph: Reader, member_id: int, token_id: int) -> PushSubscriptio
 
 async def is_made(graph: Reader, member_id: int, token_id: int) -> bool:
     """Return whether a session has a subscription."""
-    return token_id in (await graph.assoc_get(member_id, (PUSHES,), (token_id,)))[PUSHES]
+    return await association(graph, member_id, PUSHES, token_id) is not None
 
 
 async def change(

@@ -9,7 +9,7 @@ from shoal.core.events import LikeChanged, ShareCreated, ShareDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
-from shoal.graph.access import access_post, own_post, post_by_id
+from shoal.graph.access import access_post, association, own_post, post_by_id
 from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing
 from shoal.graph.payloads.listings import relist
 from shoal.graph.schema import (
@@ -214,7 +214,7 @@ def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int
 
 
 async def _stands(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Assoc | None:
-    return (await writes.graph.assoc_get(member_id, (atype,), (post_id,)))[atype].get(post_id)
+    return await association(writes.graph, member_id, atype, post_id)
 
 
 async def _share(writes: Writes, share_id: int) -> Share:

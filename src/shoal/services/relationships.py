@@ -18,7 +18,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
-from shoal.graph.access import access_member, members_by_id, relation
+from shoal.graph.access import access_member, association, members_by_id, relation
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.follow_options import (
     FOLLOW,
@@ -283,7 +283,7 @@ async def mute(
         raise InvalidInput(f"duration: 0 to {MAX_MUTE_SECONDS} seconds", field="duration")
     now = time.time_ns() // 1_000_000
     data = encode(MuteTerms(notifications, now + 1_000 * seconds if seconds else 0))
-    held = (await writes.graph.assoc_get(member_id, (MUTES,), (other_id,)))[MUTES].get(other_id)
+    held = await association(writes.graph, member_id, MUTES, other_id)
     if held is None or held.data != data:
         await _begin(writes, member_id, MUTES, other_id, data)
     return await relation(writes.graph, member_id, other_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from shoal.core.events import Blocked, FollowChanged, RequestChanged
 from shoal.core.ids import shard_of
 from shoal.fanout.effects import Effects
+from shoal.graph.access import association
 from shoal.graph.contract import Assoc, AssocOp, Batch
 from shoal.graph.schema import BLOCKS, ENDORSES, FOLLOWS, REQUESTS, WATCHED_BY, WATCHES, AssocType, is_tag
 
@@ -83,4 +84,4 @@ async def _severed(effects: Effects, one: int, other: int) -> bool:
 
 
 async def _held(effects: Effects, id1: int, atype: AssocType, id2: int) -> Assoc | None:
-    return (await effects.graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
+    return await association(effects.graph, id1, atype, id2)

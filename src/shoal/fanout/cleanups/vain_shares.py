@@ -14,6 +14,7 @@ from shoal.core.visibility import may_share
 from shoal.fanout.cleanups.cleanup import end_share
 from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import forget
+from shoal.graph.access import association
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor
 from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import SHARED_BY, SHARES
@@ -39,7 +40,7 @@ async def end_of_late(effects: Effects, event: ShareCreated, mark: int) -> int |
     share, post = found.get(event.share_id), found.get(event.shared_id)
     if not isinstance(share, Share) or not isinstance(post, Post) or not _is_vain(share, post):
         return None
-    held = (await effects.graph.assoc_get(share.author_id, (SHARES,), (post.id,)))[SHARES].get(post.id)
+    held = await association(effects.graph, share.author_id, SHARES, post.id)
     if held is not None:
         await _end(effects, post, [Assoc(share.author_id, held.time, held.data)])
     return None

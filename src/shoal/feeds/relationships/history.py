@@ -12,7 +12,7 @@ from typing import NamedTuple
 from shoal.core.errors import NotFound
 from shoal.core.ids import BACKDATED_UNTIL_MS, milliseconds_of
 from shoal.feeds.reads import Reads
-from shoal.graph.access import members_by_id
+from shoal.graph.access import association, members_by_id
 from shoal.graph.contract import Assoc, Reader
 from shoal.graph.payloads.follow_times import FollowSpan, beginning, moments_until, periods
 from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWS, HISTORY_KEPT
@@ -86,5 +86,5 @@ async def known_since(reads: Reads) -> int:
 
 async def history_kept_since(graph: Reader) -> int:
     """Return since when the network keeps histories, in Unix milliseconds; 0: from its beginning."""
-    mark = (await graph.assoc_get(EVERYBODY, (HISTORY_KEPT,), (EVERYBODY,)))[HISTORY_KEPT].get(EVERYBODY)
+    mark = await association(graph, EVERYBODY, HISTORY_KEPT, EVERYBODY)
     return milliseconds_of(mark.time) if mark is not None else 0

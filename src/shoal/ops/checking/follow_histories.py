@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.ids import floor_at, shard_of
+from shoal.graph.access import association
 from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch
 from shoal.graph.payloads.follow_times import MOST_PERIODS, encode_moments, in_order, moments_until
 from shoal.graph.schema import ASSOC_TYPES, FOLLOWED_BY, FOLLOWS, AssocType
@@ -148,7 +149,7 @@ async def _remember(network: AnyNetwork, id1: int, atype: int, id2: int) -> None
     moments: set[int] = set()
     goes_on = False
     for end, kind, other in ends:
-        alive = (await network.store.assoc_get(end, (kind,), (other,)))[kind].get(other)
+        alive = await association(network.store, end, kind, other)
         goes_on = goes_on or alive is not None
         moments |= await _moments(network, end, kind, other)
     last = in_order(moments)[-1] if moments else 0

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from shoal.core.model import Member, Post, Share
 from shoal.discovery.rows import member_row
+from shoal.graph.access import association
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Graph, Store
 from shoal.graph.schema import ASSOC_TYPES, POSTED, AssocType, user_name_key
 from shoal.ops.checking.homes import settled_difference
@@ -130,7 +131,7 @@ async def _one_sided(graph: Graph, id1: int, atype: AssocType, newest: Sequence[
     inverse = ASSOC_TYPES[atype.inverse]
     found = []
     for assoc in newest:
-        other = (await graph.assoc_get(assoc.id2, (inverse,), (id1,)))[inverse].get(id1)
+        other = await association(graph, assoc.id2, inverse, id1)
         if other is None or (other.time, other.data) != (assoc.time, assoc.data):
             words = f"{{0}} {atype.name.replace('_', ' ')} {{1}}, but {{1}} does not say so"
             found.append(Finding(words, (id1, assoc.id2), (assoc.time,)))

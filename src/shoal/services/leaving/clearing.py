@@ -40,6 +40,7 @@ from shoal.graph.schema import (
     FOLLOWS,
     FOLLOWS_TAG,
     HELD,
+    LEADING_TO_LOGINS,
     LIKES,
     LISTED_IN,
     LOGGED_IN,
@@ -57,7 +58,6 @@ from shoal.graph.schema import (
     POSTED,
     POSTED_ASIDE,
     POSTED_TO_FOLLOWERS,
-    PUSHES,
     PUTS_EMOJI,
     REACTS,
     REPORT_DISMISSED,
@@ -319,7 +319,7 @@ async def _logins(writes: Writes, member: int) -> int:
     batch = Batch(shard_of(member))
     for id_ in dict.fromkeys(found):
         batch.obj_del(id_)
-        for atype in (LOGGED_IN, EXPIRING, PUSHES):
+        for atype in LEADING_TO_LOGINS:
             batch.assoc_del(member, atype, id_, writes.new_id(batch.shard))
     return await _commit(writes, batch)
 

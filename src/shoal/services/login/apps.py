@@ -20,7 +20,7 @@ from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
-from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN, PUSHES
+from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LEADING_TO_LOGINS, LOGGED_IN
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24
@@ -229,7 +229,5 @@ def drop_token(batch: Batch, token: Token, now: int) -> None:
     """The token and what leads to it go with the batch."""
     owner = token.member_id or token.app_id
     batch.obj_del(token.id)
-    batch.assoc_del(owner, LOGGED_IN, token.id, now)
-    batch.assoc_del(owner, PUSHES, token.id, now)
-    if not token.app_id:
-        batch.assoc_del(owner, EXPIRING, token.id, now)
+    for atype in LEADING_TO_LOGINS:
+        batch.assoc_del(owner, atype, token.id, now)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HALFWAY, Grant, Token
 from shoal.graph.contract import Batch, Cursor
-from shoal.graph.schema import EXPIRING, LOGGED_IN, PUSHES
+from shoal.graph.schema import EXPIRING, LEADING_TO_LOGINS
 from shoal.services.writes import Writes
 
 BROWSER_MS = 14 * 86_400_000
@@ -50,6 +50,5 @@ def drop_expired(batch: Batch, member_id: int, ids: Sequence[int], now: int) -> 
     """Delete expired credentials with the batch."""
     for id_ in ids:
         batch.obj_del(id_)
-        batch.assoc_del(member_id, EXPIRING, id_, now)
-        batch.assoc_del(member_id, LOGGED_IN, id_, now)
-        batch.assoc_del(member_id, PUSHES, id_, now)
+        for atype in LEADING_TO_LOGINS:
+            batch.assoc_del(member_id, atype, id_, now)
