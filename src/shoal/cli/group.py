@@ -40,10 +40,16 @@ COMMANDS = {
     "simulate": "Say what happens in a network of a given size, also while something goes wrong.",
     "bench": "Measure.",
 }
-"""In the order in which help shows them; the module of each is `shoal.cli.<name>`, with an underscore behind a keyword.
+"""In the order in which help shows them. What each is for is said here, so that `shoal --help` need not import them all."""
 
-What each is for is said here, so that `shoal --help` need not import them all.
-"""
+_MODULES = {
+    "import": "data.import_",
+    "export": "data.export",
+    "check": "data.check",
+    "move": "data.move",
+    "shards": "data.shards",
+}
+"""Where commands are found whose module is not `shoal.cli.<name>`."""
 
 
 class Commands(click.Group):
@@ -57,16 +63,16 @@ class Commands(click.Group):
         """The command of this name."""
         if cmd_name not in COMMANDS:
             return None
-        name = "import_" if cmd_name == "import" else cmd_name
+        path = _MODULES.get(cmd_name, cmd_name)
         try:
-            module = importlib.import_module(f"shoal.cli.{name}")
+            module = importlib.import_module(f"shoal.cli.{path}")
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] == "shoal":
                 raise
             raise click.ClickException(
                 f"`shoal {cmd_name}` needs the package {error.name}: pip install 'shoal[scale,dynamodb]'"
             ) from None
-        command: click.Command = getattr(module, name)
+        command: click.Command = getattr(module, path.rpartition(".")[2])
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # the same

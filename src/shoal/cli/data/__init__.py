@@ -1,0 +1,1 @@
+"""Commands for what a network keeps: taken in, written out, checked, moved."""
