@@ -91,6 +91,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether anybody may sign up over HTTP."""
     approval: bool = False
     """Whether those who sign up wait until a moderator lets them in."""
+    signup_work: Annotated[int, msgspec.Meta(ge=0, le=20)] = 0
+    """Bits of work that the browser of somebody who signs up has to prove, against programs that do so by the thousand; 0 to 20.
+    8 take a quarter of a second to a second, each further one twice as long. Without a proof, so without scripts or by an app, one
+    waits for approval; 0: no work."""
     invitations: Literal["off", "staff", "members"] = "off"
     """Members who may invite others by links, through which they sign up also where `registrations` is false, and without waiting
     for `approval`: `off`, nobody; `staff`, moderators and admins; `members`, everybody."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from shoal.core.ip_blocks import IpSeverity
+from shoal.core.login.proof_of_work import find_proof
 from shoal.core.model import Role
 from shoal.services import members, moderation
 from shoal.services.blocklists import email_blocks, ip_blocks
@@ -230,3 +232,25 @@ def test_moderators_see_who_was_invited_by_whom_and_end_links() -> None:
         ended = hers.press("End")
         assert (ended.path, "Invitations of this member" in ended.text) == (f"/moderation/members/{ann.id}", False)
         assert visitor(watched).open(link).status == 410
+
+
+def test_where_work_is_asked_for_the_form_says_which_and_a_person_without_scripts_waits() -> None:
+    with world(signup_work=6) as strict:
+        page = visitor(strict).open("/signup")
+        form = page.html.find("form", attrs={"data-behaviour": "work"})
+        assert form is not None
+        assert (form["data-bits"], form["data-domain"]) == ("6", httpx.URL(BASE).netloc.decode())
+        waits = joining(strict, "ann", reason="I like boats")
+        assert waits.path == "/signup/waiting"
+        proof = find_proof(str(form["data-domain"]), "ben", 6, int(str(form["data-since"])))
+        assert joining(strict, "ben", proof=proof).path == "/welcome/interests"
+
+
+def test_a_proof_that_is_wrong_is_told_in_words_and_what_was_typed_stays() -> None:
+    with world(signup_work=20) as strict:
+        page = joining(strict, "ann", proof="1:1")
+        assert page.status == 422
+        assert "Your device counted for too long, or for another name" in page.text
+        field = page.html.find(id="username")
+        assert field is not None
+        assert field["value"] == "ann"

@@ -37,6 +37,7 @@ class Options(TypedDict, total=False):
     rules: tuple[str, ...]
     registrations: bool
     approval: bool
+    signup_work: int
     invitations: Literal["off", "staff", "members"]
     staff_second_factor: bool
     public_pages: bool

@@ -26,6 +26,8 @@ class AccountsAllowed(msgspec.Struct, kw_only=True):
     max_featured_tags: int
     max_pinned_statuses: int
     max_followed_tags: int
+    signup_work: int
+    """Bits of work that somebody who signs up has to prove; 0: none."""
 
 
 class StatusesAllowed(msgspec.Struct, kw_only=True):

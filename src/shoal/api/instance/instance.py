@@ -18,6 +18,7 @@ from shoal.core.media_files import MISSING_HEADER
 from shoal.core.text import LINK_LENGTH
 from shoal.media.sniff import ALLOWED, CLIPS
 from shoal.services.relationships import MAX_FOLLOWED_TAGS
+from shoal.settings import Settings
 
 _SHOAL = version("shoal")
 _VERSION = f"4.4.0 (compatible; Shoal {_SHOAL})"
@@ -46,7 +47,7 @@ async def v1(context: Context, _params: None) -> object:
         "thumbnail": front.at.root + MISSING_HEADER,
         "languages": ["en"],
         "registrations": settings.registrations,
-        "approval_required": context.deps.settings.approval,
+        "approval_required": _waits(settings),
         "invites_enabled": settings.invitations == "members",
         "configuration": _configuration(front),
         "contact_account": await contact(front),
@@ -78,7 +79,7 @@ async def v2(context: Context, _params: None) -> object:
         },
         "registrations": {
             "enabled": settings.registrations,
-            "approval_required": context.deps.settings.approval,
+            "approval_required": _waits(settings),
             "reason_required": False,
             "message": None,
             "min_age": None,
@@ -90,6 +91,11 @@ async def v2(context: Context, _params: None) -> object:
     }
 
 
+def _waits(settings: Settings) -> bool:
+    """Return whether somebody who signs up by an app waits for approval: apps prove no work."""
+    return settings.approval or settings.signup_work > 0
+
+
 def _configuration(front: Front) -> dict[str, object]:
     limits, uploads = front.writes.limits, front.media.limits
     clips = front.media.clips.limits if front.media.clips else None
@@ -98,6 +104,7 @@ def _configuration(front: Front) -> dict[str, object]:
             "max_featured_tags": limits.featured_tags,
             "max_pinned_statuses": limits.pins,
             "max_followed_tags": MAX_FOLLOWED_TAGS,
+            "signup_work": front.settings.signup_work,
         },
         "statuses": {
             "max_characters": limits.text,

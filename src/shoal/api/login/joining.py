@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 
@@ -14,6 +16,7 @@ from shoal.api.login.guesses import hashing
 from shoal.core.errors import InvalidInput, NotAllowed, Taken, TooLarge
 from shoal.core.ip_blocks import IpSeverity
 from shoal.core.login.invitations import Invited
+from shoal.core.login.proof_of_work import is_proof
 from shoal.core.model import Member
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.schema import email_key, user_name_key
@@ -34,12 +37,15 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
     """Why somebody wants to join: kept where new members wait for approval."""
     invite_code: str = ""
     """The code of an invitation; empty: they were not invited."""
+    proof: str = ""
+    """The proof that a machine worked for it (`core.login.proof_of_work`); empty: there is none."""
 
 
-def needs_approval(context: Context, *, invited: bool = False) -> bool:
+def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:
     """Return whether a new member from this network waits for approval. Raises `NotAllowed` where nobody may join.
 
-    Those who are `invited` may join where others may not, and need no approval except because of their network.
+    Those who are `invited` may join where others may not, and need no approval except because of their network. Others need it
+    also where work is asked for that was not `proven`.
     """
     front = context.deps
     if not (front.settings.registrations or invited):
@@ -47,7 +53,8 @@ def needs_approval(context: Context, *, invited: bool = False) -> bool:
     severity = front.ip_guard.severity(context.request.scope)
     if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
         raise NotAllowed("This server takes no new members from your network")
-    return (front.settings.approval and not invited) or severity is not None
+    unproven = front.settings.signup_work > 0 and not proven
+    return ((front.settings.approval or unproven) and not invited) or severity is not None
 
 
 def asks_confirmation(settings: Settings) -> bool:
@@ -64,9 +71,11 @@ async def join(context: Context, asked: Joining) -> Member:
     front = context.deps
     if asked.invite_code:
         await invitations.offered(front.writes, asked.invite_code)
-    pending = needs_approval(context, invited=bool(asked.invite_code))
+    pending = needs_approval(context, invited=bool(asked.invite_code), proven=bool(asked.proof))
     client = address_of(context.request.scope)
     await _check(front, asked, client, pending=pending)
+    if asked.proof and front.settings.signup_work:
+        await _check_proof(front, asked)
     confirms = asks_confirmation(front.settings)
     async with hashing(context.request.scope), _use(front, asked) as invited:
         return await members.register(
@@ -89,6 +98,13 @@ def _use(front: Front, asked: Joining) -> AbstractAsyncContextManager[Invited | 
     if not asked.invite_code:
         return nullcontext()
     return invitations.held(front.writes, asked.invite_code, asked.username)
+
+
+async def _check_proof(front: Front, asked: Joining) -> None:
+    """Raise `InvalidInput` for a proof that is wrong or too old: whoever sends one would rather try again than wait."""
+    domain, bits, now = front.at.netloc, front.settings.signup_work, time.time_ns() // 1_000_000_000
+    if not await asyncio.to_thread(is_proof, asked.proof, domain, asked.username, bits, now):
+        raise InvalidInput(f"proof: not one of {bits} bits for this name, or older than an hour", field="proof")
 
 
 async def _check(front: Front, asked: Joining, client: str, *, pending: bool) -> None:

@@ -40,6 +40,8 @@ class SignUp(msgspec.Struct, frozen=True):
     """Why the member wants to join: at most 420 characters, kept where members wait for approval."""
     invite_code: _Word = ""
     """The code of an invitation, by which one may sign up where that is closed, and need not wait for approval."""
+    proof: _Word = ""
+    """The proof of work of a client that has its machine count, where `configuration.accounts.signup_work` asks for it."""
 
 
 async def sign_up(context: Context, params: SignUp) -> object:
@@ -56,6 +58,7 @@ async def sign_up(context: Context, params: SignUp) -> object:
             language=_language(params.locale),
             reason=params.reason,
             invite_code=params.invite_code,
+            proof=params.proof,
         ),
     )
     made = await apps.issue_token(front.writes, app.id, member.id, app.scopes, generation=member.generation)

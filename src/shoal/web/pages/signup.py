@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -33,6 +34,8 @@ class SignUpForm(Form, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(max_length=20_000)] = ""
     invite_code: _Typed = ""
     """The code of the invitation by whose link the form was opened."""
+    proof: _Typed = ""
+    """The proof of work, which a script found."""
     homepage: _Typed = ""
     """People do not see this field: only programs fill it in."""
 
@@ -41,6 +44,15 @@ class InvitePath(msgspec.Struct, frozen=True):
     """The link of an invitation."""
 
     code: Annotated[str, Meta(max_length=100)]
+
+
+class AskedWork(NamedTuple):
+    """Work for the machine of somebody who signs up: see `core.login.proof_of_work`."""
+
+    bits: int
+    since: int
+    """When it was given out, in Unix seconds."""
+    domain: str
 
 
 _EMPTY = SignUpForm()
@@ -114,11 +126,20 @@ async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Respon
         approval=approval,
         shown=settings,
         limits=visit.front.writes.limits,
+        work=_work(visit) if offer is None else None,
         wall=await _wall(visit),
         inviter=face_of(visit, offer.inviter) if offer else None,
         follows=offer is not None and offer.invitation.follow,
     )
     return _kept_quiet(response) if offer else response
+
+
+def _work(visit: Visit) -> AskedWork | None:
+    """Return the work that is asked of a browser; None for none."""
+    front = visit.front
+    if not front.settings.signup_work:
+        return None
+    return AskedWork(front.settings.signup_work, time.time_ns() // 1_000_000_000, front.at.netloc)
 
 
 async def _over(visit: Visit, why: str) -> Response:
@@ -153,6 +174,7 @@ def _joining(visit: Visit, asked: SignUpForm) -> Joining:
         language=visit.words.code,
         reason=asked.reason.strip(),
         invite_code=asked.invite_code,
+        proof=asked.proof,
     )
 
 
@@ -164,6 +186,7 @@ def _rules(visit: Visit) -> dict[str, str]:
         "username": _("A user name is made of the letters a to z, digits and the underscore, 30 at most."),
         "email": _("This is no e-mail address. One looks like name@example.org."),
         "password": password % {"least": limits.password_least, "most": visit.words.number(limits.password_most)},
+        "proof": _("Your device counted for too long, or for another name. Please try once more."),
         "reason": _("This is too long: %(most)s characters at most.") % {"most": limits.reason},
     }
 

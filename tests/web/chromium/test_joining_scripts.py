@@ -1,0 +1,33 @@
+"""Joining where a proof of work is asked for: the browser counts, and its owner joins at once."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.web.chromium.screens import screen, stage
+
+
+def _join(page: Page, name: str) -> None:
+    page.get_by_label("User name").fill(name)
+    page.get_by_label("E-mail address").fill(f"{name.lower()}@example.org")
+    page.get_by_label("Password").fill("four words by chance")
+    page.get_by_label("I will keep to the rules").check()
+    page.get_by_role("main").get_by_role("button", name="Join").click()
+
+
+def test_a_browser_proves_its_work_also_after_a_mistake(chromium: Browser) -> None:
+    with stage(signup_work=7, rules=("Be kind.",)) as at, screen(at, chromium) as nia:
+        at.join("ann")
+        page = nia.open("/signup")
+        _join(page, "ann")
+        expect(page.get_by_text("This name is taken")).to_be_visible()
+        _join(page, "Nia")
+        expect(page.get_by_role("heading", name="What do you like to look at?")).to_be_visible()
+
+
+def test_without_scripts_the_form_asks_for_a_reason_and_somebody_lets_one_in(chromium: Browser) -> None:
+    with stage(signup_work=7) as at, screen(at, chromium, scripts=False) as nia:
+        page = nia.open("/signup")
+        page.get_by_label("Why would you like to join?").fill("I like boats")
+        _join(page, "nia")
+        expect(page.get_by_role("heading", name="Somebody will have a look")).to_be_visible()
