@@ -51,7 +51,7 @@ async def _prepared(store: str) -> Subjects:
 
 
 @contextmanager
-def _served(folder: Path) -> Iterator[tuple[str, Subjects]]:
+def served(folder: Path) -> Iterator[tuple[str, Subjects]]:
     """A demo network and a server of it."""
     shoal = [sys.executable, "-m", "shoal.cli"]
     subprocess.run([*shoal, "demo", "--folder", str(folder), "--no-serve"], check=True, stdout=subprocess.DEVNULL)
@@ -130,7 +130,7 @@ def main() -> None:
         raise SystemExit("chromium is not installed: scripts/engines installs it")
     with (
         tempfile.TemporaryDirectory() as folder,
-        _served(Path(folder)) as (url, subjects),
+        served(Path(folder)) as (url, subjects),
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])

@@ -1,0 +1,104 @@
+"""Have Lighthouse look at pages of the web app as a phone would: `python -m scripts.lighthouse`.
+
+The demo network is made and served as for `make shots`, and looked at by a stranger and by a member. Lighthouse itself (release 12)
+is fetched by npx, so this needs Node and the internet. It prints the scores, of 100 each, and fails where somebody is hindered:
+accessibility below 100. To members it finds an error more than there is: it does not send the cookie where a page listens for news.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+from scripts.shots import HERO, served
+from shoal.cli.demo import PASSWORD
+
+SECONDS = 240
+CATEGORIES = ("performance", "accessibility", "best-practices", "seo")
+STRANGER = {
+    "front": "/",
+    "explore": "/explore",
+    "post": "/@{author}/{id}",
+    "profile": "/@{author}",
+    "log-in": "/login",
+}
+MEMBER = {
+    "home": "/",
+    "for-you": "/for-you",
+    "compose": "/compose",
+    "notifications": "/notifications",
+    "settings": "/settings",
+}
+
+
+def _cookie(url: str) -> str:
+    """Return the cookie of a browser in which the hero of the demo is logged in."""
+    with httpx.Client(base_url=url) as browser:
+        token = re.search(r'name="form_token" value="([0-9a-f]+)"', browser.get("/login").text)
+        assert token is not None
+        browser.post("/login", data={"username": HERO, "password": PASSWORD, "form_token": token[1]})
+        return f"shoal_login={browser.cookies['shoal_login']}"
+
+
+class Found(NamedTuple):
+    """Scores of a page, and what is wrong with it."""
+
+    scores: list[int]
+    """One a category, of 100 each."""
+    complaints: list[str]
+    """Everything that costs it accessibility or best practices, and where on the page."""
+
+
+def _look(url: str, cookie: str, folder: Path) -> Found:
+    npx, told = shutil.which("npx"), folder / "told.json"
+    if npx is None:
+        raise SystemExit("npx is not on the PATH: install Node")
+    command = [npx, "--yes", "lighthouse@12", url, "--quiet", "--output=json", f"--output-path={told}"]
+    command += [f"--only-categories={','.join(CATEGORIES)}", "--chrome-flags=--headless --no-sandbox"]
+    if cookie:
+        command.append(f"--extra-headers={json.dumps({'Cookie': cookie})}")
+    environ = {**os.environ, "CHROME_PATH": shutil.which("chromium") or ""}
+    subprocess.run(command, check=True, env=environ, stdout=subprocess.DEVNULL, timeout=SECONDS)
+    report = json.loads(told.read_bytes())
+    scored = report["categories"]
+    wrong = [one for name in CATEGORIES[1:3] for one in _complaints(report, scored[name]["auditRefs"])]
+    return Found([round(100 * scored[name]["score"]) for name in CATEGORIES], wrong)
+
+
+def _complaints(report: dict[str, Any], audits: list[dict[str, Any]]) -> Iterator[str]:
+    for audit in audits:
+        found = report["audits"][audit["id"]]
+        if audit["weight"] and found["score"] is not None and found["score"] < 1:
+            for item in found.get("details", {}).get("items", [])[:3]:
+                where = item.get("node", {}).get("snippet") or json.dumps(item)
+                yield f"{audit['id']}: {found['title']} {where[:200]}"
+
+
+def main() -> None:
+    """Make, serve, look, print."""
+    with tempfile.TemporaryDirectory() as made, served(Path(made)) as (url, subjects):
+        cookie = _cookie(url)
+        print(f"{'page':<16}" + "".join(f"{name:>16}" for name in CATEGORIES))
+        hindered = False
+        for pages, who in ((STRANGER, ""), (MEMBER, cookie)):
+            for name, path in pages.items():
+                found = _look(url + path.format(**subjects._asdict()), who, Path(made))
+                print(f"{name:<16}" + "".join(f"{score:>16}" for score in found.scores), flush=True)
+                for complaint in found.complaints:
+                    print(f"    {complaint}")
+                hindered |= found.scores[1] < 100
+    sys.exit(hindered)
+
+
+if __name__ == "__main__":
+    main()
