@@ -29,12 +29,18 @@ class Rests:
         return time.monotonic() < self._held.get(name, _NO_REST).until
 
     def lengthen(self, name: Hashable) -> float:
-        """Leave something alone from now on, and return for how many seconds."""
-        before = self._held.get(name, _NO_REST).seconds
+        """Leave something alone from now on, and return for how many seconds. If it rests already, it rests no longer for that.
+
+        So of many attempts that fail at once the first counts.
+        """
+        now, held = time.monotonic(), self._held.get(name, _NO_REST)
+        if now < held.until:
+            return held.until - now
+        before = held.seconds
         if len(self._held) >= self._most:
             self._held.clear()
         seconds = min(max(2 * before, self._first), self._longest)
-        self._held[name] = _Rest(time.monotonic() + seconds, seconds)
+        self._held[name] = _Rest(now + seconds, seconds)
         return seconds
 
     def end(self, name: Hashable) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from enum import Enum
 from urllib.parse import urlsplit
 
@@ -22,8 +23,11 @@ _log = logging.getLogger("shoal.push")
 
 _AT_ONCE = 32
 _OF_ONE_SERVICE = 16
+_HELD = 1_024
+"""Works that are begun or wait for their turn; of one push service half as many. Jobs whose works are not among them come again."""
+_PATIENCE_SECONDS = 20.0
 _SECONDS = 10.0
-"""Seconds for one message, from the connection to the answer: less than the lease of its job."""
+"""Seconds for one message, from the connection to the answer: with the wait for its turn less than the lease of its job."""
 _KEPT_SECONDS = 48 * 3_600
 """How long a push service keeps a message for an app that is away."""
 _FIRST_REST, _LONGEST_REST = 2.0, 600.0
@@ -43,7 +47,7 @@ class Sent(Enum):
 
 
 class Courier:
-    """Takes at most 32 works, each of which sends one message; of one push service half as many."""
+    """Does works, each of which sends one message: 32 at a time, for one push service half as many, and others wait their turn."""
 
     def __init__(self, key: ServerKey, root: str, allowed: Sequence[Network] = ()) -> None:
         self.key = key
@@ -51,7 +55,9 @@ class Courier:
         """Begins every address of the network, as `https://example.org`."""
         self._pool = open_pool(allowed)
         self._works: set[asyncio.Task[None]] = set()
-        self._busy: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._of_service: dict[str, asyncio.Semaphore] = {}
         self._rests = Rests(_FIRST_REST, _LONGEST_REST, _REMEMBERED)
         self.outcomes: Counter[Sent] = Counter()
         """Messages that came to an end since the process began."""
@@ -59,31 +65,48 @@ class Courier:
         """Attempts since then that are to be made again."""
 
     def begin(self, endpoint: str, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
-        """Begin the work of a message; the future ends with it.
+        """Have the work of a message done in its turn; the future ends with it.
 
-        Raises `NotYet` when all places are taken, or the push service of this endpoint is left alone.
+        Raises `NotYet` when too many wait, or the push service of this endpoint is left alone; the future does so too.
         """
         service = origin_of(endpoint)
-        if len(self._works) >= _AT_ONCE or self._busy[service] >= _OF_ONE_SERVICE:
+        if len(self._works) >= _HELD or self._held[service] >= _HELD // 2:
             raise NotYet("other messages come first")
-        if self._rests.is_resting(service):
-            raise NotYet("the push service could not be reached a moment ago")
-        task = asyncio.create_task(work(), name="shoal-push")
+        self._check_rest(service)
+        task = asyncio.create_task(self._in_turn(service, work), name="shoal-push")
         self._works.add(task)
-        self._busy[service] += 1
+        self._held[service] += 1
         task.add_done_callback(lambda done: self._ended(done, service))
         return task
 
     @property
     def under_way(self) -> int:
-        """Return how many messages are being sent."""
+        """Return how many messages are being sent, or wait for their turn."""
         return len(self._works)
+
+    def _check_rest(self, service: str) -> None:
+        if self._rests.is_resting(service):
+            raise NotYet("the push service could not be reached a moment ago")
+
+    async def _in_turn(self, service: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        async with AsyncExitStack() as places:
+            try:
+                async with asyncio.timeout(_PATIENCE_SECONDS):
+                    await places.enter_async_context(
+                        self._of_service.setdefault(service, asyncio.Semaphore(_OF_ONE_SERVICE))
+                    )
+                    await places.enter_async_context(self._places)
+            except TimeoutError as error:
+                raise NotYet("other messages come first") from error
+            self._check_rest(service)
+            await work()
 
     def _ended(self, task: asyncio.Task[None], service: str) -> None:
         self._works.discard(task)
-        self._busy[service] -= 1
-        if not self._busy[service]:
-            del self._busy[service]
+        self._held[service] -= 1
+        if not self._held[service]:
+            del self._held[service]
+            self._of_service.pop(service, None)
 
     async def deliver(self, subscription: PushSubscription, plain: bytes) -> Sent:
         """Hand a message over to the push service of a subscription. Raises `NotYet` where that is to be tried again."""

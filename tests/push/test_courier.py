@@ -1,0 +1,136 @@
+"""Messages go out a few at a time, others wait their turn, and nothing waits for a push service that is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from functools import partial
+
+import pytest
+
+from shoal.core.errors import NotYet
+from shoal.push import courier as couriers
+from shoal.push.courier import Courier
+from shoal.push.server_key import ServerKey
+from shoal.resting import Rests
+from tests.running import in_loop
+
+ONE, OTHER, THIRD = "https://one.example/app", "https://other.example/app", "https://third.example/app"
+
+
+@pytest.fixture
+def courier() -> Courier:
+    return Courier(ServerKey(bytes(31) + b"\x01", "mailto:ann@example.org"), "https://shoal.test")
+
+
+class Service:
+    """Counts how many works there are at a time."""
+
+    def __init__(self) -> None:
+        self.now: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.done = 0
+        self.begun: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self.open = asyncio.Event()
+
+    async def work(self, name: str) -> None:
+        self.now[name] += 1
+        self.now["all"] += 1
+        self.most |= self.now
+        self.begun[name].set()
+        await self.open.wait()
+        await asyncio.sleep(0)
+        self.now[name] -= 1
+        self.now["all"] -= 1
+        self.done += 1
+
+
+@in_loop
+async def test_messages_wait_their_turn_and_all_are_sent(courier: Courier) -> None:
+    service = Service()
+    sent = [courier.begin(url, partial(service.work, url)) for url in (ONE, OTHER, THIRD) for _ in range(300)]
+    service.open.set()
+    await asyncio.gather(*sent)
+    assert service.done == 900
+    assert service.most["all"] == 32
+    assert {service.most[url] for url in (ONE, OTHER, THIRD)} == {16}
+    assert courier.under_way == 0
+    await courier.close()
+
+
+@in_loop
+async def test_too_many_for_one_service_come_again_and_do_not_hold_up_another(courier: Courier) -> None:
+    service = Service()
+    sent = [courier.begin(ONE, lambda: service.work(ONE)) for _ in range(512)]
+    with pytest.raises(NotYet, match="other messages come first"):
+        courier.begin(ONE, lambda: service.work(ONE))
+    other = courier.begin(OTHER, lambda: service.work(OTHER))
+    await service.begun[OTHER].wait()
+    service.open.set()
+    await asyncio.gather(*sent, other)
+    await courier.begin(ONE, lambda: service.work(ONE))
+    assert service.done == 514
+    await courier.close()
+
+
+@in_loop
+async def test_a_message_that_waits_too_long_comes_again(courier: Courier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(couriers, "_PATIENCE_SECONDS", 0.01)
+    service = Service()
+    sent = [courier.begin(ONE, lambda: service.work(ONE)) for _ in range(17)]
+    with pytest.raises(NotYet, match="other messages come first"):
+        await sent[-1]
+    service.open.set()
+    await asyncio.gather(*sent[:-1])
+    assert courier.under_way == 0
+    await courier.close()
+
+
+@in_loop
+async def test_those_that_wait_for_a_service_that_fails_come_again_at_once(courier: Courier) -> None:
+    tried = 0
+
+    async def fail() -> None:
+        nonlocal tried
+        tried += 1
+        await asyncio.sleep(0)
+        courier._let_rest("https://one.example")
+        raise NotYet("a push service answered 503")
+
+    sent = [courier.begin(ONE, fail) for _ in range(100)]
+    found = await asyncio.gather(*sent, return_exceptions=True)
+    assert all(isinstance(one, NotYet) for one in found)
+    assert tried == 16
+    assert courier._rests.lengthen("https://one.example") <= 2.0, "sixteen failures at once are one"
+    await courier.close()
+
+
+@in_loop
+async def test_what_waits_is_given_up_at_the_end(courier: Courier) -> None:
+    service = Service()
+    sent = [courier.begin(ONE, lambda: service.work(ONE)) for _ in range(40)]
+    await asyncio.sleep(0)
+    await courier.close()
+    assert all(one.cancelled() for one in sent)
+    assert courier.under_way == 0
+
+
+def test_rests_double_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("shoal.resting.time.monotonic", lambda: now)
+    rests = Rests(2.0, 10.0, 2)
+    assert not rests.is_resting("a")
+    assert rests.lengthen("a") == 2.0
+    now += 0.5
+    assert rests.lengthen("a") == 1.5
+    for expected in (4.0, 8.0, 10.0, 10.0):
+        now += 100.0
+        assert not rests.is_resting("a")
+        assert rests.lengthen("a") == expected
+        assert rests.is_resting("a")
+    rests.end("a")
+    assert not rests.is_resting("a")
+    assert rests.lengthen("a") == 2.0
+    rests.lengthen("b")
+    rests.lengthen("c")
+    assert [rests.is_resting(name) for name in "abc"] == [False, False, True]
