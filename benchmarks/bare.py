@@ -1,7 +1,8 @@
-"""Two servers that know nothing: the ceilings that HTTP benchmarks are compared with.
+"""Servers that know nothing: the ceilings that HTTP benchmarks are compared with.
 
 `python -m benchmarks.bare asgi PORT` is an ASGI application under uvicorn, `protocol` a few lines on uvloop's sockets. Both
-answer every request with the same ready JSON array of 20 objects, 25 KB long.
+answer every request with the same ready JSON array of 20 objects, 25 KB long. `push PORT CERTIFICATE KEY` is a push service,
+with TLS, which throws away what it takes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,16 @@ async def app(
         await receive()
 
 
+async def taken(
+    _scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+) -> None:
+    """The push service."""
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
 class Bare(asyncio.Protocol):
     """A connection whose every request is answered the same."""
 
@@ -57,10 +68,18 @@ def main() -> None:
     kind, port = sys.argv[1], int(sys.argv[2])
     if kind == "protocol":
         uvloop.run(_protocol(port))
-    else:
-        uvicorn.run(
-            app, host="127.0.0.1", port=port, log_level="error", access_log=False, http="httptools", loop="uvloop"
-        )
+        return
+    how = {"ssl_certfile": sys.argv[3], "ssl_keyfile": sys.argv[4], "lifespan": "off"} if kind == "push" else {}
+    uvicorn.run(
+        taken if kind == "push" else app,
+        host="127.0.0.1",
+        port=port,
+        log_level="error",
+        access_log=False,
+        http="httptools",
+        loop="uvloop",
+        **cast("dict[str, Any]", how),
+    )
 
 
 if __name__ == "__main__":
