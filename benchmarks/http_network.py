@@ -1,8 +1,9 @@
 """The server over HTTP, with the network that GoToSocial was measured with (`benchmarks.network`).
 
-`shoal serve` runs as a child; the client shares the machine's cores with it. Home pages are read for all members in turn, first
-cold and then warm; authors with 50 followers each post, until the fan-out is drained. The raw engine is an ASGI application
-under the same server that answers everything with a ready 25 KB body, loaded the same way in the same run.
+`shoal serve` runs as a child; the client shares the machine's cores with it. Home pages are read for all members in turn: cold;
+warm while nothing happens; and by clients that have them already. Authors with 50 followers each post, until the fan-out is
+drained. Then a server that remembers no answers makes every page anew. The raw engine is an ASGI application under the same
+server that answers everything with a ready 25 KB body, loaded the same way in the same run.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import asyncio
 import itertools
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import httpx
 import msgspec
 import uvloop
 
@@ -37,12 +40,32 @@ async def measure(child: Child, keys: Keys, seconds: float, report: Report) -> d
     wanted = homes(child.server, keys.all)
     await load(child.server, iter([next(wanted)]), is_page, 1)
     loads = {"home, cold": await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)}
+    # An answer is remembered when it is asked for the second time.
+    await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)
     loads["home"] = await load(child.server, until(wanted, seconds), is_page, 16)
+    having = await _asked_again(child.server, keys.all)
+    loads["home, had already"] = await load(child.server, until(having, seconds), _is_had, 16)
     report.add("memory after reading", tree_rss(child.pid) / _MIB, "MiB")
     loads["post"] = await post_and_drain(child.server, keys.authors, keys.probe, 32, seconds)
     report.add("memory after posting", tree_rss(child.pid) / _MIB, "MiB")
     loads["home, after posts"] = await load(child.server, until(wanted, seconds), is_page, 16)
     return loads
+
+
+async def _asked_again(server: Server, tokens: Sequence[str]) -> Iterator[bytes]:
+    """Home pages of all members in turn, without end, as clients ask for them that have them."""
+    wanted = []
+    async with httpx.AsyncClient(base_url=f"http://{server.host}:{server.port}") as client:
+        for token, plain in zip(tokens, homes(server, list(tokens)), strict=False):
+            path = plain.split(b" ", 2)[1].decode()
+            answer = await client.get(path, headers={"Authorization": f"Bearer {token}"})
+            had = f"If-None-Match: {answer.headers.get('etag', '')}"
+            wanted.append(plain.removesuffix(b"\r\n") + had.encode() + b"\r\n\r\n")
+    return itertools.cycle(wanted)
+
+
+def _is_had(status: int, body: bytes) -> str:
+    return "" if status == 304 and not body else f"status {status}"
 
 
 async def ceiling(server: Server, seconds: float) -> float:
@@ -68,6 +91,11 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     environ = {"SHOAL_RATE_LIMITS": "false", "SHOAL_MEDIA": "memory://"}
     async with serving(command, port, "/api/v1/instance", environ) as child:
         loads = await measure(child, keys, chosen.seconds, report)
+    if chosen.command == _COMMAND:
+        async with serving(command, port, "/api/v1/instance", {**environ, "SHOAL_ANSWER_CACHE": "0"}) as child:
+            wanted = homes(child.server, keys.all)
+            await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)
+            loads["home, made anew"] = await load(child.server, until(wanted, chosen.seconds), is_page, 16)
     async with bare_server("asgi") as server:
         bare = await ceiling(server, chosen.seconds)
     for name, outcome in loads.items():

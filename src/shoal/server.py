@@ -84,6 +84,7 @@ def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIA
         log_in=partial(logged_in, front),
         error_page=Refusals(front),
         meter=front.meter,
+        answers=front.answers,
     )
 
 

@@ -17,6 +17,13 @@ def shoal() -> Iterator[World]:
         yield made
 
 
+@pytest.fixture
+def forgetful() -> Iterator[World]:
+    """A network whose front end makes every answer anew."""
+    with world(answer_cache=0) as made:
+        yield made
+
+
 @pytest.fixture(scope="module")
 def shared() -> Iterator[World]:
     """A network that the tests of a module share: each brings members of its own."""

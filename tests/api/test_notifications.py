@@ -195,7 +195,8 @@ def promote(shoal: World, who: Someone) -> None:
 
 
 @pytest.mark.parametrize("path", [V1, "/api/v2/notifications", "/api/v1/conversations"])
-def test_a_page_costs_the_same_reads_however_many_there_are(shoal: World, path: str) -> None:
+def test_a_page_costs_the_same_reads_however_many_there_are(forgetful: World, path: str) -> None:
+    shoal = forgetful
     ann = shoal.join("ann")
 
     def act(n: int) -> None:

@@ -143,7 +143,7 @@ LOOKUP_ROUTES = (
 )
 
 ROUTES = (
-    rows.seen("GET", "/api/v1/accounts/{id}", one, scope="read:accounts", params=One, answer=Account),
+    rows.seen("GET", "/api/v1/accounts/{id}", one, scope="read:accounts", params=One, answer=Account, remembered=True),
     rows.seen(
         "GET",
         "/api/v1/accounts/{id}/statuses",
@@ -151,6 +151,7 @@ ROUTES = (
         scope="read:statuses",
         params=Statuses,
         answer=list[Status],
+        remembered=True,
     ),
     rows.seen(
         "GET",
@@ -159,6 +160,7 @@ ROUTES = (
         scope="read:accounts",
         params=PageOf,
         answer=list[Account],
+        remembered=True,
     ),
     rows.seen(
         "GET",
@@ -167,6 +169,7 @@ ROUTES = (
         scope="read:accounts",
         params=PageOf,
         answer=list[Account],
+        remembered=True,
     ),
 )
 

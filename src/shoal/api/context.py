@@ -17,9 +17,13 @@ from shoal.api.http.limits.listeners import USUAL, Pace, Streams
 from shoal.api.http.limits.ratelimit import Limiter, MemoryLimiter, rules
 from shoal.api.http.meter import Meter
 from shoal.api.http.readiness import Probe, Readiness
+from shoal.api.http.remembered import kept
+from shoal.api.http.replies import Reply
 from shoal.api.network_totals import NetworkTotals
 from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Renewed
+from shoal.graph.cache.answers import Answers
+from shoal.graph.cache.noted import NotedGraph
 from shoal.graph.contract import Graph, Scanner, Store
 from shoal.graph.rows import Spread
 from shoal.media.library import MediaLibrary
@@ -91,6 +95,8 @@ class Front:
     """Figures of the requests of this process."""
     spread: Renewed[tuple[int, list[Spread]]] = field(default_factory=lambda: Renewed(600_000, 86_400_000))
     """Contents of each data source, and when they were counted, in Unix milliseconds: the whole network is read for it."""
+    answers: Answers[Reply] | None = None
+    """Whole answers that are remembered; None where other processes change the graph too."""
     demo_member: int = 0
     """See `Deps`."""
 
@@ -113,8 +119,12 @@ def front_of(deps: Deps) -> Front:
     settings = deps.settings
     base_url = deps.base_url or settings.base_url or f"http://{settings.host}:{settings.port}"
     at = Addresses(base_url.rstrip("/"), deps.writes.domain)
+    answers: Answers[Reply] | None = None
+    if isinstance(deps.store, NotedGraph):
+        answers = Answers(deps.store.changes, settings.answer_cache, kept)
     return Front(
         settings=settings,
+        answers=answers,
         graph=deps.writes.graph,
         scanner=deps.store,
         store=deps.store,

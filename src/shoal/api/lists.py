@@ -206,5 +206,6 @@ ROUTES = (
         scope="read:lists",
         params=StatusesOf,
         answer=list[Status],
+        remembered=True,
     ),
 )

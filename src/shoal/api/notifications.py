@@ -150,7 +150,7 @@ _read = rows.route.having(scope="read:notifications")
 _write = rows.route.having(scope="write:notifications", answer=dict)
 
 ROUTES = (
-    _read("GET", _V1, several, params=NotificationsQuery, answer=list[Notification]),
+    _read("GET", _V1, several, params=NotificationsQuery, answer=list[Notification], remembered=True),
     _read("GET", f"{_V1}/unread_count", unread_count, params=Unread, answer=UnreadCount),
     _write("POST", f"{_V1}/clear", clear),
     _write("POST", f"{_V1}/dismiss", dismiss, params=One),

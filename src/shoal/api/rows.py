@@ -34,6 +34,7 @@ class Words(TypedDict, total=False):
     what: str
     delivers: bool
     page: bool
+    remembered: bool
     once: bool
     stub: bool
 

@@ -318,7 +318,9 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             params=StatusIds,
             answer=list[Status],
         ),
-        rows.seen("GET", "/api/v1/statuses/{id}", one, scope="read:statuses", params=One, answer=Status),
+        rows.seen(
+            "GET", "/api/v1/statuses/{id}", one, scope="read:statuses", params=One, answer=Status, remembered=True
+        ),
         rows.route(
             "PUT",
             "/api/v1/statuses/{id}",
@@ -345,6 +347,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             scope="read:statuses",
             params=Around,
             answer=StatusContext,
+            remembered=True,
         ),
         rows.seen(
             "GET",

@@ -122,7 +122,7 @@ def _known(tag: str) -> str | None:
 
 
 ROUTES = (
-    rows.statuses_page("GET", "/api/v1/timelines/home", home, scope="read:statuses"),
+    rows.statuses_page("GET", "/api/v1/timelines/home", home, scope="read:statuses", remembered=True),
     rows.seen(
         "GET",
         "/api/v1/timelines/public",
@@ -130,6 +130,7 @@ ROUTES = (
         scope="read:statuses",
         params=Public,
         answer=list[Status],
+        remembered=True,
     ),
     rows.seen(
         "GET",
@@ -138,6 +139,7 @@ ROUTES = (
         scope="read:statuses",
         params=TagTimelineQuery,
         answer=list[Status],
+        remembered=True,
     ),
     rows.seen(
         "GET",

@@ -14,6 +14,7 @@ from msgspec import structs
 from shoal.core.filtering import Compiled, Text, compiled
 from shoal.core.filters import Filter, FilterContext
 from shoal.feeds.hydrate import Entry, Filtered
+from shoal.graph.cache.read_sets import good_until
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import Reader
 from shoal.graph.payloads.filters import filters_of
@@ -89,6 +90,8 @@ async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext) ->
         return NO_SIEVE
     now = time.time_ns() // 1_000_000
     owned = await filters_of(graph, viewer)
+    for filter_ in owned:
+        good_until(filter_.expires_at, now)
     here = [filter_ for filter_ in owned if context in filter_.contexts and not 0 < filter_.expires_at <= now]
     return Sieve(viewer, here) if here else NO_SIEVE
 

@@ -31,6 +31,7 @@ from shoal.feeds.paging import RowReader
 from shoal.feeds.pipeline import Page, Skeleton, itself
 from shoal.feeds.reads import Reads
 from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.read_sets import depends_on
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.timelines.contract import Window
@@ -185,6 +186,8 @@ async def _window(reads: Reads, viewer: int, at: Cursor) -> Window | None:
         if window is None:
             await warm_up(reads, viewer)
             window = await read()
+        # The question is put again also because it is what keeps a timeline warm.
+        depends_on(read, window)
     except Unavailable:
         _log.warning("home timelines cannot be reached; a page is pulled")
         return None

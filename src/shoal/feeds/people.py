@@ -14,6 +14,7 @@ from shoal.feeds.hydrate import Profile, profiles, profiles_by_id
 from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post, members_by_id, relations
+from shoal.graph.cache.read_sets import good_until
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.emoji import EmojiPlace
 from shoal.graph.payloads.follow_options import mute_terms
@@ -98,7 +99,10 @@ async def page(
 async def _kept(reads: Reads, atype: AssocType, found: Sequence[Assoc], followed_by: int) -> Sequence[Assoc]:
     if atype is MUTES:
         now = time.time_ns() // 1_000_000
-        return [assoc for assoc in found if not mute_terms(assoc.data).over(now)]
+        terms = {assoc.id2: mute_terms(assoc.data) for assoc in found}
+        for one in terms.values():
+            good_until(one.expires_at, now)
+        return [assoc for assoc in found if not terms[assoc.id2].over(now)]
     if followed_by:
         followed = (await reads.graph.assoc_get(followed_by, (FOLLOWS,), [assoc.id2 for assoc in found]))[FOLLOWS]
         return [assoc for assoc in found if assoc.id2 in followed or assoc.id2 == followed_by]

@@ -13,6 +13,7 @@ from shoal.core.errors import Gone, NotFound
 from shoal.core.member_lists import MemberList
 from shoal.core.model import Member, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
+from shoal.graph.cache.read_sets import good_until
 from shoal.graph.contract import Assoc, Reader
 from shoal.graph.payloads.follow_options import MuteTerms, follow_terms, mute_terms
 from shoal.graph.schema import (
@@ -65,7 +66,9 @@ def _related(wanted: dict[int, Relation], found: Mapping[AssocType, Mapping[int,
     if mutes:
         now = time.time_ns() // 1_000_000
         for member, mute in mutes.items():
-            wanted[member] = _muted(wanted[member], mute_terms(mute.data), now)
+            terms = mute_terms(mute.data)
+            good_until(terms.expires_at, now)
+            wanted[member] = _muted(wanted[member], terms, now)
     return wanted
 
 

@@ -62,6 +62,7 @@ class Options(TypedDict, total=False):
     timeline_idle_days: float
     loud_from: int
     object_cache: int
+    answer_cache: int
     tombstone_days: float
     follow_history_days: float
     rate_limits: bool

@@ -104,8 +104,10 @@ HOLDINGS = (
     DescribedMetric("shoal_warm_timelines_most", "gauge", (), "The most that there may be: see `timeline_members`"),
     DescribedMetric("shoal_timelines_bytes", "gauge", (), "Memory of these timelines"),
     DescribedMetric("shoal_cache_entries", "gauge", ("cache",), "Entries in a cache of this process"),
-    DescribedMetric("shoal_cache_asked_total", "counter", ("cache",), "Keys that bulk reads asked a cache for"),
-    DescribedMetric("shoal_cache_missed_total", "counter", ("cache",), "Keys of these that it did not have"),
+    DescribedMetric(
+        "shoal_cache_asked_total", "counter", ("cache",), "Keys that bulk reads asked a cache for, and whole answers"
+    ),
+    DescribedMetric("shoal_cache_missed_total", "counter", ("cache",), "Those of them that it did not have"),
     DescribedMetric(
         "shoal_statements_total",
         "counter",

@@ -40,6 +40,10 @@ class RequestFigures:
         families.add("shoal_listeners", front.streams.number)
         for name, memory in front.present.memories.items():
             families.add("shoal_cache_entries", len(memory), name)
+        if (answers := front.answers) is not None:
+            families.add("shoal_cache_entries", len(answers), "answers")
+            families.add("shoal_cache_asked_total", answers.asked, "answers")
+            families.add("shoal_cache_missed_total", answers.missed, "answers")
         return _with_routes(families, front.meter.totals())
 
 

@@ -25,6 +25,7 @@ from shoal.fanout.seated_followers import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.feeds.reads import Reads
 from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.noted import NotedGraph
 from shoal.graph.contract import Graph, Outbox, Store
 from shoal.media.clips import Clips
 from shoal.media.decoder import Decoder
@@ -180,7 +181,12 @@ async def open_network(
     async with AsyncExitStack() as stack:
         sharing = await open_sharing(settings, stack)
         raw = await open_store(settings, stack, read_only=read_only, sole=sharing is None and not read_only)
-        store = CachedGraph(raw, settings.object_cache, stamps=sharing.stamps if sharing else None)
+        # Alone, a process knows of every change, so it also remembers whole answers.
+        store: CachedGraph = (
+            NotedGraph(raw, settings.object_cache)
+            if sharing is None
+            else CachedGraph(raw, settings.object_cache, stamps=sharing.stamps)
+        )
         working = background and not read_only and (role is ProcessRole.WORKER or settings.run_consequences)
         broker = await open_broker(settings, stack, taking=working)
         outbox: Outbox = store if broker is None else broker

@@ -173,7 +173,8 @@ def reads_of(shoal: World, viewer: Someone, path: str) -> int:
     return len(shoal.graph.reads)
 
 
-def test_a_page_of_one_and_of_forty_cost_the_same_reads(shoal: World) -> None:
+def test_a_page_of_one_and_of_forty_cost_the_same_reads(forgetful: World) -> None:
+    shoal = forgetful
     ann, ben = shoal.join("ann"), shoal.join("ben")
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
     for n in range(45):

@@ -22,6 +22,7 @@ from shoal.api.http.replies import raw
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.visibility import is_sensitive
 from shoal.feeds.hydrate import Entry, Profile, SharedBy
+from shoal.graph.cache.read_sets import good_until
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import Reader
 
@@ -190,7 +191,11 @@ class Presenter:
         """Encode the fields of a post or share that change without an edit. A share has no poll and is never pinned."""
         counts = (entry.comments, entry.shares, entry.likes)
         view = None if of_share else entry.poll
-        poll = b"null" if view is None else _encode(presenter.poll(view, viewer, self._clock()))
+        poll = b"null"
+        if view is not None:
+            now = self._clock()
+            good_until(view.poll.expires_at, now)
+            poll = _encode(presenter.poll(view, viewer, now))
         if viewer is None:
             return _ANONYMOUS % (poll, *counts)
         flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | entry.thread_muted << 3

@@ -96,6 +96,8 @@ class Route(_Address, frozen=True, kw_only=True):
     """Whether what it does is delivered to others: it is refused, before anything else, while deliveries are behind."""
     page: bool = False
     """Whether it answers HTML for a person to read; its refusals are pages too."""
+    remembered: bool = False
+    """Whether its answers are made of the graph, timelines and the clock alone, and remembered while these stay as they are."""
     once: bool = False
     """Whether a parameter that comes twice is refused, as RFC 6749, 3.1 asks; elsewhere the last one counts."""
     stub: bool = False

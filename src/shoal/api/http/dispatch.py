@@ -21,6 +21,7 @@ from shoal.api.http.matching import Trie
 from shoal.api.http.meter import Meter, Stages
 from shoal.api.http.middleware import REQUEST_ID
 from shoal.api.http.params import MAX_BODY, MAX_WORDS, Params, is_multipart, read_params
+from shoal.api.http.remembered import MAX_QUERY, unless_had
 from shoal.api.http.replies import RawHeader, Reply, encode
 from shoal.api.http.scopes import granted
 from shoal.core.errors import (
@@ -33,6 +34,7 @@ from shoal.core.errors import (
     Unauthenticated,
 )
 from shoal.core.model import Role
+from shoal.graph.cache.answers import Answers
 from shoal.graph.cache.freshness import one_request
 
 _ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
@@ -70,6 +72,7 @@ class Api:
         turns: UploadTurns,
         error_page: ErrorPage,
         meter: Meter,
+        answers: Answers[Reply] | None,
     ) -> None:
         self._find = trie.find
         self._deps = deps
@@ -82,6 +85,7 @@ class Api:
         self._turns = turns
         self._error_page = error_page
         self._meter = meter
+        self._answers = answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One ASGI connection."""
@@ -125,6 +129,8 @@ class Api:
             await answer(scope, inbox.receive, send)
             status = answer.status_code
         else:
+            if answer.keeps_itself:
+                more = [header for header in more if header is not _PRIVATE]
             await deliver(answer, content, more, inbox, send)
             status = answer.status
         sent = perf_counter() if found is None or not name.endswith(_ENDLESS) else handled
@@ -181,6 +187,8 @@ class Api:
     ) -> Reply | Response:
         intake = Intake(self._memory, request.scope)
         if not inbox.unread:
+            if entry.route.remembered and self._answers is not None:
+                return await self._remembered(self._answers, entry, values, caller, request, intake)
             return await self._handled(entry, values, caller, request, intake)
         async with AsyncExitStack() as stack:
             if entry.route.max_body > MAX_WORDS and is_multipart(request):
@@ -190,6 +198,28 @@ class Api:
             if entry.route.params is None:
                 await read_body(request, intake, entry.route.max_body)
             return await self._handled(entry, values, caller, request, intake)
+
+    async def _remembered(
+        self,
+        answers: Answers[Reply],
+        entry: MatchedRoute,
+        values: tuple[str, ...],
+        caller: Caller,
+        request: Request,
+        intake: Intake,
+    ) -> Reply | Response:
+        path, query = request.scope["path"], request.scope["query_string"]
+
+        async def make() -> Reply:
+            answer = await self._handled(entry, values, caller, request, intake)
+            if isinstance(answer, Response):
+                raise TypeError(f"{entry.name}: only a Reply can be remembered")
+            return answer
+
+        if len(query) > MAX_QUERY:
+            return await make()
+        name = (entry.name, path, query, caller.member_id, caller.role, caller.unguarded)
+        return unless_had(await answers.get(name, make), request.scope)
 
     async def _handled(
         self, entry: MatchedRoute, values: tuple[str, ...], caller: Caller, request: Request, intake: Intake

@@ -18,6 +18,8 @@ _JSON = b"application/json"
 Header = tuple[str, str]
 RawHeader = tuple[bytes, bytes]
 
+NOT_MODIFIED = 304
+
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _encode = msgspec.json.Encoder().encode
 
@@ -28,6 +30,8 @@ class Reply(msgspec.Struct, frozen=True):
     body: object = None
     status: int = 200
     headers: tuple[Header, ...] = ()
+    keeps_itself: bool = False
+    """Whether it says by itself how it may be kept."""
 
 
 def encode(body: object) -> bytes:
@@ -43,8 +47,10 @@ def raw(made: bytes) -> Any:
 
 
 def start(status: int, content: bytes, more: Iterable[RawHeader] = (), named: tuple[Header, ...] = ()) -> Message:
-    """The first ASGI message of a JSON answer."""
+    """The first ASGI message of a JSON answer, or of one that says that the client has it already."""
     headers = [(b"content-type", _JSON), (b"content-length", b"%d" % len(content)), *more]
+    if status == NOT_MODIFIED:
+        headers = list(more)
     if named:
         # A line break in a value would start a header of somebody's choosing.
         headers += [(k.lower().encode("latin-1"), _one_line(v).encode("latin-1", "replace")) for k, v in named]

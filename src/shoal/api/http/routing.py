@@ -27,6 +27,7 @@ from shoal.api.http.matching import Trie, parameters
 from shoal.api.http.meter import Meter
 from shoal.api.http.middleware import CORS_PATHS, Edge
 from shoal.api.http.replies import Reply
+from shoal.graph.cache.answers import Answers
 
 __all__ = ["ANONYMOUS", "Authenticate", "Caller", "Context", "Reply", "Route", "build_app"]
 
@@ -55,6 +56,7 @@ def build_app(
     error_page: ErrorPage | None = None,
     guard: IpGuard | None = None,
     meter: Meter | None = None,
+    answers: Answers[Reply] | None = None,
 ) -> ASGIApp:
     """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
 
@@ -63,7 +65,7 @@ def build_app(
     something that is delivered to others is refused, before anything else. The `memory` is for the bytes of bodies, the `turns`
     are for uploads. `https`: clients come by it. `log_in` says who is logged in in a browser. The `error_page` is for people
     whose page was refused. The `guard` keeps networks out that are blocked, before all of these; without one, none.
-    The `meter` counts requests.
+    The `meter` counts requests. The `answers` are remembered; without them, none.
     """
     trie: Trie[MatchedRoute] = Trie()
     for route in routes:
@@ -84,6 +86,7 @@ def build_app(
         turns or UploadTurns(),
         error_page or plain_page,
         meter or Meter(),
+        answers,
     )
     if files is not None:
         api = _FilesFirst(files, is_file, api)

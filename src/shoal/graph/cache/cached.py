@@ -25,6 +25,7 @@ from shoal.core.model import Post
 from shoal.graph.cache.beneath import Beneath
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.cache.heads import ListHead, ListHeads
+from shoal.graph.cache.read_sets import ChangeLog, list_mark
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
 from shoal.graph.loading import Loading, LoadPart
@@ -89,6 +90,8 @@ class CachedGraph:
             "common": self._common,
         }
         """The memories by name, for figures. Bulk reads of objects, counts and heads count what they asked for."""
+        self.changes = ChangeLog()
+        """Marks of what this process has changed, for answers that are remembered whole."""
         self.key_get = store.key_get
         self.assoc_ranks = store.assoc_ranks
         self.assoc_ended = store.assoc_ended
@@ -312,6 +315,8 @@ class CachedGraph:
                 return await self._store.commit_owing(batch)
             finally:
                 self._forget_changed(batch, lists)
+                self.changes.add([op.id for op in batch.objects])
+                self.changes.add([list_mark(id1, atype) for id1, atype in lists])
 
     def _forget_changed(self, batch: Batch, lists: Iterable[tuple[int, int]]) -> None:
         """No more than what the batch changes: a post that is liked stays decoded, and whom its author follows stays counted."""
@@ -353,6 +358,7 @@ class CachedGraph:
             finally:
                 for id_ in changed:
                     self._forget(id_)
+                self.changes.forget_all()
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         await self._whatever_happens(self._count_set(id1, atype, n))
@@ -374,6 +380,7 @@ class CachedGraph:
                 self._counts.forget(id1)
                 # An empty list was told by its count.
                 self._common.forget(id1)
+                self.changes.add((list_mark(id1, atype),))
 
 
 def _kilobytes(node: AnyNode) -> int:

@@ -1,0 +1,91 @@
+"""Whole answers, remembered for as long as nothing that they were made of has changed.
+
+An answer is remembered when it is asked for the second time: what nobody asks for again costs a note of its name alone.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Generic, TypeVar
+
+from shoal.graph.cache.read_sets import ChangeLog, Dependence, packed, reading
+from shoal.graph.cache.recent import Recent
+
+A = TypeVar("A")
+
+_MARK_BYTES = 8
+
+
+class _Held(Generic[A]):
+    """An answer, what it was made of, and the position in the log up to which that is known to be unchanged."""
+
+    __slots__ = ("answer", "checks", "marks", "since", "until")
+
+    def __init__(self, answer: A, marks: array[int], checks: Sequence[Dependence], until: int, since: int) -> None:
+        self.answer = answer
+        self.marks = marks
+        self.checks = checks
+        self.until = until
+        self.since = since
+
+
+class Answers(Generic[A]):
+    """A memory of answers by name, of about `kilobytes`; never more than twice as many. With 0 it remembers nothing.
+
+    An answer that is kept is first made `ready`, with its size in bytes. `asked` counts the answers that were asked for, and
+    `missed` those that had to be made.
+    """
+
+    def __init__(self, log: ChangeLog, kilobytes: int, ready: Callable[[A], tuple[A, int]]) -> None:
+        self._log = log
+        self._ready = ready
+        self._room = kilobytes
+        self._held: Recent[Hashable, _Held[A]] = Recent(kilobytes)
+        self._asked: Recent[Hashable, bool] = Recent(64 * kilobytes)
+        self.asked = self.missed = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    async def get(self, name: Hashable, make: Callable[[], Awaitable[A]]) -> A:
+        """Return the answer of this name as it is now: remembered, or made. Errors are those of `make`."""
+        if not self._room:
+            return await make()
+        self.asked += 1
+        held = self._held.get(name)
+        if held is not None:
+            if await self._is_good(held):
+                return held.answer
+            self._held.forget(name)
+        self.missed += 1
+        if held is None and self._asked.get(name) is None:
+            self._asked.put(name, value=True)
+            return await make()
+        return await self._remember(name, make)
+
+    async def _is_good(self, held: _Held[A]) -> bool:
+        for check in held.checks:
+            if await check.ask() != check.answer:
+                return False
+        # Last, and with nothing in between: all of it was so at one moment since the question was put.
+        now = self._log.position
+        if _now_ms() >= held.until or not self._log.unchanged(held.marks, held.since):
+            return False
+        held.since = now
+        return True
+
+    async def _remember(self, name: Hashable, make: Callable[[], Awaitable[A]]) -> A:
+        since = self._log.position
+        with reading() as read:
+            answer = await make()
+        if read.whole and _now_ms() < read.until:
+            answer, size = self._ready(answer)
+            held = _Held(answer, packed(read.marks), read.checks, read.until, since)
+            self._held.put(name, held, 1 + (size + _MARK_BYTES * len(held.marks)) // 1024)
+        return answer
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

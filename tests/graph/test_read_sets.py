@@ -1,0 +1,222 @@
+"""Answers that are made of a graph are remembered exactly as long as what they were made of stays as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.core.ids import compose
+from shoal.core.model import Member, Post
+from shoal.graph.cache.answers import Answers
+from shoal.graph.cache.noted import NotedGraph
+from shoal.graph.cache.read_sets import ChangeLog, depends_on, list_mark, reading
+from shoal.graph.contract import Batch, Cursor, KeyTaken
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, Key
+from tests.examples import examples
+from tests.graph.test_cached import Slow
+from tests.running import in_loop
+
+MEMBERS = [compose(1_767_225_600_000 + n, 3) for n in range(4)]
+POSTS = [compose(1_767_225_700_000 + n, 3) for n in range(3)]
+Question = Callable[[NotedGraph], Awaitable[Any]]
+
+
+def questions() -> list[Question]:
+    """Every way to read a graph."""
+    a, b, c, d = MEMBERS
+    return [
+        lambda graph: graph.obj_get([a, POSTS[0]]),
+        lambda graph: graph.assoc_count([a, b], (FOLLOWS, FOLLOWED_BY)),
+        lambda graph: graph.assoc_get(a, (FOLLOWS, LIKES), [b, c, POSTS[1]]),
+        lambda graph: graph.assoc_range(a, FOLLOWS, Cursor(limit=2)),
+        lambda graph: graph.assoc_range(POSTS[0], LIKED_BY, Cursor(limit=2, oldest_first=True)),
+        lambda graph: graph.assoc_range(a, LOGGED_IN, Cursor(limit=5)),
+        lambda graph: graph.assoc_ranges([a, b, c], FOLLOWED_BY, Cursor(limit=2)),
+        lambda graph: graph.assoc_common(a, (FOLLOWS,), d, FOLLOWED_BY),
+        lambda graph: graph.key_get([Key(3, "name", f"n{a % 3}")]),
+        lambda graph: graph.assoc_ended(a, (FOLLOWS,), [b]),
+    ]
+
+
+def acts() -> st.SearchStrategy[tuple[str, int, int]]:
+    member = st.sampled_from(MEMBERS)
+    return st.one_of(
+        st.tuples(st.sampled_from(("follow", "unfollow", "log in", "name")), member, member),
+        st.tuples(st.sampled_from(("like", "unlike", "write")), member, st.sampled_from(POSTS)),
+        st.tuples(st.just("join"), member, member),
+    )
+
+
+async def act(graph: NotedGraph, number: int, verb: str, one: int, other: int) -> None:
+    batch = Batch(3)
+    if verb == "join":
+        held = (await graph.obj_get([one])).get(one)
+        member = Member(id=one, name=f"m{number}", version=held.version + 1 if held else 1)
+        (batch.obj_set if held else batch.obj_add)(member)
+    elif verb == "write":
+        held = (await graph.obj_get([other])).get(other)
+        post = Post(id=other, author_id=one, text=f"t{number}", version=held.version + 1 if held else 1)
+        (batch.obj_set if held else batch.obj_add)(post)
+    elif verb == "name":
+        batch.key_add(Key(3, "name", f"n{one % 3}"), other)
+    elif verb in {"follow", "like", "log in"}:
+        batch.assoc_add(one, {"follow": FOLLOWS, "like": LIKES, "log in": LOGGED_IN}[verb], other, number)
+    else:
+        batch.assoc_del(one, FOLLOWS if verb == "unfollow" else LIKES, other, number)
+    with suppress(KeyTaken):
+        await graph.commit(batch)
+
+
+async def kept(answers: Answers[Any], graph: NotedGraph, number: int) -> Any:
+    """Return the answer to a question, remembered if it may be."""
+
+    async def ask() -> Any:
+        return await questions()[number](graph)
+
+    return await answers.get(number, ask)
+
+
+def ready(answer: Any) -> tuple[Any, int]:
+    return answer, 100
+
+
+@settings(max_examples=examples(150))
+@given(st.lists(acts(), max_size=25))
+@in_loop
+async def test_an_answer_is_as_a_fresh_one_after_every_commit(story: list[tuple[str, int, int]]) -> None:
+    graph = NotedGraph(store := MemoryGraph())
+    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    for number, (verb, one, other) in enumerate([("join", MEMBERS[0], 0), *story], 1):
+        await act(graph, number, verb, one, other)
+        for question, ask in enumerate(questions()):
+            fresh = await ask(NotedGraph(store))
+            assert [await kept(answers, graph, question) for _ in range(3)] == [fresh] * 3
+    assert answers.missed < answers.asked
+
+
+@in_loop
+async def test_a_list_without_a_count_and_what_lists_have_in_common_are_noted_too() -> None:
+    graph = NotedGraph(MemoryGraph())
+    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    a, b, _, d = MEMBERS
+    asked: dict[str, Question] = {
+        "uncounted": lambda graph: graph.assoc_range(a, PUBLISHED, Cursor(limit=5)),
+        "common": lambda graph: graph.assoc_common(a, (FOLLOWS,), d, FOLLOWED_BY),
+    }
+    await act(graph, 1, "follow", b, d)
+    for name, ask in asked.items():
+        for _ in range(3):
+            await answers.get(name, partial(ask, graph))
+    batch = Batch(3)
+    batch.assoc_add(a, PUBLISHED, POSTS[0], 2)
+    batch.assoc_add(a, FOLLOWS, b, 2)
+    await graph.commit(batch)
+    assert [one.id2 for one in await answers.get("uncounted", partial(asked["uncounted"], graph))] == [POSTS[0]]
+    assert await answers.get("common", partial(asked["common"], graph)) == {FOLLOWS: frozenset({b})}
+
+
+@in_loop
+async def test_what_changes_elsewhere_leaves_an_answer_as_it_is() -> None:
+    graph = NotedGraph(MemoryGraph())
+    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    for _ in range(3):
+        await kept(answers, graph, 0)
+    assert (answers.asked, answers.missed) == (3, 2), "the first time its name alone is noted"
+    for number, verb in enumerate(("follow", "unfollow", "log in", "name"), 1):
+        await act(graph, number, verb, MEMBERS[0], MEMBERS[1])
+    await act(graph, 9, "like", MEMBERS[0], POSTS[0])
+    await kept(answers, graph, 0)
+    assert (answers.asked, answers.missed) == (4, 2), "the objects are the same"
+    await act(graph, 10, "write", MEMBERS[1], POSTS[0])
+    await kept(answers, graph, 0)
+    assert (answers.asked, answers.missed) == (5, 3)
+
+
+@in_loop
+async def test_what_is_made_while_a_commit_is_under_way_is_made_anew_after_it() -> None:
+    store = Slow()
+    graph = NotedGraph(store)
+    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    await act(graph, 1, "follow", MEMBERS[0], MEMBERS[1])
+    await kept(answers, graph, 3)
+    for before, after in ((0.02, 0.0), (0.0, 0.02)):
+        store.before, store.after = before, after
+        other = MEMBERS[2] if before else MEMBERS[3]
+        committing = asyncio.create_task(act(graph, 2, "follow", MEMBERS[0], other))
+        await asyncio.sleep(0.005)
+        # Both before and after it: nobody has been told that it is done.
+        await kept(answers, graph, 3)
+        await committing
+        assert other in [assoc.id2 for assoc in await kept(answers, graph, 3)]
+
+
+@in_loop
+async def test_nothing_is_remembered_without_room_or_past_its_end_or_when_another_part_says_otherwise() -> None:
+    log = ChangeLog()
+    none: Answers[str] = Answers(log, 0, ready)
+    some: Answers[str] = Answers(log, 100, ready)
+    says = "yes"
+
+    async def other() -> str:
+        return says
+
+    async def make() -> str:
+        depends_on(other, says)
+        return says
+
+    for answers in (none, some):
+        assert [await answers.get("a", make) for _ in range(4)] == ["yes"] * 4
+    assert (none.asked, some.asked, some.missed) == (0, 4, 2)
+    says = "no"
+    assert await some.get("a", make) == "no"
+
+
+@in_loop
+async def test_errors_are_not_remembered() -> None:
+    answers: Answers[str] = Answers(ChangeLog(), 100, ready)
+
+    async def fail() -> str:
+        raise ValueError("no")
+
+    async def make() -> str:
+        return "yes"
+
+    for _ in range(3):
+        with pytest.raises(ValueError, match="no"):
+            await answers.get("a", fail)
+    assert await answers.get("a", make) == "yes"
+
+
+def test_the_log_is_bounded_and_what_it_has_forgotten_counts_as_changed() -> None:
+    log = ChangeLog()
+    began = log.position
+    marks = [list_mark(MEMBERS[0], FOLLOWS.number)]
+    log.add([list_mark(MEMBERS[0], FOLLOWED_BY.number), MEMBERS[0]])
+    assert log.unchanged(marks, began)
+    log.add(range(100_000))
+    assert log.position == began + 100_002
+    assert not log.unchanged(marks, began)
+    assert log.unchanged(marks, log.position)
+    now = log.position
+    log.forget_all()
+    assert not log.unchanged(marks, now)
+    assert log.unchanged(marks, log.position)
+
+
+def test_a_read_set_notes_what_is_asked_for_by_tasks_too() -> None:
+    async def story() -> set[int]:
+        graph = NotedGraph(MemoryGraph())
+        with reading() as read:
+            await asyncio.gather(graph.obj_get([1]), asyncio.create_task(graph.obj_get([2])))
+        await graph.obj_get([3])
+        return read.marks
+
+    assert asyncio.run(story()) == {1, 2}
