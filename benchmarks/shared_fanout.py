@@ -47,15 +47,17 @@ _IDLE_SECONDS = 86_400
 _AT_ONCE = 500
 
 _WARM = Script(
+    "bench.warm",
     f"local KEY = {KEY_BYTES}\n"
     + r"""
 -- ARGV: keys, what stands behind the history, seconds.
 local value = history() .. ARGV[2]
 for at = 1, #ARGV[1], KEY do redis.call('SET', string.sub(ARGV[1], at, at + KEY - 1), value, 'EX', ARGV[3]) end
 return {refused, true}
-"""
+""",
 )
 _FIND = Script(
+    "bench.find",
     f"local KEY, TAIL = {KEY_BYTES}, {_TAIL}\n"
     + r"""
 -- ARGV: keys, an entry: how often it is at the end of each.
@@ -69,7 +71,7 @@ for at = 1, #ARGV[1], KEY do
   found[#found + 1] = n
 end
 return {refused, found}
-"""
+""",
 )
 
 

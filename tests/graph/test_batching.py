@@ -27,7 +27,7 @@ class Counted:
 @in_loop
 async def test_a_turn_is_one_trip_and_the_next_another() -> None:
     counted = Counted()
-    gathering = Batching(counted.act)
+    gathering = Batching("gathering", counted.act)
     assert await asyncio.gather(*(gathering.ask(n) for n in range(5))) == [0, 2, 4, 6, 8]
     assert await gathering.ask(7) == 14
     assert counted.trips == [[0, 1, 2, 3, 4], [7]]
@@ -35,7 +35,7 @@ async def test_a_turn_is_one_trip_and_the_next_another() -> None:
 
 @in_loop
 async def test_a_failure_is_of_those_who_travelled_together() -> None:
-    gathering = Batching(Counted().act)
+    gathering = Batching("gathering", Counted().act)
     answers = await asyncio.gather(gathering.ask(13), gathering.ask(1), return_exceptions=True)
     assert [str(answer) for answer in answers] == ["thirteen", "thirteen"]
     assert await gathering.ask(1) == 2
@@ -44,7 +44,7 @@ async def test_a_failure_is_of_those_who_travelled_together() -> None:
 @in_loop
 async def test_who_goes_away_keeps_nobody_from_their_answer() -> None:
     counted = Counted()
-    gathering = Batching(counted.act)
+    gathering = Batching("gathering", counted.act)
     one, other = asyncio.ensure_future(gathering.ask(1)), asyncio.ensure_future(gathering.ask(2))
     await asyncio.sleep(0)
     one.cancel()
@@ -57,7 +57,7 @@ async def test_who_goes_away_keeps_nobody_from_their_answer() -> None:
 @in_loop
 async def test_closing_waits_for_what_was_asked() -> None:
     counted = Counted()
-    gathering = Batching(counted.act)
+    gathering = Batching("gathering", counted.act)
     asked = asyncio.ensure_future(gathering.ask(4))
     await asyncio.sleep(0)
     await gathering.close()

@@ -19,7 +19,7 @@ from tests.faults.proxy import Link, moved, port_of
 from tests.running import eventually, in_loop
 
 IDS = np.arange(500, dtype=np.int64) * 1_000_003 << 8
-ECHO = Script("local out = {} for i = 1, #ARGV[1] / 25 do out[i] = string.sub(ARGV[1], i * 25 - 24, i * 25) end "
+ECHO = Script("echo", "local out = {} for i = 1, #ARGV[1] / 25 do out[i] = string.sub(ARGV[1], i * 25 - 24, i * 25) end "
               "for i, key in ipairs(out) do first(i, 'SET', key, 'x') end return {refused, out}")  # fmt: skip
 
 

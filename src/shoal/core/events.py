@@ -18,6 +18,9 @@ from shoal.core.model import Visibility
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The base class of all events."""
 
+    trace: bytes = b""
+    """The span of the request or job that caused it, in the 25 bytes of `tracing/trace_context.py`; empty outside any trace."""
+
 
 class PostCreated(Event, frozen=True, tag="post_created"):
     """A post or a comment was written."""

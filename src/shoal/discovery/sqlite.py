@@ -38,6 +38,7 @@ from shoal.discovery.sqlite_members import MemberQuestion, found_members, one
 from shoal.graph.sqlite.asking import asked, reader, transaction
 from shoal.graph.sqlite.files import check_version, connect, migrate
 from shoal.graph.sqlite.sql import in_rows
+from shoal.tracing.record import timed
 
 T = TypeVar("T")
 
@@ -143,12 +144,14 @@ class SqliteIndex:
         self._connections.close()
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reader, asked, read, self._reading)
+        work = asyncio.get_running_loop().run_in_executor(self._reader, asked, read, self._reading)
+        return await timed("sqlite", "search", work)
 
     async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         if self._writing is None:
             raise ShoalError("the search index was opened for reading only")
-        return await asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
+        work = asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
+        return await timed("sqlite", "search write", work)
 
 
 def _write(connection: sqlite3.Connection, change: IndexChange) -> None:

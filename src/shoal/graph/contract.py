@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from msgspec import structs
+
 from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
 from shoal.core.model import Node
 from shoal.graph.schema import AnyNode, AssocType, Key
+from shoal.tracing.record import carried
 
 MAX_TIME = 2**63 - 1
 
@@ -185,8 +188,9 @@ class Batch:
         self.keys.append(KeyOp(key, id_, alive=False))
 
     def emit(self, event: AnyEvent) -> None:
-        """An event that is committed with the rest."""
-        self.events.append(event)
+        """An event that is committed with the rest. It carries the trace on in which the batch is made, if there is one."""
+        trace = carried()
+        self.events.append(structs.replace(event, trace=trace) if trace else event)
 
 
 class Cursor(NamedTuple):

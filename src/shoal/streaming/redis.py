@@ -58,6 +58,7 @@ end
 """
 
 _PUBLISH = Script(
+    "channel.publish",
     _LOG
     + r"""
 -- ARGV: the key, how many are kept, messages.
@@ -74,6 +75,7 @@ return {refused, true}
 )
 
 _END = Script(
+    "channel.end",
     _LOG
     + r"""
 -- ARGV: the key. Gives the log, the number of its newest message, and that of the oldest which is kept.
@@ -89,6 +91,7 @@ return {refused, {log, newest, oldest and string.match(oldest[1], '%-(%d+)') or 
 )
 
 _READ = Script(
+    "channel.read",
     _LOG
     + r"""
 -- ARGV: the key, a log, a number, how many at the most. Gives the messages after that number; nil when they are not all there.
@@ -115,7 +118,7 @@ class RedisChannel:
         self._nodes = nodes
         self._length = length
         self._block_seconds = block_seconds
-        self._publishing = Batching(self._publish)
+        self._publishing = Batching("channel.publish", self._publish)
 
     async def publish(self, message: bytes) -> None:
         await self._publishing.ask(message)

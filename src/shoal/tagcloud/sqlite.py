@@ -21,7 +21,7 @@ import msgspec
 
 from shoal import private
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.graph.sqlite.asking import asked, reader, transaction
+from shoal.graph.sqlite.asking import asked, fetched, reader, transaction
 from shoal.graph.sqlite.files import check_version, connect, migrate
 from shoal.graph.sqlite.sql import in_rows
 from shoal.tagcloud import sqlite_sql as sql
@@ -37,6 +37,7 @@ from shoal.tagcloud.contract import (
     TagRule,
 )
 from shoal.tagcloud.rows import ORDER_COLUMNS, Parts, rows_of
+from shoal.tracing.record import timed
 
 T = TypeVar("T")
 
@@ -159,16 +160,18 @@ class SqliteCloud:
 
     def _read(self, statement: str) -> list[Any]:
         """A few rows, on the event loop: less than handing it to a thread costs."""
-        return asked(lambda read: read.execute(statement).fetchall(), self._reading)
+        return asked(lambda read: fetched(read, statement), self._reading)
 
     async def _aside(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._scanner, asked, read, self._scanning)
+        work = asyncio.get_running_loop().run_in_executor(self._scanner, asked, read, self._scanning)
+        return await timed("sqlite", "tags", work)
 
     async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """A caller that goes away takes only its answer along."""
         if self._writing is None:
             raise ShoalError("the store was opened for reading only")
-        return await asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
+        work = asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
+        return await timed("sqlite", "tags write", work)
 
 
 def _arrive(path: Path, undo: ExitStack) -> tuple[bool, int]:

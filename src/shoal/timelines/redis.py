@@ -65,9 +65,9 @@ class RedisTimelines:
         self._spread = max(1, spare * 3 // 10)
         self._half = (scripts.HEAD_BYTES + self._room + 8 * spare) // 2
         self._begun: dict[int, bytes] = {}
-        self._pushing = Batching(self._push)
-        self._removing = Batching(self._remove)
-        self._reading = Batching(self._read)
+        self._pushing = Batching("timelines.push", self._push)
+        self._removing = Batching("timelines.remove", self._remove)
+        self._reading = Batching("timelines.read", self._read)
 
     @property
     def seat_type(self) -> type[np.int64]:

@@ -10,13 +10,15 @@ from shoal.timelines.readings import KEPT_SECONDS
 _PREFIX = "r"
 
 _KEEP = Script(
+    "readings.keep",
     r"""
 -- ARGV: one key, the reading, and seconds.
 return {refused, first(1, 'SET', ARGV[1], ARGV[2], 'EX', ARGV[3]) and true}
-"""
+""",
 )
 
 _GET = Script(
+    "readings.get",
     r"""
 -- ARGV: one key.
 return {refused, first(1, 'GET', ARGV[1])}

@@ -56,6 +56,7 @@ end
 )
 
 PUSH = Script(
+    "timelines.push",
     _HERE
     + r"""
 -- ARGV: keys, room in bytes, the length from which it is cut, by how much that is spread, half of the most it may reach,
@@ -108,10 +109,11 @@ for run = 7, #ARGV, 3 do
   written[#written + 1] = count
 end
 return {refused, written}
-"""
+""",
 )
 
 REMOVE = Script(
+    "timelines.remove",
     _HERE
     + r"""
 -- ARGV: keys, room in bytes; then for each entry: itself, how many of the keys are its own.
@@ -136,6 +138,7 @@ return {refused, true}
 )
 
 SUBTRACT = Script(
+    "timelines.subtract",
     _HERE
     + r"""
 -- ARGV: one key, room in bytes, entries.
@@ -156,6 +159,7 @@ return {refused, true}
 )
 
 CREATE = Script(
+    "timelines.create",
     r"""
 -- ARGV: one key, 7 bytes that are new, seconds. Gives which beginning the timeline is of, be it this one or an earlier one.
 local head, now = first(1, 'GETRANGE', ARGV[1], 0, 31), history()
@@ -163,10 +167,11 @@ if not head then return {refused, false} end
 if #head == 32 and string.sub(head, 1, 16) == now then return {refused, string.sub(head, 17, 23)} end
 redis.call('SET', ARGV[1], now .. ARGV[2] .. 'b' .. string.rep('\0', 8), 'EX', ARGV[3])
 return {refused, ARGV[2]}
-"""
+""",
 )
 
 MERGE = Script(
+    "timelines.merge",
     _HERE
     + r"""
 -- ARGV: one key, room in bytes, half of the most it may reach, floor, entries, 'f' to fill,
@@ -203,10 +208,11 @@ local state = fill and 'f' or string.sub(data, 24, 24)
 local head = string.sub(data, 1, 23) .. state .. floor
 write(key, head, table.concat(slots, '', math.max(over, 0) + 1), 1, half)
 return {refused, 1}
-"""
+""",
 )
 
 READ = Script(
+    "timelines.read",
     f"local KEY = {KEY_BYTES}\n"
     + r"""
 -- ARGV: keys, and seconds; each as it is, of the filled, which live on for so long. Those of another history go.
@@ -226,6 +232,7 @@ return {refused, found}
 )
 
 LOOK = Script(
+    "timelines.look",
     r"""
 -- ARGV: one key; the timeline as it is, if it is of this history.
 local data = first(1, 'GET', ARGV[1])
@@ -235,6 +242,7 @@ return {refused, data and string.sub(data, 1, 16) == history() and data or false
 )
 
 DROP = Script(
+    "timelines.drop",
     f"local KEY = {KEY_BYTES}\n"
     + r"""
 for i = 1, #ARGV[1] / KEY do first(i, 'UNLINK', string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY)) end
@@ -244,6 +252,7 @@ return {refused, true}
 )
 
 WARM = Script(
+    "timelines.warm",
     f"local KEY = {KEY_BYTES}\n"
     + r"""
 -- ARGV: keys; whether each can be read.
@@ -258,6 +267,7 @@ return {refused, warm}
 )
 
 DROP_IDLE = Script(
+    "timelines.drop_idle",
     f"local KEY = {KEY_BYTES}\n"
     + r"""
 -- ARGV: keys, seconds; those that have fewer seconds left go.

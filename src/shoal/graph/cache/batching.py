@@ -9,14 +9,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from shoal.tracing.record import for_many, timed
+
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
 class Batching(Generic[Item, Answer]):
-    """`act` is given everything that was asked for in a turn, and answers in the same order; its failure is everybody's."""
+    """`act` is given everything that was asked for in a turn, and answers in the same order; its failure is everybody's.
 
-    def __init__(self, act: Callable[[list[Item]], Awaitable[list[Answer]]]) -> None:
+    It asks Redis: the record of each caller notes its wait for the shared round trip, under this name.
+    """
+
+    def __init__(self, name: str, act: Callable[[list[Item]], Awaitable[list[Answer]]]) -> None:
+        self._name = name
         self._act = act
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._under_way: set[asyncio.Task[None]] = set()
@@ -28,11 +34,12 @@ class Batching(Generic[Item, Answer]):
             loop.call_soon(self._leave)
         answer: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((item, answer))
-        return await answer
+        return await timed("redis", self._name, answer)
 
     def _leave(self) -> None:
         together, self._waiting = self._waiting, []
-        task = asyncio.ensure_future(self._travel(together))
+        with for_many():
+            task = asyncio.ensure_future(self._travel(together))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 

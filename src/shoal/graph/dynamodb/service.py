@@ -34,6 +34,7 @@ from botocore.exceptions import (
 
 from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.graph.dynamodb.items import INDEX, Item, ItemKey
+from shoal.tracing.record import timed
 
 READ_AT_ONCE = 100
 """So many items the service looks up in one request."""
@@ -194,6 +195,9 @@ class Service:
         Raises `ConditionFailed`, `TransactionOvertaken`, and `Unavailable` when patience ends: `OutcomeUnknown` for a change that
         was sent, and of which nothing was heard. Other errors of the service are ours.
         """
+        return await timed("dynamodb", operation, self._called(operation, parameters))
+
+    async def _called(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         patience, unknown = Backoff(self.patience), False
         while True:
             try:

@@ -15,6 +15,7 @@ import asyncpg
 
 from shoal.core.errors import OutcomeUnknown, StorageFull, Unavailable
 from shoal.graph.contract import Frozen
+from shoal.tracing.record import timed
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -88,7 +89,7 @@ class ConnectionPool:
             rows: list[Any] = await connection.fetch(statement, *values)
             return rows
 
-        return await self.use(answer, patience=patience, reads=reads)
+        return await timed("postgres", statement, self._asked(answer, patience, reads=reads))
 
     async def use(
         self,
@@ -101,6 +102,11 @@ class ConnectionPool:
 
         Raises `OutcomeUnknown` when a connection for writing is lost under it, unless it only `reads`.
         """
+        return await timed("postgres", "transaction", self._asked(work, patience, reads=reads))
+
+    async def _asked(
+        self, work: Callable[[asyncpg.Connection], Awaitable[T]], patience: float | None, *, reads: bool
+    ) -> T:
         if self._closing:
             raise Unavailable("the store is closing")
         lost = _unreachable if reads or not self._writes else _unanswered

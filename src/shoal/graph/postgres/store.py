@@ -27,6 +27,7 @@ from shoal.graph.postgres.owner import Owner
 from shoal.graph.postgres.writer import GROUPS, Writer
 from shoal.graph.resolve import Owns
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
+from shoal.tracing.record import timed
 
 _PLACED = [atype.number for atype in ASSOC_TYPES.values() if atype.placed]
 _READERS = 8
@@ -211,7 +212,7 @@ class PostgresGraph:
         if any("\0" in op.key.name for op in batch.keys):
             raise InvalidInput("a name may not have a null character in it")
         # A caller that goes away takes only its answer along: the group is committed all the same.
-        return await self._writer.submit(batch, settles=settles)
+        return await timed("postgres", "commit", self._writer.submit(batch, settles=settles))
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
         rows = await self._reading.ask(sql.OBJ_SCAN, after, limit, patience=LONG_PATIENCE)

@@ -31,6 +31,7 @@ from shoal.graph.postgres.connections import FROZEN, ConnectionPool, frozen_refu
 from shoal.graph.postgres.owner import MEANWHILE
 from shoal.graph.postgres.rows import Loaded, Name, commit_values, load_values
 from shoal.graph.resolve import Owns, Resolution, Touched, decide
+from shoal.tracing.record import for_many
 
 Owed = list[tuple[Job, InverseOp]]
 
@@ -124,7 +125,8 @@ class Writer:
     def _start(self) -> None:
         self._starting = False
         while self._tasks and len(self._groups) < GROUPS and (tasks := self._take()):
-            group = asyncio.create_task(self._run(tasks))
+            with for_many():
+                group = asyncio.create_task(self._run(tasks))
             self._groups.add(group)
 
     def _take(self) -> list[_Task]:

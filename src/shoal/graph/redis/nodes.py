@@ -22,6 +22,7 @@ from shoal.core.errors import StorageFull, Unavailable
 from shoal.core.ids import SEQUENCE_BITS
 from shoal.core.placement import SHARDS
 from shoal.graph.redis.topology import NOWHERE, Client, ServerAddress, Topology, connect, parse
+from shoal.tracing.record import timed
 
 KEY_BYTES = 25
 _TRIES = 3
@@ -66,10 +67,11 @@ end
 class Script:
     """Lua that is given arguments, works on the keys in the first of them, and returns `{refused, result}`.
 
-    One that does not `grow` what is stored also runs when the server's memory is full.
+    One that does not `grow` what is stored also runs when the server's memory is full. Records of requests call it by `name`.
     """
 
-    def __init__(self, body: str, *, grows: bool = True) -> None:
+    def __init__(self, name: str, body: str, *, grows: bool = True) -> None:
+        self.name = name
         flags = "allow-cross-slot-keys" if grows else "allow-cross-slot-keys,allow-oom"
         self.text = f"#!lua flags={flags}{_OPENING}{body}"
         self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
@@ -205,7 +207,7 @@ class Nodes:
                 # Whoever stood in line while it failed would wait for one timeout after the other.
                 raise _Trouble
             try:
-                reply = await self._run(server.client, script, arguments(at))
+                reply = await timed("redis", script.name, self._run(server.client, script, arguments(at)))
             except _Trouble:
                 server.failed_at = time.monotonic()
                 raise
@@ -256,7 +258,8 @@ class Nodes:
                 continue
             server = self._server(target)
             try:
-                reply = await self._run(server.client, script, arguments(at), asking=True)
+                run = self._run(server.client, script, arguments(at), asking=True)
+                reply = await timed("redis", script.name, run)
             except _Trouble:
                 failed.append(at)
                 continue

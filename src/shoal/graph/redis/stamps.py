@@ -65,6 +65,7 @@ end
 )
 
 _READ = Script(
+    "stamps.read",
     _MARKS
     + r"""
 -- ARGV: keys, a stamp for those that have none.
@@ -83,10 +84,11 @@ for i = 1, #ARGV[1] / KEY do
   end
 end
 return {refused, stamps}
-"""
+""",
 )
 
 _BEGIN = Script(
+    "stamps.begin",
     _MARKS
     + r"""
 -- ARGV: keys, the token of each.
@@ -98,10 +100,11 @@ for i = 1, #ARGV[1] / KEY do
   if value ~= nil then redis.call('SET', key, 'm' .. others(value, token) .. token .. deadline, 'EX', HOLDS) end
 end
 return {refused, true}
-"""
+""",
 )
 
 _END = Script(
+    "stamps.end",
     _MARKS
     + r"""
 -- ARGV: keys, the token of each.
@@ -138,9 +141,9 @@ class RedisStamps:
         # The history that each logical shard was last seen in, and from when on those that came after another one count.
         self._histories = np.zeros(SHARDS, f"S{_HISTORY_BYTES}")
         self._counts_from: dict[bytes, float] = {}
-        self._reading = Batching(self._read)
-        self._beginning = Batching(self._begin)
-        self._ending = Batching(self._end)
+        self._reading = Batching("stamps.read", self._read)
+        self._beginning = Batching("stamps.begin", self._begin)
+        self._ending = Batching("stamps.end", self._end)
         # Ends that could not be told: the token of each object, and until when its stamp may live.
         self._owed: dict[int, tuple[bytes, float]] = {}
         self._telling: asyncio.Task[None] | None = None

@@ -6,10 +6,12 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from time import perf_counter
+from typing import Any, TypeVar
 
 from shoal.graph.sqlite.files import connect, migrate
 from shoal.graph.sqlite.writer import refusal
+from shoal.tracing.record import recording
 
 T = TypeVar("T")
 
@@ -21,6 +23,18 @@ def reader(path: Path, cache_kib: int, migrations: Sequence[str]) -> sqlite3.Con
     empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     migrate(empty, path, migrations)
     return empty
+
+
+def fetched(connection: sqlite3.Connection, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+    """All rows that answer a statement, on the event loop; the record of the request under way notes it."""
+    record = recording()
+    if record is None:
+        return connection.execute(statement, values).fetchall()
+    began = perf_counter()
+    try:
+        return connection.execute(statement, values).fetchall()
+    finally:
+        record.add("sqlite", statement, began)
 
 
 def asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:

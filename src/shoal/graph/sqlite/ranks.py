@@ -20,6 +20,7 @@ import msgspec
 
 from shoal.graph.schema import AssocType
 from shoal.graph.sqlite import sql
+from shoal.graph.sqlite.asking import fetched
 
 BLOCK = 64
 FAN = 64
@@ -99,10 +100,10 @@ def ranks(
     overfull: set[int] = set()
     values = (_json(list(found)), atype.number, _json(times))
     if not atype.ranked:
-        for id1, place, newer in read.execute(_WALKED[atype.number in sql.BY_ID], values):
+        for id1, place, newer in fetched(read, _WALKED[atype.number in sql.BY_ID], values):
             found[id1][place] = newer
         return found, overfull
-    for id1, place, behind, within in read.execute(_RANKS, (*values, min(most + 1, sql.FOREVER))):
+    for id1, place, behind, within in fetched(read, _RANKS, (*values, min(most + 1, sql.FOREVER))):
         found[id1][place] = behind - within
         if within > most:
             overfull.add(id1)

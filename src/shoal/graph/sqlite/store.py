@@ -34,8 +34,10 @@ from shoal.graph.resolve import Owns
 from shoal.graph.rows import KeyRow, Rows, Spread
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
 from shoal.graph.sqlite import bulk, holder, loading, ranks, sql
+from shoal.graph.sqlite.asking import fetched
 from shoal.graph.sqlite.files import check_version, connect, migrate
 from shoal.graph.sqlite.writer import Writer
+from shoal.tracing.record import timed
 
 T = TypeVar("T")
 
@@ -97,7 +99,7 @@ class SqliteGraph:
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         if not ids:
             return {}
-        nodes = [decode_node(data) for (data,) in self._reading.execute(sql.OBJ_GET, (_json(ids),))]
+        nodes = [decode_node(data) for (data,) in fetched(self._reading, sql.OBJ_GET, (_json(ids),))]
         return {node.id: node for node in nodes}
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
@@ -106,8 +108,8 @@ class SqliteGraph:
         now = _now_ms()
         by_name = {(key.space, key.name): key for key in keys}
         statement = sql.for_rows(sql.KEY_GET, len(by_name), 2)
-        rows = self._reading.execute(statement, [part for name in by_name for part in name])
-        return {by_name[space, name]: id_ for space, name, id_, until in rows if not 0 < until <= now}
+        found = fetched(self._reading, statement, [part for name in by_name for part in name])
+        return {by_name[space, name]: id_ for space, name, id_, until in found if not 0 < until <= now}
 
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
@@ -125,18 +127,18 @@ class SqliteGraph:
         answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
         if id2s:
             numbers = _json([atype.number for atype in atypes])
-            for number, id2, moment, data in self._reading.execute(statement, (id1, numbers, _json(id2s))):
+            for number, id2, moment, data in fetched(self._reading, statement, (id1, numbers, _json(id2s))):
                 answer[ASSOC_TYPES[number]][id2] = Assoc(id2, moment, data)
         return answer
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         statement = sql.ASSOC_RANGE[atype.number in sql.BY_ID, at.oldest_first]
-        rows = self._reading.execute(statement, (id1, atype.number, at.before, at.after, at.limit))
-        return list(map(Assoc._make, rows))
+        values = (id1, atype.number, at.before, at.after, at.limit)
+        return list(map(Assoc._make, fetched(self._reading, statement, values)))
 
     async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         values = (id1, atype.number, at.before, at.after, at.limit)
-        return list(map(Assoc._make, self._reading.execute(sql.ASSOC_ENDED_RANGE[at.oldest_first], values)))
+        return list(map(Assoc._make, fetched(self._reading, sql.ASSOC_ENDED_RANGE[at.oldest_first], values)))
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if not id1s:
@@ -146,14 +148,14 @@ class SqliteGraph:
         values = (_json(list(dict.fromkeys(id1s))), atype.number, at.before, at.after, at.limit)
 
         def read(connection: sqlite3.Connection) -> dict[int, list[Assoc]]:
-            return _by_list(connection.execute(statement, values).fetchall(), at.limit, oldest_first=at.oldest_first)
+            return _by_list(fetched(connection, statement, values), at.limit, oldest_first=at.oldest_first)
 
         return read(self._reading) if len(id1s) <= _INLINE_LISTS else await self._aside(read)
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
         answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
         numbers = _json([atype.number for atype in atypes])
-        for number, id1, n in self._reading.execute(sql.COUNT_GET, (_json(id1s), numbers)):
+        for number, id1, n in fetched(self._reading, sql.COUNT_GET, (_json(id1s), numbers)):
             answer[ASSOC_TYPES[number]][id1] = n
         return answer
 
@@ -199,7 +201,7 @@ class SqliteGraph:
 
     async def _written(self, writer: Writer, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:
         # A caller that goes away takes only its answer along: the group is committed all the same.
-        return await writer.submit(work)
+        return await timed("sqlite", "commit", writer.submit(work))
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
@@ -316,7 +318,8 @@ class SqliteGraph:
         return await self._aside(bulk.spread)
 
     async def _aside(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, read, self._scanning)
+        work = asyncio.get_running_loop().run_in_executor(self._thread, read, self._scanning)
+        return await timed("sqlite", "scan", work)
 
     async def close(self) -> None:
         if self._writer is not None:

@@ -26,7 +26,9 @@ _LOG_SECONDS = 60.0
 
 # ARGV: one key without its window, limit, seconds, cost. Gives how many there are now, whether this one was taken, when the
 # window ends (Unix seconds), and in how many milliseconds.
-_TAKE = Script(r"""
+_TAKE = Script(
+    "limits.take",
+    r"""
 local limit, seconds, cost = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
 local moment = tonumber(time[1])
@@ -40,10 +42,12 @@ if used + cost > limit then return {refused, {used, 0, reset, left}} end
 redis.call('INCRBY', key, cost)
 redis.call('PEXPIRE', key, left)
 return {refused, {used + cost, 1, reset, left}}
-""")
+""",
+)
 
 # ARGV: one key without its window, seconds.
 _GIVE_BACK = Script(
+    "limits.give_back",
     r"""
 local seconds = tonumber(ARGV[2])
 local reset = (math.floor(tonumber(redis.call('TIME')[1]) / seconds) + 1) * seconds

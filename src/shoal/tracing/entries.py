@@ -1,0 +1,218 @@
+"""An entry of the log for each request and each run of a job: as text, as JSON, and as `shoal why-slow` reads it.
+
+No entry has a name, an address, a token, a path or a query: a route stands for all its paths, and a member is an id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.tracing.record import SEND, Record
+
+_TARGET = re.compile(r"\b(?:FROM|INTO|JOIN|UPDATE)\s+(?:shoal\.)?(\w+)(?!\w|\s*\()", re.IGNORECASE)
+_CALLED = re.compile(r"\bshoal\.(\w+)\s*\(")
+_VERB = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
+_MADE_UP = re.compile(r"(?:\bWITH|,)\s+(?:RECURSIVE\s+)?(\w+)\s*(?:\([^()]*\)\s*)?AS\b", re.IGNORECASE)
+_LONGEST = 60
+
+
+class StoreTotal(NamedTuple):
+    """Statements sent to the stores of one kind, and their milliseconds together."""
+
+    number: int
+    ms: float
+
+
+class TimedSpan(NamedTuple):
+    """A stage (`store` is empty) or a statement, and the milliseconds after the beginning at which it began."""
+
+    store: str
+    what: str
+    at: float
+    ms: float
+
+
+class _Entry(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """The fields of both kinds."""
+
+    time: str
+    """When it ended: UTC, to the millisecond."""
+    ms: float
+    statements: dict[str, StoreTotal] = {}
+    """By the kind of store."""
+    trace: str = ""
+    span: str = ""
+    parent: str = ""
+    """The span that it follows from."""
+    spans: list[TimedSpan] = []
+    """Its stages and statements one by one, of what was slow."""
+
+
+class LoggedRequest(_Entry, omit_defaults=True, kw_only=True, tag="request", tag_field="kind"):
+    """A request that was answered, or given up."""
+
+    id: str
+    method: str
+    route: str
+    status: int
+    """499 where the client went before an answer had begun."""
+    bytes: int = 0
+    """Bytes of the answer's body."""
+    stages: dict[str, float] = {}
+    """Milliseconds by stage; together they are `ms`."""
+    member: str = ""
+    aborted: bool = False
+    """Whether the answer was not sent to its end."""
+
+    @property
+    def summary(self) -> str:
+        """Return what was asked and what came of it."""
+        return f"{self.method} {self.route} {self.status}"
+
+    def __str__(self) -> str:
+        return _joined(
+            self.summary,
+            f"{self.ms:.1f}ms",
+            *(["aborted"] if self.aborted else []),
+            f"id={self.id}",
+            *_said("member", self.member),
+            f"bytes={self.bytes}",
+            *(f"{name}={ms:.1f}" for name, ms in self.stages.items()),
+            *_stores(self.statements),
+            *_said("trace", self.trace),
+        )
+
+
+class LoggedJob(_Entry, omit_defaults=True, kw_only=True, tag="job", tag_field="kind"):
+    """One run of a job."""
+
+    job: str
+    """The store and the number of the job, as `shoal jobs` shows it."""
+    event: str
+    attempt: int
+    """Which attempt this was, from 1 on."""
+    outcome: str
+    """`done`, `page` (more is to come), `waits` (for a write that many jobs share), `later` (a store is away, or its turn has
+    not come), `failed` or `buried`."""
+
+    @property
+    def summary(self) -> str:
+        """Return which event it was and what came of it."""
+        return f"{self.event} {self.outcome}"
+
+    def __str__(self) -> str:
+        return _joined(
+            self.summary,
+            f"{self.ms:.1f}ms",
+            f"job={self.job}",
+            f"attempt={self.attempt}",
+            *_stores(self.statements),
+            *_said("trace", self.trace),
+        )
+
+
+AnyEntry = LoggedRequest | LoggedJob
+
+
+def request_entry(record: Record, *, slow: bool) -> LoggedRequest:
+    """Return the entry of a request that is closed."""
+    stages: dict[str, float] = {}
+    for stage, began, ended in record.spans():
+        stages[stage] = stages.get(stage, 0.0) + ended - began
+    return LoggedRequest(
+        time=_moment(record),
+        ms=_ms(record.ended - record.began),
+        statements=_totals(record),
+        spans=_spans(record) if slow else [],
+        id=record.id,
+        method=record.method,
+        route=record.route,
+        status=record.status,
+        bytes=record.bytes,
+        stages={stage: _ms(seconds) for stage, seconds in stages.items()},
+        member=str(record.member) if record.member else "",
+        aborted=not record.complete,
+        **_trace(record),
+    )
+
+
+def job_entry(record: Record, attempt: int, *, slow: bool) -> LoggedJob:
+    """Return the entry of a run of a job that is closed."""
+    return LoggedJob(
+        time=_moment(record),
+        ms=_ms(record.ended - record.began),
+        statements=_totals(record),
+        spans=_spans(record) if slow else [],
+        job=record.id,
+        event=record.route,
+        attempt=attempt,
+        outcome=record.outcome,
+        **_trace(record),
+    )
+
+
+def before_sending(record: Record) -> float:
+    """Return the seconds until the answer began: how long a client takes to read it is not the server's time."""
+    return next((began for stage, began, _ in record.spans() if stage == SEND), record.ended) - record.began
+
+
+@lru_cache(1024)
+def summary_of(statement: str) -> str:
+    """Return the verb and the table of an SQL statement; anything else as it is.
+
+    `SELECT association`, as OpenTelemetry has it in `db.query.summary`.
+    """
+    verb = _VERB.search(statement)
+    if verb is None:
+        return statement[:_LONGEST]
+    made_up = {*_MADE_UP.findall(statement), "unnest", "json_each"}
+    tables = (found for found in _TARGET.findall(statement) if found not in made_up)
+    called = _CALLED.search(statement)
+    target = next(tables, None) or (called[1] if called else "")
+    return f"{verb[1].upper()} {target}".rstrip()[:_LONGEST]
+
+
+def _moment(record: Record) -> str:
+    ended = record.began_ns / 1e9 + record.ended - record.began
+    return datetime.fromtimestamp(ended, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _totals(record: Record) -> dict[str, StoreTotal]:
+    return {store: StoreTotal(number, _ms(seconds)) for store, (number, seconds) in record.totals().items()}
+
+
+def _spans(record: Record) -> list[TimedSpan]:
+    begun = record.began
+    spans = [TimedSpan("", stage, _ms(began - begun), _ms(ended - began)) for stage, began, ended in record.spans()]
+    for store, what, began, ended in record.statements:
+        spans.append(TimedSpan(store, summary_of(what), _ms(began - begun), _ms(ended - began)))
+    return spans
+
+
+def _trace(record: Record) -> dict[str, str]:
+    if record.trace is None:
+        return {}
+    ids = {"trace": record.trace.trace_id.hex(), "span": record.trace.span_id.hex()}
+    return {**ids, "parent": record.parent.span_id.hex()} if record.parent else ids
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1e3, 3)
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(parts)
+
+
+def _said(name: str, value: str) -> tuple[str, ...]:
+    return (f"{name}={value}",) if value else ()
+
+
+def _stores(totals: Mapping[str, StoreTotal]) -> tuple[str, ...]:
+    return tuple(f"{store}={total.number}/{total.ms:.1f}ms" for store, total in totals.items())

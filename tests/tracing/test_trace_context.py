@@ -1,0 +1,124 @@
+"""W3C Trace Context: what is read of a `traceparent`, and how it is carried in events."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from shoal.core.events import AnyEvent, PostCreated, decode, encode
+from shoal.graph.contract import Batch
+from shoal.tracing.record import Record, begin_recording, end_recording
+from shoal.tracing.trace_context import TraceContext, parse, state_of, trace_of, unpack
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+GOOD = f"00-{TRACE}-{SPAN}-01"
+CALLER = TraceContext(bytes.fromhex(TRACE), bytes.fromhex(SPAN), 1)
+EVENT = PostCreated(post_id=1, author_id=2)
+
+
+def header(value: str) -> tuple[bytes, bytes]:
+    return b"traceparent", value.encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    ("value", "flags"),
+    [
+        (GOOD, 1),
+        (f"00-{TRACE}-{SPAN}-00", 0),
+        (f" {GOOD}\t", 1),
+        # Of later versions the beginning is known, and one flag.
+        (f"cc-{TRACE}-{SPAN}-ff", 1),
+        (f"cc-{TRACE}-{SPAN}-01-what-the-future-will-be-like", 1),
+    ],
+)
+def test_a_good_one_is_read(value: str, flags: int) -> None:
+    assert trace_of([header(value)]) == CALLER._replace(flags=flags)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "00",
+        f"ff-{TRACE}-{SPAN}-01",
+        f"00-{TRACE}-{SPAN}-01-more",
+        f"00-{TRACE}-{SPAN}-01-",
+        f"cc-{TRACE}-{SPAN}-01.more",
+        f"00-{TRACE.upper()}-{SPAN}-01",
+        f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"00-{TRACE[1:]}-{SPAN}-01",
+        f"00-{TRACE}-{SPAN}0-01",
+        f"00-{TRACE}-{SPAN}-1",
+        f"00-{TRACE}-{SPAN}-0g",
+        f"0-{TRACE}-{SPAN}-01",
+        f"00_{TRACE}_{SPAN}_01",
+        f"00-{TRACE}-{SPAN}-01\n",
+        GOOD + "x" * 10_000,
+    ],
+)
+def test_a_malformed_one_is_as_good_as_none(value: str) -> None:
+    assert trace_of([header(value)]) is None
+
+
+def test_one_that_comes_twice_is_malformed() -> None:
+    assert trace_of([header(GOOD), (b"host", b"x"), header(GOOD)]) is None
+    assert trace_of([]) is None
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_are_too_strange_to_read(value: bytes) -> None:
+    parsed = parse(value)
+    assert parsed is None or parse(parsed.traceparent.encode()) == parsed
+
+
+def test_the_state_is_joined_and_too_much_of_it_is_dropped() -> None:
+    assert state_of([(b"tracestate", b"a=1"), (b"tracestate", b"b=2,c=3")]) == "a=1,b=2,c=3"
+    assert state_of([(b"tracestate", b"a=" + b"x" * 511)]) == ""
+    assert state_of([(b"tracestate", b",".join(b"k%d=1" % n for n in range(33)))]) == ""
+    assert state_of([(b"tracestate", b",".join(b"k%d=1" % n for n in range(32)))]) != ""
+
+
+@given(st.binary(min_size=16, max_size=16), st.binary(min_size=8, max_size=8), st.integers(0, 255))
+def test_what_is_packed_is_unpacked(trace_id: bytes, span_id: bytes, flags: int) -> None:
+    context = TraceContext(trace_id, span_id, flags)
+    assert unpack(context.pack()) == context
+    assert len(context.pack()) == 25
+    assert unpack(b"") is unpack(context.pack()[1:]) is None
+
+
+def test_a_child_is_another_span_of_the_trace() -> None:
+    child = CALLER.child()
+    assert (child.trace_id, child.flags) == (CALLER.trace_id, CALLER.flags)
+    assert child.span_id != CALLER.span_id != CALLER.child().span_id
+
+
+def test_an_event_outside_any_trace_is_stored_as_ever() -> None:
+    stored = msgspec.msgpack.encode({"type": "post_created", "post_id": 1, "author_id": 2})
+    assert encode(EVENT) == stored
+    assert decode(stored) == EVENT
+
+
+def test_an_event_carries_its_trace_in_33_bytes() -> None:
+    traced = structs.replace(EVENT, trace=CALLER.pack())
+    assert len(encode(traced)) - len(encode(EVENT)) == 33
+    assert decode(encode(traced)) == traced
+
+
+def test_events_are_given_the_span_that_is_under_way() -> None:
+    def emitted() -> AnyEvent:
+        batch = Batch(1)
+        batch.emit(EVENT)
+        return batch.events[0]
+
+    assert emitted() is EVENT
+    for trace, carried in ((CALLER, CALLER.pack()), (None, b"")):
+        token = begin_recording(Record("r", "GET", None, trace))
+        try:
+            assert emitted().trace == carried
+        finally:
+            end_recording(token)
+    assert emitted() is EVENT
