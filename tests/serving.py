@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 
@@ -32,16 +32,21 @@ class Server:
 
 
 @contextmanager
-def served(store: Path, *options: str, files: int = 0, **environment: str) -> Iterator[Server]:
-    """Serve a store on a free port until the block ends; with `files` it may not open more than so many."""
+def served(store: Path, *options: str, files: int = 0, log: Path | None = None, **environment: str) -> Iterator[Server]:
+    """Serve a store on a free port until the block ends; with `files` it may not open more than so many.
+
+    The `log` is added to that file.
+    """
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "serve", "--port", "0", *options]
     command = [*(["prlimit", f"--nofile={files}"] if files else []), *command]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "SHOAL_RATE_LIMITS": "false", **environment},
-    )
+    with log.open("ab") if log else nullcontext() as written:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=written,
+            text=True,
+            env={**os.environ, "SHOAL_RATE_LIMITS": "false", **environment},
+        )
     try:
         yield Server(process, first_url(process))
     finally:

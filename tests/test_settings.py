@@ -19,6 +19,8 @@ OTHER: dict[str, Any] = {
     "push_networks": ("10.1.0.0/16",),
     "limits": {"api": "600/5m", "signup": "off"},
     "recipe": {"weights": {"friends": 4.0, "seen": -6.0}, "half_life_hours": 12.5},
+    "log_format": "json",
+    "request_log": "all",
     "log_level": "debug",
     "email_confirmation": "required",
     "invitations": "members",

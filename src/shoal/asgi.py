@@ -64,6 +64,7 @@ class _Mounted:
                 probes=network.probes,
                 engines=network.engines,
                 server_key=network.server_key,
+                recorder=network.recorder,
             )
         )
         self._shoal.closing.push_async_callback(front.network_totals.close)

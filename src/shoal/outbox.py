@@ -14,13 +14,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from shoal.core.errors import NotYet, ShoalError, Unavailable
-from shoal.core.queueing import ExpectedWait
+from shoal.core.queueing import ExpectedWait, LoopShare
 from shoal.graph.contract import Job, Outbox
+from shoal.tracing.record import Record
 
 E = TypeVar("E")
 
@@ -34,12 +35,6 @@ when all its futures are. When one of them fails, the job is run again from the 
 
 _log = logging.getLogger(__name__)
 
-_BREATH_SECONDS = 0.002
-"""Seconds that jobs run before the event loop has a turn for requests, when there are few of those."""
-_LONGEST_BREATH_SECONDS = 0.02
-_SLOW_SECONDS = 0.25
-"""Delay for which jobs get one more share of the loop, up to `_MOST_SHARES` for each share of requests."""
-_MOST_SHARES = 12.0
 _UNAVAILABLE_SECONDS = 1.0
 """Seconds that a job rests when a store that it needs is down."""
 _TURN_SECONDS = 0.5
@@ -55,11 +50,16 @@ _GRAIN_SECONDS = 0.01
 """Precision of ages: outboxes tell them in milliseconds."""
 
 
+def _unwatched(_job: Job) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 class Runner(Generic[E]):
     """Runs the consequences of one outbox in this process.
 
     A consequence that takes longer than `step_seconds` has failed. `finished` counts the jobs that are done, and `done` is called
-    with each; `failed` counts attempts that failed by an error of their own, and `set_aside` the jobs that were buried.
+    with each; `failed` counts attempts that failed by an error of their own, and `set_aside` the jobs that were buried. Each run
+    of a job is inside the context that `watch` gives, and tells the record what came of it.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Runner(Generic[E]):
         step_seconds: float | None = None,
         poll_seconds: float = _POLL_SECONDS,
         done: Callable[[Job], None] | None = None,
+        watch: Callable[[Job], AbstractContextManager[Record | None]] = _unwatched,
     ) -> None:
         self._outbox = outbox
         self._table = table
@@ -88,6 +89,7 @@ class Runner(Generic[E]):
         self._step_seconds = step_seconds
         self._poll_seconds = poll_seconds
         self.done = done
+        self._watch = watch
         self.finished = self.failed = self.set_aside = 0
         self._finished: list[Job] = []
         self._in_hand: set[asyncio.Task[None]] = set()
@@ -98,8 +100,7 @@ class Runner(Generic[E]):
         # When the job that was begun last had been committed, as the clock of `time.monotonic` would have shown it.
         self._begun: float | None = None
         self._expected = ExpectedWait()
-        # When jobs had the loop again, and for how long they may have it.
-        self._took_over, self._share = time.monotonic(), _BREATH_SECONDS
+        self._share = LoopShare(time.monotonic())
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         outbox.on_event(self._work.set)
@@ -251,19 +252,9 @@ class Runner(Generic[E]):
         for job in jobs:
             if await self._step(job):
                 self._finished.append(job)
-            if (paused := time.monotonic()) - self._took_over > self._share:
+            if self._share.is_over(paused := time.monotonic()):
                 await asyncio.sleep(0)
-                self._took_over = time.monotonic()
-                self._share = self._share_after(self._took_over - paused)
-
-    def _share_after(self, others: float) -> float:
-        """Return how long jobs may run now that requests had the loop for so many seconds.
-
-        Under load both have half of it. Once jobs are behind they have more: otherwise members who wait for the answers
-        to their posts would have these accepted faster than they can be delivered.
-        """
-        shares = min(1.0 + self.behind() / _SLOW_SECONDS, _MOST_SHARES)
-        return max(shares * min(others, _LONGEST_BREATH_SECONDS), _BREATH_SECONDS)
+                self._share.take_over(paused, time.monotonic(), self.behind())
 
     async def _run(self) -> None:
         while not self._stopping:
@@ -298,6 +289,14 @@ class Runner(Generic[E]):
 
     async def _step(self, job: Job) -> bool:
         """Run one job as far as its first page goes, and return whether all its consequences are done."""
+        with self._watch(job) as record:
+            outcome = await self._ran(job)
+            if record is not None:
+                record.outcome = outcome
+        return outcome == "done"
+
+    async def _ran(self, job: Job) -> str:
+        """Run one job, and return what came of it: see `tracing/entries.py`."""
         if job.attempt >= self._attempts:
             return await self._bury(job, f"its worker died or hung {job.attempt} times")
         consequences = self._table.get(type(job.event), ())
@@ -317,20 +316,19 @@ class Runner(Generic[E]):
                     for promise in promised:
                         await asyncio.shield(promise)
                     await self._outbox.put_back(job._replace(mark=mark, attempt=0, at=0))
-                    return False
+                    return "page"
                 job = job._replace(step=job.step + 1, mark=0, attempt=0)
                 again = again if promised else job
         except Exception as error:  # noqa: BLE001  # a broken consequence must not stop the others
             for promise in promised:
                 promise.add_done_callback(_heard)
-            await self._failed(again, error)
-            return False
+            return await self._failed(again, error)
         if promised:
             self._wait_for(promised, again)
-            return False
+            return "waits"
         if self.done is not None:
             self.done(job)
-        return True
+        return "done"
 
     def _wait_for(self, promised: list[asyncio.Future[None]], job: Job) -> None:
         self._waiting += 1
@@ -359,26 +357,26 @@ class Runner(Generic[E]):
         except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
             _log.exception("%s %d is left", type(job.event).__name__, job.seq)
 
-    async def _failed(self, job: Job, error: BaseException) -> None:
+    async def _failed(self, job: Job, error: BaseException) -> str:
         job = job._replace(at=0)
         if isinstance(error, NotYet):
             await self._outbox.put_back(job._replace(attempt=0), _TURN_SECONDS)
-            return
+            return "later"
         if isinstance(error, Unavailable):
             # A store is down. That is not the job's fault: it waits for as long as it takes.
             _log.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error)
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
-            return
+            return "later"
         self.failed += 1
         job = job._replace(attempt=job.attempt + 1)
         if job.attempt >= self._attempts:
             _log.error("%s %d has failed %d times", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
-            await self._bury(job, repr(error))
-            return
+            return await self._bury(job, repr(error))
         _log.warning("%s %d failed, attempt %d", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
         await self._outbox.put_back(job, self._first_delay * 2.0 ** (job.attempt - 1))
+        return "failed"
 
-    async def _bury(self, job: Job, error: str) -> bool:
+    async def _bury(self, job: Job, error: str) -> str:
         try:
             await self._outbox.bury(job, error)
             self.set_aside += 1
@@ -386,7 +384,8 @@ class Runner(Generic[E]):
         except ShoalError:
             _log.warning("%s %d cannot be buried now", type(job.event).__name__, job.seq)
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
-        return False
+            return "later"
+        return "buried"
 
 
 def _heard(promise: asyncio.Future[None]) -> None:

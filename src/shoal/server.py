@@ -85,6 +85,7 @@ def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIA
         error_page=Refusals(front),
         meter=front.meter,
         answers=front.answers,
+        recorder=front.recorder,
     )
 
 

@@ -170,6 +170,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     shares are refused (503), the more the later deliveries are, and at it all; 0: none."""
     development: bool = False
     """Whether pages for those who work on Shoal are served: `/dev/components` shows every part of a page in all its states."""
+    log_format: Literal["text", "json"] = "text"
+    """Form of the log: `text`, or `json`, one object a line."""
+    request_log: Literal["off", "slow", "all"] = "slow"
+    """Requests and runs of jobs that have a line in the log: `off`, none; `slow`, those that take `slow_ms`; `all`."""
+    slow_ms: Annotated[float, msgspec.Meta(ge=1, le=60_000)] = 500.0
+    """Milliseconds from which on a request or a run of a job is slow: `shoal why-slow` tells where they went; 1 to 60,000."""
+    opentelemetry: bool = False
+    """Whether requests and jobs are sent as spans over OTLP, as the variables `OTEL_*` say; needs `pip install 'shoal[otel]'`."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     """Lowest severity that is logged to standard error."""
 

@@ -30,7 +30,7 @@ async def test_it_works_off_what_waits_and_ends_when_it_is_told_to(request: pyte
         batch.emit(PostCreated(post_id=ANN + post, author_id=ANN))
     await graph.commit(batch)
     command = [sys.executable, "-m", "shoal.cli", "--store", url, "worker", "--processes", "1"]
-    environ = {**os.environ, "SHOAL_TIMELINES": redis.single()}
+    environ = {**os.environ, "SHOAL_TIMELINES": redis.single(), "SHOAL_REQUEST_LOG": "off"}
     worker = subprocess.Popen(command, stderr=subprocess.PIPE, env=environ, preexec_fn=at_a_desk)  # noqa: ASYNC220, PLW1509
     try:
         await eventually(graph.backlog, 0, 60.0)

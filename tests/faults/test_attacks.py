@@ -122,7 +122,7 @@ def placed(tmp_path: Path, files: int = 0, **environment: str) -> Iterator[Place
     tokens = run(_people(tmp_path / "shoal.db"))
     environment = {"SHOAL_TRUSTED_PROXIES": "[]", "SHOAL_LOG_LEVEL": "error", **environment}
     media = f"file://{tmp_path / 'media'}"
-    with served(tmp_path / "shoal.db", files=files, SHOAL_MEDIA=media, **environment) as server:
+    with served(tmp_path / "shoal.db", files=files, log=None, SHOAL_MEDIA=media, **environment) as server:
         app = httpx.post(f"{server.url}/api/v1/apps", json={"client_name": "x", "redirect_uris": "urn:x"}).json()
         port = int(server.url.rpartition(":")[2])
         place = Place(server, Target(port, tokens[1:], app["client_id"], app["client_secret"]), tokens[0])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shoal import outbox
+from shoal.core import queueing
 from shoal.discovery import filler
 from shoal.fanout.effects import Effects
 from shoal.graph.sqlite import writer as sqlite_writer
@@ -234,8 +235,8 @@ def test_a_log_is_full_sooner_when_groups_are_small_and_nothing_is_committed_whi
 
 def test_a_simulation_has_the_numbers_of_what_it_simulates() -> None:
     runner = inspect.signature(outbox.Runner).parameters
-    assert (loop._SHARE, loop._LONGEST_SHARE) == (outbox._BREATH_SECONDS, outbox._LONGEST_BREATH_SECONDS)
-    assert (loop._SLOW, loop._MOST_SHARES) == (outbox._SLOW_SECONDS, outbox._MOST_SHARES)
+    assert (loop._SHARE, loop._LONGEST_SHARE) == (queueing._BREATH_SECONDS, queueing._LONGEST_BREATH_SECONDS)
+    assert (loop._SLOW, loop._MOST_SHARES) == (queueing._SLOW_SECONDS, queueing._MOST_SHARES)
     assert (runner["batch"].default, runner["lease"].default) == (loop._CLAIM, several._LEASE_SECONDS)
     assert (loop._AT_ONCE, loop._FEW, loop._BURST) == (filler.AT_ONCE, filler._FEW, filler._BURST)
     assert (loop._PAUSE, loop._SMALL_WRITES) == (filler._PAUSE_SECONDS, filler._WRITES_A_SECOND)

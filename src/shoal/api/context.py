@@ -34,6 +34,7 @@ from shoal.push.server_key import ServerKey
 from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
+from shoal.tracing.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class Deps:
     """The key for web push; None where there is none, and so no web push."""
     patience: Patience = USUAL_PATIENCE
     """How long a client may keep a connection waiting."""
+    recorder: Recorder = field(default_factory=Recorder)
+    """Writes a line for each request."""
     demo_member: int = 0
     """Id of the member as whom everybody may log in by a click; 0 for nobody. Only a demo has one."""
 
@@ -91,6 +94,8 @@ class Front:
     """See `Deps`."""
     ip_guard: IpGuard
     """Knows which networks are blocked."""
+    recorder: Recorder = field(default_factory=Recorder)
+    """Writes a line for each request."""
     meter: Meter = field(default_factory=Meter)
     """Figures of the requests of this process."""
     spread: Renewed[tuple[int, list[Spread]]] = field(default_factory=lambda: Renewed(600_000, 86_400_000))
@@ -142,5 +147,7 @@ def front_of(deps: Deps) -> Front:
         engines=EngineWatch(deps.engines),
         server_key=deps.server_key,
         ip_guard=IpGuard(deps.store),
+        recorder=deps.recorder,
+        meter=Meter(slow_ms=settings.slow_ms),
         demo_member=deps.demo_member,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import sys
 from typing import Any, NoReturn
@@ -13,6 +12,7 @@ import click
 from shoal.core.errors import ShoalError, with_cause
 from shoal.graph.sharding.sharded import parse_shard_map
 from shoal.settings import Settings, SettingsError, load
+from shoal.tracing.formats import log_to_stderr
 
 COMMANDS = {
     "serve": "Serve the network over HTTP.",
@@ -129,7 +129,7 @@ def main(ctx: click.Context, store: str | None, media: str | None, config: str |
     """Shoal: a social-feed server."""
     environ = {**os.environ, "SHOAL_CONFIG": config} if config else os.environ
     settings = _checked(load(environ, store=store, media=media))
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr(settings.log_level, settings.log_format)
     ctx.obj = settings
 
 

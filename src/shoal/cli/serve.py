@@ -102,6 +102,7 @@ async def run(
             probes=network.probes,
             engines=network.engines,
             server_key=network.server_key,
+            recorder=network.recorder,
             demo_member=demo_member,
         )
         taking = listener or listen(settings.host, settings.port)

@@ -44,6 +44,37 @@ class ExpectedWait:
         self._look = now + max(_LOOK_SECONDS, (now - began) / _DEAREST)
 
 
+_BREATH_SECONDS = 0.002
+"""Seconds that jobs run before the event loop has a turn for requests, when there are few of those."""
+_LONGEST_BREATH_SECONDS = 0.02
+_SLOW_SECONDS = 0.25
+"""Delay for which jobs get one more share of the loop, up to `_MOST_SHARES` for each share of requests."""
+_MOST_SHARES = 12.0
+
+
+class LoopShare:
+    """How long jobs may run until requests have the event loop; moments are seconds of any clock.
+
+    Under load both have half of it. Once jobs are behind they have more: otherwise members who wait for the answers to their
+    posts would have these accepted faster than they can be delivered.
+    """
+
+    __slots__ = ("_seconds", "_took_over")
+
+    def __init__(self, now: float) -> None:
+        self._took_over, self._seconds = now, _BREATH_SECONDS
+
+    def is_over(self, now: float) -> bool:
+        """Whether it is the turn of requests."""
+        return now - self._took_over > self._seconds
+
+    def take_over(self, paused: float, now: float, behind: float) -> None:
+        """Jobs, which are so many seconds behind, have the loop again, after requests had it since `paused`."""
+        shares = min(1.0 + behind / _SLOW_SECONDS, _MOST_SHARES)
+        self._took_over = now
+        self._seconds = max(shares * min(now - paused, _LONGEST_BREATH_SECONDS), _BREATH_SECONDS)
+
+
 def refused_part(wait: float, first: float, most: float) -> float:
     """The part of what comes that is to be refused, 0 to 1: nothing up to a wait of `first` seconds, all from `most` on.
 

@@ -72,4 +72,8 @@ class Options(TypedDict, total=False):
     waiting_seconds: float
     most_behind_seconds: float
     development: bool
+    log_format: Literal["text", "json"]
+    request_log: Literal["off", "slow", "all"]
+    slow_ms: float
+    opentelemetry: bool
     log_level: Literal["debug", "info", "warning", "error"]

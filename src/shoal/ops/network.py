@@ -13,6 +13,7 @@ from shoal.services.writes import Writes
 from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.merger import Amendment
 from shoal.timelines.contract import Timelines
+from shoal.tracing.recorder import Recorder
 
 
 class AnyNetwork(Protocol):
@@ -59,6 +60,11 @@ class AnyNetwork(Protocol):
 
     async def amend_tags(self, amendment: Amendment) -> None:
         """Have tags counted, or shown, otherwise."""
+        ...
+
+    @property
+    def recorder(self) -> Recorder:
+        """Remembers slow requests."""
         ...
 
     @property

@@ -11,6 +11,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
+from shoal.tracing.record import HANDLE, RENDER, enter
 from shoal.web.assets import assets
 from shoal.web.drawn import DrawnPosts
 from shoal.web.packing import pack
@@ -76,7 +77,11 @@ def bare(visit: Visit, template: str, headers: Mapping[str, str], **views: objec
 
 
 def _rendered(visit: Visit, template: str, views: Mapping[str, object]) -> str:
-    return templates(visit.words.code, visit.front.at.path).get_template(template).render({**views, "visit": visit})
+    enter(RENDER)
+    found = templates(visit.words.code, visit.front.at.path).get_template(template)
+    html = found.render({**views, "visit": visit})
+    enter(HANDLE)
+    return html
 
 
 def _answer(visit: Visit, html: str, status: int) -> Response:

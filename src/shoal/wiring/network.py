@@ -54,9 +54,11 @@ from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
 from shoal.timelines.readings import MemoryReadings
 from shoal.timelines.tally import PushTally
+from shoal.tracing.recorder import Recorder
 from shoal.wiring.mail import open_mail
 from shoal.wiring.places import domain_of, media_url
 from shoal.wiring.push import open_courier, open_key
+from shoal.wiring.recording import JobWatch, open_recorder
 from shoal.wiring.search import begin_filling, open_search
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
 from shoal.wiring.statements import Statements
@@ -118,6 +120,8 @@ class Network:
     """The memory in front of the store, which `store` is too."""
     statements: Statements
     """Counts the requests to engines."""
+    recorder: Recorder
+    """Records requests and jobs."""
 
     @property
     def tag_store(self) -> CloudStore:
@@ -179,6 +183,7 @@ async def open_network(
     Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL that names no backend.
     """
     async with AsyncExitStack() as stack:
+        recorder = open_recorder(settings, stack)
         sharing = await open_sharing(settings, stack)
         raw = await open_store(settings, stack, read_only=read_only, sole=sharing is None and not read_only)
         # Alone, a process knows of every change, so it also remembers whole answers.
@@ -195,7 +200,7 @@ async def open_network(
         statements = Statements(raw, counting.store, sharing)
         server_key = None if read_only else open_key(settings)
         network = await _assemble(
-            settings, store, sharing, outbox, counting, search, statements, stack, server_key, working=working
+            settings, store, sharing, outbox, counting, search, statements, stack, server_key, recorder, working=working
         )
         if not read_only:
             await begin_histories(network.store, settings.tombstone_days)
@@ -214,6 +219,7 @@ async def _assemble(
     statements: Statements,
     stack: AsyncExitStack,
     server_key: ServerKey | None,
+    recorder: Recorder,
     *,
     working: bool,
 ) -> Network:
@@ -259,7 +265,7 @@ async def _assemble(
     hub = Hub(channel, lasting)
     stack.push_async_callback(hub.close)
     tags = TagCloud(counting.store)
-    runner = _runner(outbox, effects, afar=sharing is not None)
+    runner = _runner(outbox, effects, recorder, afar=sharing is not None)
     return Network(
         settings=settings,
         store=store,
@@ -301,6 +307,7 @@ async def _assemble(
         server_key=server_key,
         memory=store,
         statements=statements,
+        recorder=recorder,
     )
 
 
@@ -315,11 +322,18 @@ def _probes(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str, 
     return probes if outbox is store else {**probes, "broker": outbox.backlog}
 
 
-def _runner(outbox: Outbox, effects: Effects, *, afar: bool) -> Runner[Effects]:
+def _runner(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool) -> Runner[Effects]:
+    watch = JobWatch(recorder)
     if not afar:
-        return Runner(outbox, TABLE, effects)
+        return Runner(outbox, TABLE, effects, watch=watch)
     return Runner(
-        outbox, TABLE, effects, concurrency=_CONCURRENCY, step_seconds=_STEP_SECONDS, poll_seconds=_POLL_SECONDS
+        outbox,
+        TABLE,
+        effects,
+        concurrency=_CONCURRENCY,
+        step_seconds=_STEP_SECONDS,
+        poll_seconds=_POLL_SECONDS,
+        watch=watch,
     )
 
 

@@ -37,8 +37,9 @@ def test_requests_are_counted_by_route_and_in_slots_of_ten_seconds() -> None:
 
 def test_ten_minutes_later_nothing_is_left_but_what_was_slow() -> None:
     clock = Clock()
-    meter = Meter(clock)
+    meter = Meter(clock, slow_ms=300.0)
     meter.note("GET /", 200, Stages(10.0, 300.0, 5.0), "abc")
+    meter.note("GET /", 200, Stages(10.0, 200.0, 5.0), "quick")
     clock.now += 601
     assert meter.routes() == []
     assert sum(slot.number for slot in meter.history()) == 0

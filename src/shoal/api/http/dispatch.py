@@ -36,6 +36,7 @@ from shoal.core.errors import (
 from shoal.core.model import Role
 from shoal.graph.cache.answers import Answers
 from shoal.graph.cache.freshness import one_request
+from shoal.tracing.record import AUTHENTICATE, ENCODE, HANDLE, READ, enter, recording
 
 _ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
 """Ends of the names of routes whose answer goes on: the time until it began is what counts."""
@@ -109,12 +110,23 @@ class Api:
         more: list[RawHeader] = []
         began = admitted = perf_counter()
         name = "(no such path)"
+        record = recording()
+        if record is not None:
+            record.route = name
+            record.enter(AUTHENTICATE)
         try:
             entry, values = await self._entry(found, request, more)
             name = entry.name
+            if record is not None:
+                record.route = entry.route.path
             caller = await self._admit(entry.route, request, more)
+            if record is not None:
+                record.member = caller.member_id or 0
+                record.enter(READ)
             admitted = perf_counter()
             answer = await self._run(entry, values, caller, request, inbox)
+            if record is not None:
+                record.enter(ENCODE)
             content = b"" if isinstance(answer, Response) else encode(answer.body)
         except ClientDisconnect:
             return
@@ -231,6 +243,7 @@ class Api:
             said = await _said(route, caller, request, intake)
             params = convert({**said, **path}, route.params)
             await intake.load()
+        enter(HANDLE)
         answer = await route.handler(Context(caller, request, self._deps, path), params)
         return answer if isinstance(answer, Reply | Response) else Reply(answer)
 

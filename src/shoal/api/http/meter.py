@@ -21,7 +21,6 @@ _FIRST_MS = 0.1
 _TO_TEN = 12
 """Steps until a latency is ten times as long."""
 _FACTOR = math.log(10) / _TO_TEN
-_SLOW_MS = 200.0
 _SLOW_KEPT = 40
 _EVERY = 4
 _FROM = _TO_TEN
@@ -130,11 +129,12 @@ class Meter:
     Both are kept by route. A route is named by its template, so there are never more of them than in the route table.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, slow_ms: float = 500.0) -> None:
         self._clock = clock
+        self._slow_ms = slow_ms
         self._slots: deque[tuple[int, _Tally, dict[str, _Tally]]] = deque(maxlen=_SLOTS)
         self.slow: deque[SlowRequest] = deque(maxlen=_SLOW_KEPT)
-        """The newest requests that took longer than 200 ms, the oldest first."""
+        """The newest requests that took longer than `slow_ms`, the oldest first."""
         # Of all slots but the newest.
         self._totals: dict[str, RouteTotals] = {}
 
@@ -152,7 +152,7 @@ class Meter:
         if held is None:
             held = routes[route] = _Tally()
         held.add(step, status, total)
-        if total > _SLOW_MS:
+        if total > self._slow_ms:
             self.slow.append(SlowRequest(time.time_ns() // 1_000_000, route, status, request_id, stages))
 
     def totals(self) -> dict[str, RouteTotals]:

@@ -1,4 +1,4 @@
-"""Wrap every request: cross-origin rules, the request id, and security headers for browsers, on errors as on
+"""Wrap every request: cross-origin rules, the request id, its record, and security headers for browsers, on errors as on
 answers. Pure ASGI, a few microseconds.
 
 Web clients of the API come from other origins and carry a token, never a cookie, so every origin is let in.
@@ -9,8 +9,13 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
+from functools import partial
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shoal.api.http.recorded import run
+from shoal.tracing.record import name_route
+from shoal.tracing.recorder import Recorder
 
 CORS_PATHS = (
     "/api/",
@@ -42,6 +47,8 @@ _PAGE = ((b"content-security-policy", b"frame-ancestors 'none'"), (b"x-frame-opt
 """Headers that keep other origins from showing a page in a frame. They add to the policy that the page has."""
 FRAMED_PATHS = ("/embed/",)
 """Beginnings of the paths of pages that are made to be shown in a frame of another origin."""
+_RECORDED = ("http", "websocket")
+_BEGUN = ("websocket.accept", "websocket.http.response.start")
 _GOOD_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 
 REQUEST_ID = "shoal.request_id"
@@ -51,8 +58,16 @@ REQUEST_ID = "shoal.request_id"
 class Edge:
     """The outermost application: answers preflights, adds headers to whatever the inner one answers."""
 
-    def __init__(self, app: ASGIApp, *, cors_paths: tuple[str, ...] = CORS_PATHS, https: bool = False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        cors_paths: tuple[str, ...] = CORS_PATHS,
+        https: bool = False,
+        recorder: Recorder | None = None,
+    ) -> None:
         self._app = app
+        self._recorder = recorder or Recorder()
         self._cors_paths = cors_paths
         always = _EVERYWHERE + (_SECURE if https else ())
         self._page = always + _PAGE
@@ -64,15 +79,34 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One ASGI connection."""
-        if scope["type"] != "http":
+        kind = scope["type"]
+        if kind not in _RECORDED:
             await self._app(scope, receive, send)
             return
-        request_id = self._request_id(scope)
+        request_id, traced = self._request_id(scope)
+        method = scope.get("method", "GET")
+        record = self._recorder.begin(scope[REQUEST_ID], method, scope["headers"], traced=traced)
+        answer = self._request if kind == "http" else self._socket
+        if record is None:
+            await answer(scope, receive, send, request_id)
+        else:
+            await run(partial(answer, request_id=request_id), self._recorder, record, scope, receive, send)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
+        async def send_more(message: Message) -> None:
+            if message["type"] in _BEGUN:
+                message = {**message, "headers": [*message.get("headers", ()), (b"x-request-id", request_id)]}
+            await send(message)
+
+        await self._app(scope, receive, send_more)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
         named = (b"x-request-id", request_id)
         if not scope["path"].startswith(self._cors_paths):
             framed = scope["path"].startswith(FRAMED_PATHS)
             extra: tuple[tuple[bytes, bytes], ...] = (*(self._framed if framed else self._page), named)
         elif scope["method"] == "OPTIONS":
+            name_route("(preflight)")
             await send({"type": "http.response.start", "status": 204, "headers": [*_PREFLIGHT, named]})
             await send({"type": "http.response.body", "body": b""})
             return
@@ -86,12 +120,14 @@ class Edge:
 
         await self._app(scope, receive, send_more)
 
-    def _request_id(self, scope: Scope) -> bytes:
-        """The id that a proxy in front gave, when it is harmless, or a new one."""
+    def _request_id(self, scope: Scope) -> tuple[bytes, bool]:
+        """Return the id that a proxy in front gave, when it is harmless, or a new one; and whether it named a trace."""
+        traced = False
+        given = b""
         for name, value in scope["headers"]:
-            if name == b"x-request-id" and _GOOD_ID.fullmatch(value):
-                scope[REQUEST_ID] = value.decode()
-                return bytes(value)
-        made = f"{self._process}{next(self._numbers):08x}"
-        scope[REQUEST_ID] = made
-        return made.encode()
+            if name == b"x-request-id":
+                given = given or (value if _GOOD_ID.fullmatch(value) else b"")
+            elif name == b"traceparent":
+                traced = True
+        scope[REQUEST_ID] = made = given.decode() or f"{self._process}{next(self._numbers):08x}"
+        return bytes(given) or made.encode(), traced

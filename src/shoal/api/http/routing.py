@@ -28,6 +28,7 @@ from shoal.api.http.meter import Meter
 from shoal.api.http.middleware import CORS_PATHS, Edge
 from shoal.api.http.replies import Reply
 from shoal.graph.cache.answers import Answers
+from shoal.tracing.recorder import Recorder
 
 __all__ = ["ANONYMOUS", "Authenticate", "Caller", "Context", "Reply", "Route", "build_app"]
 
@@ -57,6 +58,7 @@ def build_app(
     guard: IpGuard | None = None,
     meter: Meter | None = None,
     answers: Answers[Reply] | None = None,
+    recorder: Recorder | None = None,
 ) -> ASGIApp:
     """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
 
@@ -65,7 +67,7 @@ def build_app(
     something that is delivered to others is refused, before anything else. The `memory` is for the bytes of bodies, the `turns`
     are for uploads. `https`: clients come by it. `log_in` says who is logged in in a browser. The `error_page` is for people
     whose page was refused. The `guard` keeps networks out that are blocked, before all of these; without one, none.
-    The `meter` counts requests. The `answers` are remembered; without them, none.
+    The `meter` counts requests, the `recorder` writes their lines. The `answers` are remembered; without them, none.
     """
     trie: Trie[MatchedRoute] = Trie()
     for route in routes:
@@ -95,7 +97,7 @@ def build_app(
         app = Relief(app, partial(_delivers, trie), refusal)
     if guard is not None:
         app = Barrier(app, guard)
-    return Edge(app, cors_paths=cors_paths, https=https)
+    return Edge(app, cors_paths=cors_paths, https=https, recorder=recorder)
 
 
 class _FilesFirst:

@@ -27,6 +27,7 @@ from shoal.graph.cache.freshness import another_request
 from shoal.streaming.connection import Connection
 from shoal.streaming.contract import Position
 from shoal.streaming.interests import PRESENCE
+from shoal.tracing.record import AUTHENTICATE, enter, name_member, name_route
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +80,8 @@ class Sockets:
         """The token, and whose it is: in the header, the query, or as the protocol, where browsers can put it."""
         if scope["path"] not in _PATHS:
             raise NotFound
+        name_route(_PATHS[0])
+        enter(AUTHENTICATE)
         text = bearer_of(HTTPConnection(scope)) or next(iter(scope["subprotocols"]), "")
         caller, failure = ANONYMOUS, None
         try:
@@ -91,6 +94,7 @@ class Sockets:
             raise failure
         if caller.member_id is None:
             raise NeedsMember
+        name_member(caller.member_id)
         return text, caller
 
 

@@ -12,6 +12,7 @@ from shoal.api.http.limits import ratelimit
 from shoal.api.http.meter import Meter, Stages
 from shoal.api.http.middleware import REQUEST_ID
 from shoal.core.errors import TooMany
+from shoal.tracing.record import AUTHENTICATE, HANDLE, enter, name_route
 
 
 class Limited:
@@ -32,9 +33,12 @@ class Limited:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         began = perf_counter()
+        name_route(self._route)
+        enter(AUTHENTICATE)
         key = ratelimit.RateKey(self._limit_class, ratelimit.address_of(scope))
         window = await self._limiter.take(key)
         admitted = perf_counter()
+        enter(HANDLE)
         more = [] if window is None else ratelimit.headers(window)
 
         async def send_with_headers(message: Message) -> None:

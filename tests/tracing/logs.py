@@ -1,0 +1,74 @@
+"""Logs that a server wrote, read back, and a member of it with a token."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+Line = dict[str, Any]
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TRACEPARENT = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
+
+
+def lines(log: Path, kind: str = "") -> list[Line]:
+    """Every entry of a JSON log, or those of one kind. A line that is no JSON fails the test."""
+    text = log.read_text()
+    found = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    return [line for line in found if not kind or line.get("kind") == kind]
+
+
+def logged(log: Path, holds: Callable[[Line], bool], number: int = 1, seconds: float = 30.0) -> list[Line]:
+    """The entries of which this holds, once there are so many: a line is written after its answer was sent."""
+    deadline = time.monotonic() + seconds
+    while len(found := [line for line in lines(log) if holds(line)]) < number:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.02)
+    return found
+
+
+def request(log: Path, id_: str) -> Line:
+    """The one line of the request of this id."""
+    (line,) = logged(log, lambda line: line.get("kind") == "request" and line["id"] == id_)
+    return line
+
+
+@contextmanager
+def locked(store: Path, seconds: float) -> Iterator[None]:
+    """Keep the server of a store from committing until so much later; it waits for a lock for five seconds."""
+    with closing(sqlite3.connect(store, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        timer = threading.Timer(seconds, lambda: other.execute("ROLLBACK"))
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.join()
+
+
+def signed_up(url: str, name: str) -> str:
+    """The token of a new member."""
+    asked = {"client_name": "Test", "redirect_uris": "urn:ietf:wg:oauth:2.0:oob", "scopes": "read write"}
+    app = httpx.post(f"{url}/api/v1/apps", data=asked).json()
+    grant = {"grant_type": "client_credentials", "scope": "read write"}
+    credentials = {"client_id": app["client_id"], "client_secret": app["client_secret"]}
+    token = httpx.post(f"{url}/oauth/token", data={**grant, **credentials}).json()["access_token"]
+    member = {
+        "username": name,
+        "email": f"{name}@example.org",
+        "password": "a long password",
+        "agreement": "true",
+        "locale": "en",
+    }
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = httpx.post(f"{url}/api/v1/accounts", headers=headers, data=member, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["access_token"])

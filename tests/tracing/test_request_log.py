@@ -1,0 +1,368 @@
+"""The request log of a real server: one line a request, with its id, member, route, status, stages and statements."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+from websockets.sync.client import connect
+
+from shoal.api.http.limits.ratelimit import OFF, MemoryLimiter
+from shoal.api.http.routing import build_app
+from shoal.tracing.entries import LoggedRequest
+from shoal.tracing.recorder import KEPT, Recorder, RequestLog
+from tests.api.harness import ROUTES, authenticate
+from tests.running import in_loop
+from tests.serving import Server, served
+from tests.tracing.logs import SPAN, TRACE, TRACEPARENT, Line, lines, locked, logged, request, signed_up
+
+numbers = itertools.count()
+STAGES = {"wait", "authenticate", "read", "handle", "render", "encode", "send"}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path, str]]:
+    """A server that logs every request as JSON, and the token of Ann."""
+    folder = tmp_path_factory.mktemp("logged")
+    log = folder / "log"
+    settings = {"SHOAL_REQUEST_LOG": "all", "SHOAL_LOG_FORMAT": "json", "SHOAL_SLOW_MS": "60000"}
+    with served(folder / "shoal.db", files=0, log=log, **settings) as server:
+        yield server, log, signed_up(server.url, "ann")
+
+
+def ask(
+    server: Server,
+    id_: str,
+    method: str,
+    path: str,
+    token: str = "",
+    *,
+    data: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> httpx.Response:
+    said = {"X-Request-Id": id_, **({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+    answer = httpx.request(method, server.url + path, headers=said, data=data, timeout=30)
+    assert answer.headers["x-request-id"] == id_
+    return answer
+
+
+def check(line: Line) -> None:
+    """What holds of every line of a request."""
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
+    assert set(line["stages"]) <= STAGES
+    assert sum(line["stages"].values()) == pytest.approx(line["ms"], abs=0.01)
+    assert all(ms >= 0 for ms in line["stages"].values())
+    for number, ms in line.get("statements", {}).values():
+        assert number >= 1
+        # One after the other on SQLite.
+        assert 0 <= ms <= line["ms"] + 0.1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "route", "status"),
+    [
+        ("GET", "/api/v1/instance", "/api/v1/instance", 200),
+        ("HEAD", "/api/v1/instance", "/api/v1/instance", 200),
+        ("GET", "/health", "/health", 200),
+        ("GET", "/api/v1/accounts/1234", "/api/v1/accounts/{id}", 404),
+        ("GET", "/api/v1/timelines/home", "/api/v1/timelines/home", 401),
+        ("DELETE", "/api/v1/instance", "(no such path)", 405),
+        ("GET", "/api/v1/secret-thing?q=hidden", "(no such path)", 404),
+        ("GET", "/secret-thing", "(no such page)", 404),
+        ("POST", "/api/v1/apps", "/api/v1/apps", 400),
+        ("POST", "/oauth/revoke", "/oauth/revoke", 401),
+        ("OPTIONS", "/api/v1/statuses", "(preflight)", 204),
+        ("GET", "/@ann", "/@{handle}", 200),
+        ("GET", "/media/secret.jpg", "(file)", 404),
+    ],
+)
+def test_each_status_has_a_line_with_its_route(
+    here: tuple[Server, Path, str], method: str, path: str, route: str, status: int
+) -> None:
+    server, log, _ = here
+    answer = ask(server, f"status-{next(numbers)}", method, path)
+    assert answer.status_code == status
+    line = request(log, answer.headers["x-request-id"])
+    check(line)
+    assert (line["method"], line["route"], line["status"]) == (method, route, status)
+    assert line["message"] == f"{method} {route} {status}"
+    assert line.get("bytes", 0) == answer.num_bytes_downloaded
+    assert "aborted" not in line
+
+
+def test_a_page_that_has_not_changed_is_a_304(here: tuple[Server, Path, str]) -> None:
+    server, log, token = here
+    ask(server, "before-304", "POST", "/api/v1/statuses", token, data={"status": "first"})
+    tag = ask(server, "whole", "GET", "/@ann.atom").headers["etag"]
+    assert ask(server, "unchanged", "GET", "/@ann.atom", headers={"If-None-Match": tag}).status_code == 304
+    line = request(log, "unchanged")
+    assert (line["status"], line.get("bytes", 0)) == (304, 0)
+
+
+def test_a_line_names_the_member_and_what_was_asked_of_the_store_and_nothing_else_of_them(
+    here: tuple[Server, Path, str],
+) -> None:
+    server, log, token = here
+    id_ = ask(server, "who", "GET", "/api/v1/accounts/verify_credentials", token).json()["id"]
+    body = {"status": "A #secretword for nobody"}
+    assert ask(server, "a-post", "POST", "/api/v1/statuses?access_token=hidden", token, data=body).status_code == 200
+    line = request(log, "a-post")
+    check(line)
+    assert line["member"] == id_
+    assert line["statements"]["sqlite"][0] >= 2
+    assert line["stages"]["handle"] > 0
+    said = json.dumps(line)
+    assert not any(word in said for word in ("secretword", "hidden", token, "ann", "127.0.0.1", "localhost"))
+
+
+def test_pages_say_how_long_their_templates_took(here: tuple[Server, Path, str]) -> None:
+    server, log, _ = here
+    ask(server, "a-page", "GET", "/explore")
+    assert request(log, "a-page")["stages"]["render"] > 0
+
+
+def test_a_request_is_one_line_and_no_other_program_writes_a_second(here: tuple[Server, Path, str]) -> None:
+    server, log, _ = here
+    before = len(lines(log, "request"))
+    with httpx.Client() as client:
+        ids = [client.get(f"{server.url}/api/v1/instance").headers["x-request-id"] for _ in range(20)]
+    request(log, ids[-1])
+    assert [line["id"] for line in lines(log, "request")[before:]] == ids
+    # And whatever stands in the log is JSON, or `lines` had failed.
+    assert {line["logger"] for line in lines(log)} == {"shoal.requests"}
+
+
+def test_an_id_that_is_none_and_a_traceparent_that_is_none_are_passed_over(here: tuple[Server, Path, str]) -> None:
+    server, log, _ = here
+    headers = {"X-Request-Id": 'x" y', "traceparent": "00-nothing"}
+    id_ = httpx.get(f"{server.url}/api/v1/instance", headers=headers).headers["x-request-id"]
+    assert id_ != headers["X-Request-Id"]
+    assert not {"trace", "span", "parent"} & request(log, id_).keys()
+
+
+def test_the_trace_of_the_caller_goes_on_with_a_span_of_each_request(here: tuple[Server, Path, str]) -> None:
+    server, log, _ = here
+    for id_ in ("first-of-trace", "second-of-trace"):
+        ask(server, id_, "GET", "/api/v1/instance", headers=TRACEPARENT)
+    first, second = request(log, "first-of-trace"), request(log, "second-of-trace")
+    assert (first["trace"], first["parent"]) == (second["trace"], second["parent"]) == (TRACE, SPAN)
+    assert len({first["span"], second["span"], SPAN}) == 3
+
+
+def test_jobs_are_in_the_trace_of_the_request_that_caused_them(here: tuple[Server, Path, str]) -> None:
+    server, log, token = here
+    headers = {"traceparent": f"00-{'c' * 32}-{SPAN}-00"}
+    ask(server, "causing", "POST", "/api/v1/statuses", token, data={"status": "with #trace"}, headers=headers)
+    jobs = logged(log, lambda line: line.get("kind") == "job" and line.get("trace") == "c" * 32, 2)
+    assert {line["event"] for line in jobs} >= {"PostCreated", "TagsUsed"}
+    span = request(log, "causing")["span"]
+    for line in jobs:
+        assert (line["parent"], line["attempt"]) == (span, 1)
+        assert re.fullmatch(r"0:\d+", line["job"])
+        assert line["outcome"] in {"done", "waits"}
+    number = len(lines(log))
+    ask(server, "untraced", "POST", "/api/v1/statuses", token, data={"status": "without"})
+    request(log, "untraced")
+    (job,) = logged(log, lambda line: line.get("event") == "PostCreated" and line in lines(log)[number:])
+    assert not {"trace", "span", "parent"} & job.keys()
+
+
+def test_a_client_that_goes_before_its_answer_is_499(here: tuple[Server, Path, str]) -> None:
+    server, log, token = here
+    with _connection(server) as gone:
+        head = f"POST /api/v1/statuses HTTP/1.1\r\nHost: x\r\nX-Request-Id: gone\r\nAuthorization: Bearer {token}\r\n"
+        gone.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{".encode())
+        time.sleep(0.2)
+    line = request(log, "gone")
+    check(line)
+    assert (line["status"], line["route"], line["aborted"]) == (499, "/api/v1/statuses", True)
+    # It was read for as long as the client was there.
+    assert line["stages"]["read"] > 100
+
+
+def test_a_stream_has_its_line_when_it_ends(here: tuple[Server, Path, str]) -> None:
+    server, log, token = here
+    headers = {"Authorization": f"Bearer {token}", "X-Request-Id": "a-stream"}
+    with httpx.stream("GET", f"{server.url}/api/v1/streaming/user", headers=headers) as stream:
+        pieces = stream.iter_raw()
+        next(pieces)
+        time.sleep(0.3)
+        assert not [line for line in lines(log, "request") if line["id"] == "a-stream"]
+    line = request(log, "a-stream")
+    assert (line["status"], line["route"]) == (200, "/api/v1/streaming/user")
+    assert line["stages"]["send"] > 250
+    assert line["bytes"] > 0
+
+
+def test_a_websocket_has_its_line_when_it_ends(here: tuple[Server, Path, str]) -> None:
+    server, log, token = here
+    address = f"ws://{urlsplit(server.url).netloc}/api/v1/streaming?stream=user&access_token={token}"
+    with connect(address, additional_headers={"X-Request-Id": "a-socket", **TRACEPARENT}) as socket_:
+        assert socket_.response is not None
+        assert socket_.response.headers["x-request-id"] == "a-socket"
+        socket_.send("{}")
+        socket_.recv(10)
+    line = request(log, "a-socket")
+    assert (line["status"], line["route"], line["trace"]) == (101, "/api/v1/streaming", TRACE)
+    assert line["bytes"] > 0
+    assert "aborted" not in line
+    with pytest.raises(Exception, match="401"):
+        connect(f"ws://{urlsplit(server.url).netloc}/api/v1/streaming", additional_headers={"X-Request-Id": "refused"})
+    assert request(log, "refused")["status"] == 401
+
+
+def test_what_a_client_sends_begins_no_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with served(tmp_path / "shoal.db", log=log, SHOAL_REQUEST_LOG="all", SHOAL_SLOW_MS="60000") as server:
+        forged = "x%0a2026-01-01%2000:00:00,000%20INFO%20shoal.requests:%20GET%20/forged%20200"
+        for path in (f"/{forged}", f"/@{forged}", f"/api/v1/{forged}", f"/api/v1/accounts/{forged}", "/%e2%80%ae"):
+            httpx.get(server.url + path, headers={b"User-Agent": "\u202e\x9b".encode()})
+        last = httpx.get(f"{server.url}/health").headers["x-request-id"]
+        deadline = time.monotonic() + 30
+        while f"id={last} " not in log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    written = log.read_text().splitlines()
+    assert len(written) == 6
+    for line in written:
+        assert re.match(
+            r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO shoal\.requests: GET \S.* id=\S+ bytes=\d+ wait=", line
+        )
+        assert "forged" not in line
+
+
+def test_a_request_is_slow_that_waits_for_the_disk(tmp_path: Path) -> None:
+    store, log = tmp_path / "shoal.db", tmp_path / "log"
+    with served(store, log=log, SHOAL_LOG_FORMAT="json", SHOAL_SLOW_MS="300") as server:
+        token = signed_up(server.url, "ann")
+        ask(server, "quick", "GET", "/api/v1/instance")
+        with locked(store, 0.6):
+            ask(server, "slow", "POST", "/api/v1/statuses", token, data={"status": "late"})
+        line = request(log, "slow")
+    assert line["ms"] >= 300
+    (commit,) = [span for span in line["spans"] if span[:2] == ["sqlite", "commit"]]
+    assert commit[3] >= 300
+    # Whoever signs up may wait for their password to be hashed for so long.
+    assert "quick" not in {one["id"] for one in lines(log, "request")}
+
+
+async def nowhere(_scope: Scope, receive: Receive, send: Send) -> None:
+    """Sends a part of an answer, and no more."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"half", "more_body": True})
+    raise RuntimeError("it broke")
+
+
+async def asked(mode: RequestLog, path: str, slow_ms: float = 60_000.0) -> tuple[Recorder, list[Message]]:
+    """A recorder after one request to the small API, and what was answered."""
+    recorder = Recorder(mode, slow_ms)
+    app = build_app(
+        ROUTES, None, authenticate=authenticate, limiter=MemoryLimiter(OFF), fallback=nowhere, recorder=recorder
+    )
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        await asyncio.sleep(0)
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "query_string": b"",
+        "headers": [],
+        "client": ("1.2.3.4", 5),
+    }
+    with contextlib.suppress(RuntimeError):
+        await app(scope, receive, send)
+    return recorder, sent
+
+
+def entries(caplog: pytest.LogCaptureFixture) -> list[LoggedRequest]:
+    return [one.msg for one in caplog.records if isinstance(one.msg, LoggedRequest)]
+
+
+@in_loop
+async def test_errors_of_our_own_have_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    await asked("all", "/api/v1/crash")
+    await asked("all", "/broken")
+    crash, broken = entries(caplog)
+    assert (crash.status, crash.route, crash.aborted) == (500, "/api/v1/crash", False)
+    assert (broken.status, broken.bytes, broken.aborted) == (200, 4, True)
+
+
+@in_loop
+async def test_a_handshake_that_is_refused_without_an_answer_of_its_own_is_a_403(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = build_app(ROUTES, None, authenticate=authenticate, limiter=MemoryLimiter(OFF), recorder=Recorder("all"))
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        await asyncio.sleep(0)
+        sent.append(message)
+
+    scope = {"type": "websocket", "path": "/x", "query_string": b"", "headers": [], "client": ("1.2.3.4", 5)}
+    await app(scope, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+    assert [(one.status, one.aborted) for one in entries(caplog)] == [(403, False)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "slow_ms", "number"), [("off", 0.0, 0), ("slow", 0.0, 1), ("slow", 6e4, 0), ("all", 6e4, 1)]
+)
+def test_what_is_logged_is_what_the_settings_say(
+    mode: RequestLog, slow_ms: float, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder, sent = asyncio.run(asked(mode, "/api/v1/instance", slow_ms))
+    assert sent[0]["status"] == 200
+    assert len(entries(caplog)) == number
+    assert len(recorder.slow) == (1 if mode != "off" and slow_ms == 0.0 else 0)
+
+
+def test_so_many_slow_requests_are_remembered() -> None:
+    recorder = Recorder("slow", 0.0)
+    for number in range(KEPT + 5):
+        record = recorder.begin(str(number), "GET", [])
+        assert record is not None
+        recorder.end(record)
+    assert [recorder.slow[0].id, recorder.slow[-1].id, len(recorder.slow)] == ["5", str(KEPT + 4), KEPT]
+
+
+def test_nothing_is_recorded_where_nobody_wants_it_unless_there_is_a_trace_to_carry_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    recorder = Recorder("off", 0.0)
+    assert recorder.begin("a", "GET", []) is None
+    record = recorder.begin("b", "GET", [(b"traceparent", f"00-{TRACE}-{SPAN}-01".encode())])
+    assert record is not None
+    assert record.trace is not None
+    assert record.trace.trace_id.hex() == TRACE
+    recorder.end(record)
+    with recorder.job("0:1", "PostCreated", 1, b"") as none:
+        assert none is None
+    assert (caplog.records, list(recorder.slow)) == ([], [])
+
+
+@contextlib.contextmanager
+def _connection(server: Server) -> Iterator[socket.socket]:
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname or "", address.port or 0)) as opened:
+        yield opened
