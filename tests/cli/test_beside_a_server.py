@@ -270,6 +270,15 @@ def test_a_store_that_nobody_answers_for_names_who_has_it(tmp_path: Path) -> Non
         assert f", {server.process.pid} (" in refused(run(store, "member", "role", "ann", "admin"))
 
 
+def test_slow_requests_are_asked_of_a_server(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    assert "no server runs that could be asked" in refused(run(store, "why-slow"))
+    with served(store, SHOAL_SLOW_MS="60000") as server:
+        assert httpx.get(f"{server.url}/health").status_code == 200
+        assert told(run(store, "why-slow")) == "no request was slow\n"
+        assert "remembers no slow request 'x'" in refused(run(store, "why-slow", "x"))
+
+
 def test_a_server_knows_every_operation() -> None:
     made = {one for one in vars(operations).values() if isinstance(one, type) and issubclass(one, Operation)}
     assert made - {Operation} == set(get_args(operations.AnyOperation))
@@ -287,6 +296,7 @@ def test_every_command_is_tried_here_or_needs_no_server() -> None:
         "rank",
         "search",
         "tags",
+        "why-slow",
         "jobs",
         "check",
         "shards",

@@ -17,6 +17,7 @@ from shoal.tracing.formats import log_to_stderr
 COMMANDS = {
     "serve": "Serve the network over HTTP.",
     "worker": "Work off what follows from events, beside servers or on other machines.",
+    "why-slow": "Show where the time of a slow request went.",
     "jobs": "Show the work that waits, and replay what was set aside.",
     "cluster": "Run a whole small cluster on this machine.",
     "demo": "Make a network of made-up people who post, and serve it.",
@@ -48,6 +49,7 @@ _MODULES = {
     "check": "data.check",
     "move": "data.move",
     "shards": "data.shards",
+    "why-slow": "why_slow",
 }
 """Where commands are found whose module is not `shoal.cli.<name>`."""
 

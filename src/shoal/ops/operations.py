@@ -1,4 +1,4 @@
-"""Every operation that an operator may ask of a network, in `AnyOperation`; those about blocks are in `block_operations`."""
+"""Every operation that an operator may ask of a network, in `AnyOperation`; some are in modules of their own."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from shoal.ops.operation import Operation
 from shoal.ops.reading import FeedShown, SuggestionsShown
 from shoal.ops.replays import replay as replays
 from shoal.ops.replays.replay import ReplayOptions, ReplayReport
+from shoal.ops.slow_operations import ShowSlow
 from shoal.ops.transfer.imports import import_all
 from shoal.ops.transfer.sources import Sources
 from shoal.ops.transfer.summary import ImportReport, Summary
@@ -318,6 +319,7 @@ AnyOperation = (
     | ShowFeed
     | ShowSuggestions
     | ReplayRecipe
+    | ShowSlow
 )
 
 

@@ -1,0 +1,144 @@
+"""`shoal why-slow`: the stages of a slow request, from a running server and from logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.serving import served
+from tests.tracing.logs import TRACE, TRACEPARENT, locked, logged, signed_up
+
+from shoal.cli import main
+from shoal.cli.words.slowness import covered, findings, picture
+from shoal.tracing.entries import LoggedRequest, TimedSpan
+
+
+def why_slow(store: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["--store", f"sqlite:///{store}", "why-slow", *arguments])
+
+
+def test_a_slow_statement_is_seen_in_the_picture_while_the_server_runs_and_afterwards(tmp_path: Path) -> None:
+    store, log = tmp_path / "shoal.db", tmp_path / "log"
+    with served(store, log=log, SHOAL_LOG_FORMAT="json", SHOAL_SLOW_MS="300") as server:
+        headers = {"Authorization": f"Bearer {signed_up(server.url, 'ann')}", "X-Request-Id": "late", **TRACEPARENT}
+        with locked(store, 0.6):
+            post = httpx.post(
+                f"{server.url}/api/v1/statuses", data={"status": "late #tag"}, headers=headers, timeout=30
+            )
+            assert post.status_code == 200
+        # Its line is written after it is remembered.
+        logged(log, lambda line: line.get("id") == "late")
+        told = why_slow(store, "late")
+        assert told.exit_code == 0, told.output
+        assert told.output.startswith("POST /api/v1/statuses 200")
+        assert TRACE in told.output
+        stage, commit = (
+            next(line for line in told.output.splitlines() if line.strip().startswith(name))
+            for name in ("handle", "sqlite commit")
+        )
+        assert commit.count("█") > 30
+        assert stage.count("█") >= commit.count("█")
+        assert "Its longest wait: sqlite commit," in told.output
+        assert "Jobs that followed" in told.output
+        assert "PostCreated 0:" in told.output
+
+        listed = why_slow(store).output.splitlines()
+        assert listed[0].split() == ["ms", "when", "longest", "in", "id", "request"]
+        assert any(
+            " handle " in line and " late " in line and line.endswith("POST /api/v1/statuses 200") for line in listed
+        )
+        as_json = json.loads(why_slow(store, "late", "--json").output)
+        assert as_json["requests"][0]["route"] == "/api/v1/statuses"
+        assert {job["trace"] for job in as_json["jobs"]} == {TRACE}
+
+        unknown = why_slow(store, "never")
+        assert (unknown.exit_code, unknown.output.count("\n")) == (1, 1)
+        assert "no slow request 'never': it took less than 300 ms" in unknown.output
+    from_log = why_slow(store, "late", "--log", str(log))
+    assert "sqlite commit" in from_log.output
+    assert "late" in why_slow(store, "--log", str(log)).output
+    assert "no request 'never' is in these logs" in why_slow(store, "never", "--log", str(log)).output
+    assert "no server runs that could be asked: name its log with --log" in why_slow(store, "late").output
+
+
+def test_servers_on_other_stores_are_asked_by_their_logs() -> None:
+    done = CliRunner().invoke(main, ["--store", "postgresql://nowhere/none", "why-slow"])
+    assert (done.exit_code, done.output.count("\n")) == (1, 1)
+    assert "name its log with --log" in done.output
+
+
+def test_a_server_that_records_nothing_says_so(tmp_path: Path) -> None:
+    with served(tmp_path / "shoal.db", SHOAL_REQUEST_LOG="off"):
+        assert "set request_log to slow or all" in why_slow(tmp_path / "shoal.db", "x").output
+        assert why_slow(tmp_path / "shoal.db").output == "no request was slow\n"
+
+
+def test_a_log_of_strangers_lines_is_read_and_cannot_move_the_cursor(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    good = {
+        "kind": "request",
+        "time": "t",
+        "ms": 10.0,
+        "id": "a",
+        "method": "GET",
+        "route": "/\x1b[2J\nx",
+        "status": 200,
+        "spans": [["", "handle\x1b[1m", 0.0, 10.0], ["sqlite\r", "x\u202e", 1.0, 8.0]],
+    }
+    log.write_text(
+        "text\n{\n" + json.dumps({"kind": "request"}) + "\n" + json.dumps(good) + "\n" + '{"kind":"request",'
+    )
+    for arguments in ((), ("a",)):
+        told = why_slow(tmp_path / "none.db", *arguments, "--log", str(log))
+        assert told.exit_code == 0, told.output
+        assert not set("\x1b\r\u202e").intersection(told.output)
+        assert "/\\x1b[2J\\nx" in told.output
+
+
+def request(ms: float, spans: list[TimedSpan]) -> LoggedRequest:
+    stages = {span.what: span.ms for span in spans if not span.store}
+    return LoggedRequest(time="t", ms=ms, id="r", method="GET", route="/x", status=200, stages=stages, spans=spans)
+
+
+spans = st.lists(
+    st.builds(TimedSpan, st.sampled_from(["sqlite", "redis"]), st.just("x"), st.floats(0, 90), st.floats(0, 200)),
+    max_size=40,
+)
+
+
+@given(spans)
+def test_no_stage_waits_for_longer_than_it_takes(statements: list[TimedSpan]) -> None:
+    stage = TimedSpan("", "handle", 10.0, 80.0)
+    assert 0.0 <= covered(stage, statements) <= 80.0 + 1e-9
+    drawn = [line.plain for line in picture(request(90.0, [TimedSpan("", "wait", 0.0, 10.0), stage, *statements]))]
+    assert len({len(line) for line in drawn if "█" in line}) == 1
+
+
+@pytest.mark.parametrize(
+    ("statements", "waited"),
+    [
+        ([], 0.0),
+        ([TimedSpan("sqlite", "a", 10, 20)], 20.0),
+        # Side by side they wait together.
+        ([TimedSpan("sqlite", "a", 10, 20), TimedSpan("redis", "b", 20, 20)], 30.0),
+        ([TimedSpan("sqlite", "a", 10, 40), TimedSpan("redis", "b", 20, 10)], 40.0),
+        ([TimedSpan("sqlite", "a", 0, 20)], 10.0),
+        ([TimedSpan("sqlite", "a", 80, 50)], 10.0),
+    ],
+)
+def test_waits_side_by_side_count_once(statements: list[TimedSpan], waited: float) -> None:
+    assert covered(TimedSpan("", "handle", 10.0, 80.0), statements) == pytest.approx(waited)
+
+
+def test_a_request_without_spans_is_drawn_from_its_stages() -> None:
+    told = LoggedRequest(
+        time="t", ms=10.0, id="r", method="GET", route="/x", status=200, stages={"wait": 2.0, "handle": 8.0}
+    )
+    first, second = (line.plain for line in picture(told))
+    assert first.index("█") < first.rindex("█") < second.index("█")
+    assert findings(told) == ["No store was asked.", "Longest: handle, 8.0 ms."]
