@@ -25,6 +25,7 @@ from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
 from shoal.graph.sharding.sharded import ShardedGraph, parse_shard_map
 from shoal.graph.sqlite import SqliteGraph
 from tests.engines import dynamodb, postgres
+from tests.engines.pgbouncer import pooled
 from tests.stamps import LocalStamps
 
 T = TypeVar("T")
@@ -66,6 +67,7 @@ class _Kind(NamedTuple):
     tables: Callable[[], str] | None = None
     """Gives the URL of a new DynamoDB table, where stores are those."""
     postgres: bool = False
+    pooled: bool = False
     stamped: bool = False
 
 
@@ -78,6 +80,7 @@ _KINDS = {
     "dynamodb": _Kind(durable=True, shard_map={"0-63": "0"}, tables=dynamodb.new_table),
     "postgres": _Kind(durable=True, shard_map={"0-63": "0"}, postgres=True),
     "sharded-postgres": _Kind(durable=True, shard_map={"0-31": "0", "32-63": "1"}, postgres=True),
+    "pooled-postgres": _Kind(durable=True, shard_map={"0-63": "0"}, postgres=True, pooled=True),
     "stamped-memory": _Kind(durable=False, shard_map={"0-31": "0", "32-63": "1"}, cached=True, stamped=True),
     "cached-sharded-sqlite": _Kind(durable=True, shard_map={"0-31": "0", "32-63": "1"}, cached=True),
 }
@@ -135,7 +138,7 @@ class Backend:
 
     def __init__(self, name: str, folder: Path) -> None:
         started(name)
-        self._durable, shard_map, self._cached, tables, self._postgres, self._stamped = _KINDS[name]
+        self._durable, shard_map, self._cached, tables, self._postgres, self._pooled, self._stamped = _KINDS[name]
         self._folder = folder
         self._clock = Clock()
         self.owners = [int(store) for _, store in sorted(parse_shard_map(shard_map).items())]
@@ -171,7 +174,8 @@ class Backend:
             return await DynamoGraph.open(self._tables[index], owns=owns, patience=dynamodb.PATIENT_SECONDS)
         if self._postgres:
             if index not in self._databases:
-                self._databases[index] = await postgres.database(self)
+                url = await postgres.database(self)
+                self._databases[index] = pooled(url) if self._pooled else url
             return await PostgresGraph.open(self._databases[index], owns=owns, patience=postgres.PATIENT_SECONDS)
         return await SqliteGraph.open(self._folder / f"{index}.db", owns=owns)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from shoal.ops.cluster.cluster import SETTINGS_FILE, _write
-from shoal.settings import Settings, environment, load
+from shoal.settings import SECRET, Settings, SettingsError, environment, load, secret_files
 
 OTHER: dict[str, Any] = {
     "store": {"0-31": "sqlite:///one.db", "32-63": "sqlite:///two.db"},
@@ -56,3 +57,69 @@ def test_the_file_of_a_cluster_gives_the_same_settings(tmp_path: Path) -> None:
     path = tmp_path / SETTINGS_FILE
     _write(path, CHANGED)
     assert msgspec.convert(tomllib.loads(path.read_text("utf-8")), Settings) == CHANGED
+
+
+def test_a_secret_is_the_whole_of_its_file_but_one_newline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in SECRET:
+        (tmp_path / name).write_text(
+            f"a%20secret of {name} \n\n" if name != "store" else '{"0-63": "sqlite:///own.db"}\n'
+        )
+    given = load({f"SHOAL_{name.upper()}_FILE": str(tmp_path / name) for name in SECRET})
+    assert given.store == {"0-63": "sqlite:///own.db"}
+    assert {name: getattr(given, name) for name in SECRET[1:]} == {
+        name: f"a%20secret of {name} \n" for name in SECRET[1:]
+    }
+
+
+def test_a_secret_may_be_a_credential_of_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shoal.toml").write_text('broker = "amqp://of-the-file/"\ntags = "memory://"')
+    (tmp_path / "shoal.broker").write_text("amqp://u:p@one/")
+    environ = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
+    assert secret_files(environ) == {"broker": tmp_path / "shoal.broker"}
+    found = load(environ)
+    assert (found.broker, found.tags) == ("amqp://u:p@one/", "memory://")
+    # A command line comes before all of it.
+    assert load(environ, broker="amqp://two/").broker == "amqp://two/"
+    # A child has its settings from its parent alone.
+    assert load(environ | environment(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        (
+            {"SHOAL_BROKER": "amqp://x/", "SHOAL_BROKER_FILE": "good"},
+            "broker is given more than once: by SHOAL_BROKER and by",
+        ),
+        (
+            {"SHOAL_BROKER_FILE": "good", "CREDENTIALS_DIRECTORY": "."},
+            "by SHOAL_BROKER_FILE and by the credential shoal.broker",
+        ),
+        ({"SHOAL_BROKER_FILE": "nowhere"}, "broker: nowhere cannot be read: No such file or directory"),
+        ({"SHOAL_BROKER_FILE": "."}, "broker: . cannot be read: Is a directory"),
+        ({"SHOAL_BROKER_FILE": "empty"}, "broker: empty is empty"),
+        ({"SHOAL_BROKER_FILE": "long"}, "broker: long is longer than 65,536 bytes"),
+        ({"SHOAL_BROKER_FILE": "bytes"}, "broker: bytes is not a text in UTF-8"),
+        ({"SHOAL_STORE_FILE": "map"}, "the shard map in store is not JSON"),
+        ({"SHOAL_TITLE_FILE": "good"}, "SHOAL_TITLE_FILE: only these are taken from files: store, timelines, broker"),
+    ],
+)
+def test_a_secret_that_cannot_be_had_is_an_error_without_it(
+    environ: dict[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, data in {
+        "good": b"hush",
+        "shoal.broker": b"hush",
+        "empty": b"\n",
+        "long": b"hush" * 16_384 + b"!",
+        "bytes": b"hush\xff",
+        "map": b'{"0-63": "hush',
+    }.items():
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(SettingsError) as caught:
+        load(environ)
+    assert said in str(caught.value)
+    assert "hush" not in "".join(traceback.format_exception(caught.value))

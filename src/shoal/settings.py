@@ -1,6 +1,8 @@
 """Every setting: its default and its unit, read once from the environment and a TOML file into one frozen value.
 
 `SHOAL_<NAME>` in the environment wins over `<name>` in the file that `SHOAL_CONFIG` names (or `shoal.toml`, if there is one).
+A setting that may hold a secret can also be the text of a file: of the one that `SHOAL_<NAME>_FILE` names, or of the systemd
+credential `shoal.<name>`.
 """
 
 from __future__ import annotations
@@ -192,6 +194,13 @@ _TABLES = {
 }
 """Settings that the environment gives as JSON."""
 
+SECRET = ("store", "timelines", "broker", "tags", "search", "media", "mail", "push_key")
+"""Settings that may hold a secret: keys, and URLs with passwords."""
+_CREDENTIALS = "CREDENTIALS_DIRECTORY"
+"""The variable in which systemd names the folder of the credentials of a service."""
+_SECRET_BYTES = 64 * 1024
+"""Most bytes of the file of a secret; the longest is a shard map."""
+
 
 class SettingsError(ValueError):
     """A setting that does not exist, or a value that it does not take."""
@@ -225,13 +234,62 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
     for name in Settings.__struct_fields__:
         if (text := environ.get(f"SHOAL_{name.upper()}")) is not None:
             values[name] = text
+    values.update({name: _text_of(name, path) for name, path in secret_files(environ).items()})
     values.update({name: value for name, value in overrides.items() if value is not None})
     return build(**values)
 
 
+def secret_files(environ: Mapping[str, str] = os.environ) -> dict[str, Path]:
+    """Return the files that give settings their values, by the name of the setting.
+
+    Raises `SettingsError` for a setting that is given in more than one way, and for a file of one that holds no secret.
+    """
+    for variable in environ:
+        name = variable.removeprefix("SHOAL_").removesuffix("_FILE").lower()
+        if variable == _file_variable(name) and name not in SECRET and name in Settings.__struct_fields__:
+            raise SettingsError(f"settings: {variable}: only these are taken from files: {', '.join(SECRET)}")
+    found: dict[str, Path] = {}
+    for name in SECRET:
+        given: dict[str, Path | None] = {}
+        if (variable := f"SHOAL_{name.upper()}") in environ:
+            given[variable] = None
+        if named := environ.get(_file_variable(name)):
+            given[_file_variable(name)] = Path(named)
+        if (folder := environ.get(_CREDENTIALS)) and (path := Path(folder, f"shoal.{name}")).exists():
+            given[f"the credential shoal.{name}"] = path
+        if len(given) > 1:
+            raise SettingsError(f"settings: {name} is given more than once: by {' and by '.join(given)}")
+        found.update((name, path) for path in given.values() if path is not None)
+    return found
+
+
+def _file_variable(name: str) -> str:
+    return f"SHOAL_{name.upper()}_FILE"
+
+
+def _text_of(name: str, path: Path) -> str:
+    """Read a secret: all of its file but one newline at the end. What it says is in no error."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_SECRET_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(f"settings: {name}: {path} cannot be read: {error.strerror}") from error
+    if len(data) > _SECRET_BYTES:
+        raise SettingsError(f"settings: {name}: {path} is longer than {_SECRET_BYTES:,} bytes")
+    try:
+        text = data.decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError:
+        raise SettingsError(f"settings: {name}: {path} is not a text in UTF-8") from None
+    if not text:
+        raise SettingsError(f"settings: {name}: {path} is empty")
+    return text
+
+
 def environment(settings: Settings) -> dict[str, str]:
     """Return the variables that give a child process these settings, whatever its own environment and file say."""
-    return {f"SHOAL_{name.upper()}": _as_text(getattr(settings, name)) for name in settings.__struct_fields__}
+    given = {f"SHOAL_{name.upper()}": _as_text(getattr(settings, name)) for name in settings.__struct_fields__}
+    # They may hold what came from files, which the child must not be given once more.
+    return {**given, **{_file_variable(name): "" for name in SECRET}, _CREDENTIALS: ""}
 
 
 def _as_text(value: Any) -> str:

@@ -36,6 +36,7 @@ BACKENDS: dict[str, Callable[[], AbstractAsyncContextManager[Readings]]] = {
     "memory": in_memory,
     "redis": lambda: on_redis(redis.single()),
     "redis-cluster": lambda: on_redis(redis.cluster()),
+    "valkey": lambda: on_redis(redis.valkey()),
 }
 
 

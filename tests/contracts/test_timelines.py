@@ -45,6 +45,7 @@ BACKENDS: dict[str, Open] = {
     "memory": in_memory,
     "redis": lambda length: on_redis(redis.single(), length),
     "redis-cluster": lambda length: on_redis(redis.cluster(), length),
+    "valkey": lambda length: on_redis(redis.valkey(), length),
 }
 
 on_every_backend = pytest.mark.parametrize("backend", list(BACKENDS))

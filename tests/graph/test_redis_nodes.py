@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import uvloop
 
-from shoal.core.errors import Unavailable
+from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.redis.nodes import Nodes, Script, keys_of, shards_of
 from shoal.graph.redis.topology import ServerAddress, parse
 from shoal.ops.engines import redis as engine
@@ -25,7 +26,7 @@ ECHO = Script("echo", "local out = {} for i = 1, #ARGV[1] / 25 do out[i] = strin
 
 async def touched(nodes: Nodes) -> list[bytes]:
     """The keys that were asked for, in the order of `IDS`."""
-    keys = keys_of("x", IDS)
+    keys = keys_of("t", IDS)
     parts = await nodes.each(ECHO, shards_of(IDS), lambda at: (keys[at].tobytes(),), batch=40)
     found = dict(pair for part in parts for pair in zip(part.at.tolist(), part.result, strict=True))
     return [found[at] for at in range(len(IDS))]
@@ -42,8 +43,8 @@ def test_keys_say_the_shard_and_the_id() -> None:
 @in_loop
 async def test_every_key_is_asked_for_once_where_it_lives(where: str) -> None:
     nodes = Nodes(getattr(redis, where)())
-    assert await touched(nodes) == [key.tobytes() for key in keys_of("x", IDS)]
-    assert sorted([id_ async for page in nodes.ids("x") for id_ in page.tolist()]) == IDS.tolist()
+    assert await touched(nodes) == [key.tobytes() for key in keys_of("t", IDS)]
+    assert sorted([id_ async for page in nodes.ids("t") for id_ in page.tolist()]) == IDS.tolist()
     await nodes.close()
 
 
@@ -128,7 +129,30 @@ async def test_where_nobody_listens_it_is_unavailable_also_to_many_at_once() -> 
     ],
 )
 def test_a_url_names_servers(url: str, addresses: list[tuple[str, int]], more: tuple[object, ...]) -> None:
-    assert parse(url) == (tuple(addresses), *more)
+    assert parse(url) == (tuple(addresses), *more, {})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "redis://:pass-word@one?ssl_ca_certs=/etc/ca.pem",
+        "rediss://:pass-word@one?ssl_cert_reqs=none",
+        "rediss://:pass?word@one:1",
+        "rediss://:pass/word@one:1",
+    ],
+)
+def test_an_option_that_a_url_does_not_take_is_refused_without_showing_the_url(wrong: str) -> None:
+    with pytest.raises(ValueError, match="Redis URL") as caught:
+        parse(wrong)
+    assert "word" not in str(caught.value)
+    assert "ss_" not in str(caught.value)
+
+
+def test_a_file_that_is_not_one_of_certificates_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("no certificate")
+    for file, said in (("ca.pem", "has no certificates in PEM"), ("nowhere.pem", "is not there")):
+        with pytest.raises(InvalidInput, match=said):
+            parse(f"rediss://one?ssl_ca_certs={tmp_path / file}")
 
 
 @pytest.mark.parametrize("url", ["http://one", "redis://", "redis://one:x", "redis://one/x", "redis+cluster://one:1/3"])

@@ -34,7 +34,7 @@ def key(id_: int) -> bytes:
     return keys_of("s", np.array([id_])).tobytes()
 
 
-on_both = pytest.mark.parametrize("where", ["single", "cluster"])
+on_both = pytest.mark.parametrize("where", ["single", "cluster", "valkey"])
 
 
 @on_both

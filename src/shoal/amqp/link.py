@@ -11,18 +11,28 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import aiormq
 from aiormq.abc import AbstractChannel, AbstractConnection
+from aiormq.exceptions import (
+    AuthenticationError,
+    ChannelAccessRefused,
+    ConnectionNotAllowed,
+    ProbableAuthenticationError,
+)
 
-from shoal.core.errors import InvalidInput, Unavailable
+from shoal.amqp.hosts import url_of_each
+from shoal.core.errors import Unavailable
+from shoal.graph.reaching import MisconfiguredEngine, UnreachableEngine, chain, is_lasting, place_of, speaks_tls, why
 
 T = TypeVar("T")
 Prepare = Callable[[AbstractConnection], Awaitable[Sequence[AbstractChannel]]]
 
 _log = logging.getLogger(__name__)
 _numbers = itertools.count(1)
+# It is said here, once, and better.
+logging.getLogger("aiormq.connection").addFilter(lambda record: "creating transport" not in str(record.msg))
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
@@ -34,27 +44,40 @@ _HEARTBEAT_SECONDS = 10
 """A link that is cut without a word is noticed after three of these."""
 _AT_ONCE = 256
 """Messages between two waits for confirmation: more bring nothing."""
+_REFUSALS = (AuthenticationError, ChannelAccessRefused, ConnectionNotAllowed, ProbableAuthenticationError)
+_PORT = 5672
+_WANTS_TLS = "it speaks TLS: name it as amqps://"
 
 
 class Link:
     """One connection. `prepare` opens what its owner needs, each time; when one of those channels ends, all begins anew."""
 
     def __init__(self, url: str, prepare: Prepare, lost: Callable[[], None]) -> None:
-        if urlsplit(url).scheme not in ("amqp", "amqps"):
-            raise InvalidInput("the message broker is named as amqp://user:password@host:port/", field="broker")
-        self._url = f"{url}{'&' if '?' in url else '?'}heartbeat={_HEARTBEAT_SECONDS}"
+        self._urls = url_of_each(url, heartbeat=_HEARTBEAT_SECONDS)
+        """Of each node of the broker. The first is the next to try."""
         self._prepare = prepare
         self._lost = lost
         self._out: aiormq.Channel | None = None
         self._over: asyncio.Future[None] | None = None
         self._tried = asyncio.Event()
         self._stale = asyncio.Event()
+        self._opened = False
+        self._refusal: MisconfiguredEngine | None = None
+        """How the broker refused the last attempt, where waiting does not help."""
+        self._said = ""
         self._keeper: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Begin to connect; returns after the first attempt, whatever came of it."""
+        """Begin to connect; returns after the first attempt. A broker that is away may come back later.
+
+        Raises `MisconfiguredEngine` where the broker refuses us, or is not trusted.
+        """
         self._keeper = asyncio.create_task(self._keep(), name="shoal-broker")
         await self._tried.wait()
+        if self._refusal is not None:
+            await self.close()
+            raise self._refusal
+        self._opened = True
 
     async def close(self) -> None:
         """Hang up. What was delivered and not acknowledged goes to others."""
@@ -116,15 +139,28 @@ class Link:
                 await self._once()
                 pause = _FIRST_PAUSE_SECONDS
             except Exception as error:  # noqa: BLE001  # whatever it was, the next attempt may succeed
-                _log.warning("the message broker cannot be reached: %r", error)
+                await self._note(error)
             self._tried.set()
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
+    async def _note(self, error: Exception) -> None:
+        """Log why, when it is not as it was logged last. The first time, whoever opens this is told what will last."""
+        url = self._urls[0]
+        place, reason = place_of(url), await _reason(url, error)
+        self._refusal = None
+        if reason == _WANTS_TLS or is_lasting(error) or isinstance(error, _REFUSALS) or "OpenOk" in str(error):
+            self._refusal = MisconfiguredEngine("the message broker cannot be used as it is set up")
+            self._refusal.__cause__ = UnreachableEngine(f"{place}: {reason}")
+        if self._said != reason and (self._opened or self._refusal is None):
+            _log.warning("the message broker cannot be reached: %s: %s", place, reason)
+            self._said = reason
+        self._urls.append(self._urls.pop(0))
+
     async def _once(self) -> None:
         """Connect, and return when the connection has ended."""
         async with asyncio.timeout(_CONNECT_SECONDS):
-            connection = await aiormq.connect(self._url)
+            connection = await aiormq.connect(self._urls[0])
         self._stale.clear()
         stale = asyncio.ensure_future(self._stale.wait())
         over = asyncio.get_running_loop().create_future()
@@ -132,7 +168,7 @@ class Link:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 out = cast("aiormq.Channel", await connection.channel())
                 channels = [out, *await self._prepare(connection)]
-            self._out, self._over = out, over
+            self._out, self._over, self._refusal, self._said = out, over, None, ""
             self._tried.set()
             ends = [stale, connection.closing, *[channel.closing for channel in channels]]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -154,3 +190,16 @@ async def _put(channel: aiormq.Channel, exchange: str, queue: str, body: bytes) 
     await channel.basic_publish(
         body, exchange=exchange, routing_key=queue, properties=properties, mandatory=True, wait=False
     )
+
+
+async def _reason(url: str, error: Exception) -> str:
+    parts = urlsplit(url)
+    if "Connection.OpenOk" in str(error):
+        # The library does not say with which words the node closed the connection instead.
+        return f"there is no virtual host {unquote(parts.path[1:]) or '/'!r}, or its user may not use it"
+    # A node that expects TLS ends the connection without a word that we could understand.
+    never_there = any(isinstance(cause, ConnectionRefusedError | TimeoutError) for cause in chain(error))
+    plain = parts.scheme == "amqp" and not isinstance(error, _REFUSALS) and not never_there
+    if plain and parts.hostname and await speaks_tls(parts.hostname, parts.port or _PORT):
+        return _WANTS_TLS
+    return why(error)

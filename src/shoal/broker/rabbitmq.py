@@ -66,12 +66,16 @@ class RabbitOutbox:
     ) -> RabbitOutbox:
         """Connect, or begin to try: while the broker is away nothing is claimed and nothing can be published.
 
-        Raises `InvalidInput` for a URL that is none of a broker.
+        Raises `InvalidInput` for a URL that is none of a broker, `MisconfiguredEngine` where the broker refuses us.
         """
         outbox = cls(url, namespace, taking=taking, prefetch=prefetch, deaths=deaths)
-        await outbox._putting.open()
-        if outbox._taking is not None:
-            await outbox._taking.open()
+        try:
+            await outbox._putting.open()
+            if outbox._taking is not None:
+                await outbox._taking.open()
+        except Unavailable:
+            await outbox.close()
+            raise
         return outbox
 
     async def close(self) -> None:

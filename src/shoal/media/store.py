@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import re
 import time
@@ -25,10 +26,13 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 
 from shoal import private
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, Unavailable
+from shoal.graph.reaching import UnreachableEngine, read_authorities
 
 if TYPE_CHECKING:
     from obstore import GetResult
     from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
+
+_log = logging.getLogger(__name__)
 
 RAW: Final = "application/octet-stream"
 """The type of a clip as it came."""
@@ -47,13 +51,18 @@ _TYPES: Final = {suffix: content_type for content_type, suffix in SUFFIXES.items
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
 _FULL = re.compile(r"(os error |\[Errno )(28|122)\b|507 Insufficient|StorageFull|QuotaExceeded")
 """ENOSPC, EDQUOT, and what S3-compatible servers say then."""
+_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(?:Other\(\s*)?(\w+)")
+_REFUSED = re.compile(r"\b40[13] |\b400 Bad Request|InvalidContentType|UnsupportedCertificate")
+"""What an S3 says to a wrong key, and to plain HTTP where it speaks HTTPS, and what that is to TLS."""
+_said: dict[str, str] = {}
+"""Why the store refused us, as last logged."""
 _PIECE: Final = 256 * 1024
 """Bytes read at once of a large file."""
 _PARTS_AT_ONCE: Final = 2
 """Parts of 5 MB of a large file that are in memory while it is stored."""
 _AT_ONCE: Final = 16
 """Deletions under way at once."""
-_S3_OPTIONS = frozenset({"endpoint", "region", "access_key_id", "secret_access_key"})
+_S3_OPTIONS = frozenset({"endpoint", "region", "access_key_id", "secret_access_key", "cafile"})
 # obstore's own would try for three minutes, with somebody waiting for an answer.
 _RETRIES: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 _TIMEOUTS: ClientConfig = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=15)}
@@ -99,7 +108,7 @@ class MediaStore:
         """The store at `file:///directory`, `s3://bucket/prefix?endpoint=...&region=...` or `memory://`.
 
         A directory is made where there is none. S3 credentials come from the usual AWS_... variables, or from `access_key_id` and
-        `secret_access_key` in the query.
+        `secret_access_key` in the query. `cafile` names a file in PEM: certificates that are trusted beside the system's.
         """
         parts = urlsplit(url)
         if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
@@ -259,7 +268,24 @@ def _in_our_words() -> Iterator[None]:
     except (BaseError, OSError) as error:
         if _FULL.search(str(error)):
             raise StorageFull("there is no room to store files") from error
-        raise Unavailable("the media store does not answer") from error
+        reason, lasting = _reason(error)
+        if lasting and _said.get("last") != reason:
+            _log.error("the media store refuses us, or is not trusted: %s", reason)
+            _said["last"] = reason
+        raise Unavailable("the media store does not answer") from UnreachableEngine(reason)
+
+
+def _reason(error: Exception) -> tuple[str, bool]:
+    """Say what an error means, without the innards of the library that it names, and whether waiting cannot help."""
+    if found := _CERTIFICATE.search(str(error)):
+        name = found[1]
+        if name.startswith("Expired"):
+            return "its certificate has expired", True
+        if name.startswith("NotValidForName"):
+            return "its certificate is for another name", True
+        return f"its certificate is not trusted: {name}", True
+    said = " ".join(str(error).partition("Debug source")[0].split())
+    return said, _REFUSED.search(said) is not None
 
 
 @cache
@@ -272,8 +298,11 @@ def _s3(parts: SplitResult) -> S3Store:
     options = dict(parse_qsl(parts.query))
     if unknown := options.keys() - _S3_OPTIONS:
         raise InvalidInput(f"an s3:// media store does not know: {', '.join(sorted(unknown))}", field="media_url")
+    authorities = options.pop("cafile", "")
     config: S3Config = {**options}  # type: ignore[typeddict-item]
     client: ClientConfig = {**_TIMEOUTS, "allow_http": options.get("endpoint", "").startswith("http://")}
+    if authorities:
+        client["root_certificate"] = read_authorities(authorities, "media")
     prefix = parts.path.strip("/") or None
     return S3Store(parts.netloc, prefix=prefix, config=config, client_options=client, retry_config=_RETRIES)
 

@@ -24,9 +24,10 @@ from shoal.graph.dynamodb.items import (
     number_of,
     typed,
 )
+from shoal.graph.dynamodb.location import parse
 from shoal.graph.dynamodb.service import Capacity, ConditionFailed, Service
 from shoal.graph.dynamodb.store import PATIENCE_SECONDS
-from shoal.graph.dynamodb.table import parse, prepare
+from shoal.graph.dynamodb.table import prepare
 from shoal.graph.dynamodb.writes import ABSENT, still
 from shoal.tagcloud.contract import KEEP_CLOUDS, LOCK_SECONDS, AuthorKey, Head, Merge, TagRow, TagRule
 from shoal.tagcloud.dynamodb_intent import ALL, Intents
@@ -68,7 +69,7 @@ class DynamoCloud:
     async def open(cls, url: str, *, patience: float = PATIENCE_SECONDS) -> DynamoCloud:
         """Open or create the table of a URL, as `DynamoGraph.open` does. Raises `InvalidInput` and `Unavailable`."""
         place = parse(url)
-        service = await Service.connect(place.table, region=place.region, endpoint=place.endpoint, patience=patience)
+        service = await Service.connect(place, patience=patience)
         try:
             return cls(service, await prepare(service, place.spread))
         except BaseException:

@@ -66,11 +66,19 @@ class RabbitTransport:
     async def open(
         cls, url: str, namespace: str = "shoal", *, collecting: bool, prefetch: int = 1_000, turn_seconds: float = 1.0
     ) -> RabbitTransport:
-        """Connect, or begin to try. Raises `InvalidInput` for a URL that is none of a broker."""
+        """Connect, or begin to try.
+
+        Raises `InvalidInput` for a URL that is none of a broker, `MisconfiguredEngine` where the broker refuses us.
+        """
         transport = cls(url, namespace, collecting=collecting, prefetch=prefetch, turn_seconds=turn_seconds)
-        await transport._putting.open()
+        try:
+            await transport._putting.open()
+            if transport._taking is not None:
+                await transport._taking.open()
+        except Unavailable:
+            await transport.close()
+            raise
         if transport._taking is not None:
-            await transport._taking.open()
             transport._turns = asyncio.create_task(transport._take_turns(), name="shoal-tag-queues")
         return transport
 

@@ -69,7 +69,12 @@ SHARED_STORES = frozenset({"postgresql", "postgres", "dynamodb"})
 
 def scheme_of(url: str, field: str, allowed: Mapping[str, object], shown: str) -> str:
     """Return the scheme of a URL. Raises `InvalidInput` for one that is not allowed."""
-    scheme = urlsplit(url).scheme
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError:
+        scheme = ""
     if scheme not in allowed:
-        raise InvalidInput(f"{field}: {scheme or url!r} is not one of {shown}", field=field)
+        # It may be a URL with a password for all that.
+        told = "this" if "@" in url else repr(scheme or url)
+        raise InvalidInput(f"{field}: {told} is not one of {shown}", field=field)
     return scheme

@@ -27,7 +27,7 @@ async def limiter_at(url: str) -> AsyncIterator[RedisLimiter]:
     await nodes.close()
 
 
-@pytest.mark.parametrize("where", ["single", "cluster"])
+@pytest.mark.parametrize("where", ["single", "cluster", "valkey"])
 @in_loop
 async def test_processes_count_together(where: str) -> None:
     url = getattr(redis, where)()
@@ -56,7 +56,7 @@ async def test_a_refused_request_is_not_counted_and_costs_may_differ() -> None:
         assert remaining == [2, 2, 0, 0]
 
 
-@pytest.mark.parametrize("where", ["single", "cluster"])
+@pytest.mark.parametrize("where", ["single", "cluster", "valkey"])
 @in_loop
 async def test_what_one_process_gives_back_another_may_take(where: str) -> None:
     url = getattr(redis, where)()

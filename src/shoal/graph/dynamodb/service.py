@@ -34,6 +34,8 @@ from botocore.exceptions import (
 
 from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.graph.dynamodb.items import INDEX, Item, ItemKey
+from shoal.graph.dynamodb.location import TableLocation
+from shoal.graph.reaching import MisconfiguredEngine, UnreachableEngine, is_lasting, why
 from shoal.tracing.record import timed
 
 READ_AT_ONCE = 100
@@ -169,7 +171,7 @@ class Service:
         self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
 
     @classmethod
-    async def connect(cls, table: str, *, region: str | None, endpoint: str | None, patience: float) -> Service:
+    async def connect(cls, place: TableLocation, *, patience: float) -> Service:
         """Credentials are those of the environment."""
         config = AioConfig(
             connect_timeout=_CONNECT_SECONDS,
@@ -179,11 +181,17 @@ class Service:
         )
         stack = AsyncExitStack()
         try:
-            making = _session().create_client("dynamodb", region_name=region, endpoint_url=endpoint, config=config)
+            making = _session().create_client(
+                "dynamodb",
+                region_name=place.region,
+                endpoint_url=place.endpoint,
+                verify=place.cafile,
+                config=config,
+            )
             client = await stack.enter_async_context(making)
         except (NoRegionError, ValueError) as error:
-            raise Unavailable(f"the store {table} cannot be opened: {error}") from error
-        return cls(client, table, patience, stack)
+            raise Unavailable(f"the store {place.table} cannot be opened: {error}") from error
+        return cls(client, place.table, patience, stack)
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -354,6 +362,8 @@ def _code(error: ClientError) -> str:
 
 def _passing(error: ClientError | BotoCoreError) -> str:
     """Return the name of an error that passes; raise any other one, translated where it means something to us."""
+    if is_lasting(error):
+        raise MisconfiguredEngine("the store cannot be used as it is set up") from UnreachableEngine(why(error))
     if isinstance(error, HTTPClientError | CutOff):
         return type(error).__name__
     if isinstance(error, NoCredentialsError):

@@ -32,10 +32,11 @@ from shoal.graph.dynamodb.items import (
     triple_in,
     typed,
 )
+from shoal.graph.dynamodb.location import parse
 from shoal.graph.dynamodb.outbox import DynamoOutbox
 from shoal.graph.dynamodb.scans import Scans
 from shoal.graph.dynamodb.service import UNANSWERED, Backoff, Capacity, Service, TransactionOvertaken
-from shoal.graph.dynamodb.table import parse, prepare
+from shoal.graph.dynamodb.table import prepare
 from shoal.graph.dynamodb.writes import Transaction, check_number
 from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
@@ -69,7 +70,7 @@ class DynamoGraph:
         Raises `InvalidInput` for another URL, `Unavailable` for a table that cannot be had.
         """
         place = parse(url)
-        service = await Service.connect(place.table, region=place.region, endpoint=place.endpoint, patience=patience)
+        service = await Service.connect(place, patience=patience)
         try:
             return cls(service, await prepare(service, place.spread), owns)
         except BaseException:

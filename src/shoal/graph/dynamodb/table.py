@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any
 
 from botocore.exceptions import ClientError
 
-from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.errors import Unavailable
 from shoal.graph.dynamodb.items import INDEX, LAYOUT, LAYOUT_VERSION, item_of, typed
 from shoal.graph.dynamodb.service import Backoff, ConditionFailed, Service
 from shoal.graph.dynamodb.upgrade import upgrade
 from shoal.graph.dynamodb.writes import ABSENT
 
-SPREAD = 8
-"""In so many parts the index is cut, for its throughput: one part takes 1,000 writes a second."""
-_LARGEST_SPREAD = 64
 _CREATION_SECONDS = 120.0
 _KEYS = {"ID": "HASH", "sort": "RANGE"}
 _INDEX_KEYS = {"part": "HASH", "place": "RANGE"}
-
-
-class TableLocation(NamedTuple):
-    """The place and the options of a table, as its URL gives them."""
-
-    table: str
-    region: str | None
-    endpoint: str | None
-    spread: int
-
-
-def parse(url: str) -> TableLocation:
-    """`dynamodb://table?region=...&endpoint=...&spread=...`; only the table must be named. Raises `InvalidInput`."""
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
-    if (
-        parts.scheme != "dynamodb"
-        or not parts.netloc
-        or parts.path.strip("/")
-        or options.keys() - TableLocation._fields
-    ):
-        raise InvalidInput("a table's URL is dynamodb://table?region=...&endpoint=...&spread=...")
-    spread = options.get("spread", str(SPREAD))
-    if not spread.isdecimal() or not 1 <= int(spread) <= _LARGEST_SPREAD:
-        raise InvalidInput(f"spread is a number from 1 to {_LARGEST_SPREAD}")
-    # Not `hostname`, which is in lower case: tables' names are not.
-    return TableLocation(parts.netloc, options.get("region"), options.get("endpoint"), int(spread))
 
 
 async def prepare(service: Service, spread: int) -> int:

@@ -3,19 +3,28 @@
 A server that is lost, refuses or stays silent is `Unavailable` within seconds; when it is back, so are the connections. A
 question that has been sent is always waited for, also when whoever asked has gone: nothing is left half said on a
 connection. What keeps silent for too long loses its connection.
+
+Through a PgBouncer (`location`) every piece of work is a transaction, which brings its settings along: between two transactions
+PgBouncer gives the connection to somebody else, and keeps neither settings nor prepared statements. That makes four round trips of
+one. What needs a session of its own, such as a lock, goes to the server itself (`connect`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import asyncpg
 
 from shoal.core.errors import OutcomeUnknown, StorageFull, Unavailable
 from shoal.graph.contract import Frozen
+from shoal.graph.postgres.location import parse
+from shoal.graph.reaching import MisconfiguredEngine, UnreachableEngine, is_lasting, place_of, why
 from shoal.tracing.record import timed
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -30,6 +39,7 @@ _REST_SECONDS = 0.5
 _GOODBYE_SECONDS = 2.0
 
 _UNREACHABLE = "the store cannot be reached at the moment: repeat in a few seconds"
+_MISCONFIGURED = "the store cannot be used as it is set up"
 _LOST_ANSWER = "the store was lost before it answered: what was sent may have been stored or not"
 _FULL = "the store's disk is full: nothing was stored; free some room and repeat"
 _BUSY = "the store is busy: repeat in a moment"
@@ -62,17 +72,44 @@ _ENDED = "57P"
 _PASSING = ("08", "53", "57", "25", "40", "55")
 
 
+_OF_SESSIONS = ("application_name", "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count")
+"""Settings that a transaction through a pooler does not bring along: it knows the first, and keeps connections alive itself."""
+_POOLED_ROUND_TRIPS = 4
+"""Begin with the settings, prepare, execute, end."""
+_CACHED_STATEMENTS = 100
+_REFUSALS = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ClientConfigurationError,
+)
+_said: dict[str, str] = {}
+"""Why a server that let us in before refuses us now, as last logged: by its place."""
+
+
 class ConnectionPool:
-    """Up to `size` connections. `ask` and `use` may be called from any task."""
+    """Up to `size` connections, through the pooler if the URL names one. `ask` and `use` may be called from any task.
+
+    `direct`: around the pooler, for what needs sessions.
+    """
 
     def __init__(
-        self, url: str, size: int, settings: Mapping[str, str], patience: float = PATIENCE, *, writes: bool = False
+        self,
+        url: str,
+        size: int,
+        settings: Mapping[str, str],
+        patience: float = PATIENCE,
+        *,
+        writes: bool = False,
+        direct: bool = False,
     ) -> None:
-        self._url = url
+        location = parse(url)
+        self._pooled = location.pooled and not direct
+        self._url = location.pooler if self._pooled else location.server
         self._writes = writes
         """Whether what is sent changes something that lasts, unless the caller says that it only reads."""
         self._patience = patience
         self._settings = {**_SETTINGS, **settings}
+        self._local = _local_settings(self._settings)
         self._places = asyncio.Semaphore(size)
         self._idle: list[asyncpg.Connection] = []
         self._running: set[asyncio.Task[Any]] = set()
@@ -81,15 +118,46 @@ class ConnectionPool:
         self.asked = 0
         """Round trips so far."""
 
-    async def ask(self, statement: str, *values: Any, patience: float | None = None, reads: bool = False) -> list[Any]:
-        """The rows that answer one statement, which is a transaction of its own."""
+    async def ask(
+        self,
+        statement: str,
+        *values: Any,
+        patience: float | None = None,
+        reads: bool = False,
+        translate: Callable[[Exception], Exception] | None = None,
+    ) -> list[Any]:
+        """The rows that answer one statement, which is a transaction of its own.
+
+        `translate` may replace an error of the server before it is looked at here.
+        """
 
         async def answer(connection: asyncpg.Connection) -> list[Any]:
-            self.asked += 1
-            rows: list[Any] = await connection.fetch(statement, *values)
+            self.asked += _POOLED_ROUND_TRIPS if self._pooled else 1
+            try:
+                rows: list[Any] = await (self._alone if self._pooled else _fetch)(connection, statement, values)
+            except asyncpg.PostgresError as error:
+                told = translate(error) if translate is not None else error
+                if told is error:
+                    raise
+                raise told from error
             return rows
 
-        return await timed("postgres", statement, self._asked(answer, patience, reads=reads))
+        return await timed("postgres", statement, self._have(answer, patience, reads=reads))
+
+    async def _alone(self, connection: asyncpg.Connection, statement: str, values: Sequence[Any]) -> list[Any]:
+        try:
+            await connection.execute(f"BEGIN; {self._local}")
+            rows = await _fetch(connection, statement, values)
+            await connection.execute("COMMIT")
+        except asyncpg.PostgresError:
+            if not connection.is_closed():
+                await connection.execute("ROLLBACK")
+            raise
+        except BaseException:
+            # Nobody may find it in the middle of a transaction.
+            connection.terminate()
+            raise
+        return rows
 
     async def use(
         self,
@@ -100,11 +168,18 @@ class ConnectionPool:
     ) -> T:
         """Do something on a connection. Raises `Unavailable` and `StorageFull`; other errors of the server as they are.
 
-        Raises `OutcomeUnknown` when a connection for writing is lost under it, unless it only `reads`.
+        Raises `OutcomeUnknown` when a connection for writing is lost under it, unless it only `reads`. Through a pooler all of
+        it is one transaction, and its own ones are parts of that.
         """
-        return await timed("postgres", "transaction", self._asked(work, patience, reads=reads))
 
-    async def _asked(
+        async def within(connection: asyncpg.Connection) -> T:
+            async with connection.transaction():
+                await connection.execute(self._local)
+                return await work(connection)
+
+        return await timed("postgres", "transaction", self._have(within if self._pooled else work, patience, reads=reads))
+
+    async def _have(
         self, work: Callable[[asyncpg.Connection], Awaitable[T]], patience: float | None, *, reads: bool
     ) -> T:
         if self._closing:
@@ -184,7 +259,7 @@ class ConnectionPool:
         if loop.time() < self._rest_until:
             raise Unavailable(_UNREACHABLE)
         try:
-            return await connect(self._url, self._settings, self._patience)
+            return await _open(self._url, self._settings, self._patience, pooled=self._pooled)
         except Unavailable:
             self._rest_until = loop.time() + _REST_SECONDS
             raise
@@ -199,14 +274,48 @@ class ConnectionPool:
 
 
 async def connect(url: str, settings: Mapping[str, str] = _SETTINGS, patience: float = PATIENCE) -> asyncpg.Connection:
-    """One more connection. Raises `Unavailable`."""
-    seconds = min(_CONNECT_SECONDS, patience)
+    """One more connection to the server itself. Raises `Unavailable`."""
+    return await _open(parse(url).server, settings, patience, pooled=False)
+
+
+async def _open(url: str, settings: Mapping[str, str], patience: float, *, pooled: bool) -> asyncpg.Connection:
+    place = place_of(url)
+    given = {"application_name": settings["application_name"]} if pooled else dict(settings)
     try:
-        return await asyncpg.connect(
-            url, timeout=seconds, max_cached_statement_lifetime=0, server_settings=dict(settings)
+        connection = await asyncpg.connect(
+            url,
+            timeout=min(_CONNECT_SECONDS, patience),
+            max_cached_statement_lifetime=0,
+            statement_cache_size=0 if pooled else _CACHED_STATEMENTS,
+            server_settings=given,
         )
     except (*_LOST, asyncpg.PostgresError, ValueError) as error:
-        raise Unavailable(_UNREACHABLE) from error
+        reason = why(error)
+        lasting = isinstance(error, _REFUSALS) or is_lasting(error) or "rejected SSL" in reason
+        # The first time, whoever opens the store is told.
+        if lasting and _said.get(place, reason) != reason:
+            _log.error("%s: %s: %s", _MISCONFIGURED, place, reason)
+            _said[place] = reason
+        raise (MisconfiguredEngine(_MISCONFIGURED) if lasting else _unreachable()) from UnreachableEngine(
+            f"{place}: {reason}"
+        )
+    _said[place] = ""
+    return connection
+
+
+async def _fetch(connection: asyncpg.Connection, statement: str, values: Sequence[Any]) -> list[Any]:
+    rows: list[Any] = await connection.fetch(statement, *values)
+    return rows
+
+
+def _local_settings(settings: Mapping[str, str]) -> str:
+    """Return statements that give these settings to one transaction."""
+    chosen = [(name, value) for name, value in settings.items() if name not in _OF_SESSIONS]
+    return "; ".join(
+        # The default of a session is for its next transaction.
+        f"SET LOCAL {name.removeprefix('default_')} = '{value}'"
+        for name, value in chosen
+    )
 
 
 def was_lost(connection: asyncpg.Connection, error: Exception) -> bool:

@@ -59,7 +59,7 @@ class PostgresSide:
     def __init__(self, url: str, lock: asyncpg.Connection) -> None:
         self.url = url
         self._lock = lock
-        self._connections = ConnectionPool(url, _CONNECTIONS, _SETTINGS, _PATIENCE)
+        self._connections = ConnectionPool(url, _CONNECTIONS, _SETTINGS, _PATIENCE, direct=True)
 
     @classmethod
     async def open(cls, url: str, *, joins: bool) -> PostgresSide:

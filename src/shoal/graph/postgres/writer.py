@@ -19,8 +19,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import asyncpg
-
 from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import InverseOp
 from shoal.core.ids import shard_of
@@ -225,18 +223,9 @@ class Writer:
         return answers
 
     async def _store(self, values: Sequence[Any]) -> list[int]:
-        async def call(connection: asyncpg.Connection) -> list[int]:
-            self._connections.asked += 1
-            try:
-                seqs: list[int] = await connection.fetchval(sql.COMMIT, self._owned_by, *values)
-            except asyncpg.PostgresError as error:
-                told = _told(error)
-                if told is error:
-                    raise
-                raise told from error
-            return seqs
-
-        return await self._connections.use(call)
+        rows = await self._connections.ask(sql.COMMIT, self._owned_by, *values, translate=_told)
+        seqs: list[int] = rows[0][0]
+        return seqs
 
 
 def _told(error: Exception) -> Exception:

@@ -9,6 +9,7 @@ connection, is asked for once more after a look at the Cluster; so scripts must 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from hashlib import sha1
@@ -21,8 +22,12 @@ from redis.exceptions import AskError, OutOfMemoryError, RedisError, ResponseErr
 from shoal.core.errors import StorageFull, Unavailable
 from shoal.core.ids import SEQUENCE_BITS
 from shoal.core.placement import SHARDS
+from shoal.graph.reaching import MisconfiguredEngine
+from shoal.graph.redis.refusals import refusal
 from shoal.graph.redis.topology import NOWHERE, Client, ServerAddress, Topology, connect, parse
 from shoal.tracing.record import timed
+
+_log = logging.getLogger(__name__)
 
 KEY_BYTES = 25
 _TRIES = 3
@@ -128,13 +133,31 @@ class Nodes:
         self._servers: dict[ServerAddress, _Server] = {}
         self._topology: Topology | None = None
         self._looking: asyncio.Task[Topology] | None = None
+        self._opening = False
+        self._said = ""
+        """Why all servers refuse us, as last logged: waiting does not help."""
         self.calls = 0
         """Scripts that were run: what tests and metrics count."""
 
     @classmethod
     async def open(cls, url: str) -> Nodes:
-        """Raises `ValueError` for a URL that is none; whether anybody answers there shows when something is asked."""
-        return cls(url)
+        """Connect. A server that is away may come back later.
+
+        Raises `ValueError` for a URL that is none, and `MisconfiguredEngine` where servers refuse us, or are not trusted.
+        """
+        nodes = cls(url)
+        # Whoever opens them is told why they refuse us, and says so.
+        nodes._opening = True
+        try:
+            await nodes._known()
+        except MisconfiguredEngine:
+            await nodes.close()
+            raise
+        except Unavailable:
+            return nodes
+        finally:
+            nodes._opening = False
+        return nodes
 
     async def each(
         self, script: Script, shards: NDArray[np.int64], arguments: Arguments, *, batch: int, bulk: bool = False
@@ -300,16 +323,23 @@ class Nodes:
     async def _topology_now(self) -> Topology:
         known = () if self._topology is None else self._topology.addresses
         every = {*known, *self._url.addresses}
+        failures: list[tuple[ServerAddress, Exception]] = []
         for address in sorted(every, key=lambda address: self._server(address).failed_at):
             try:
                 async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
                     found = await self._url.look(self._server(address).client, address)
-            except (RedisError, OSError, TimeoutError):
+            except (RedisError, OSError, TimeoutError) as error:
+                failures.append((address, error))
                 continue
             if found is not None:
-                self._topology = found
+                self._topology, self._said = found, ""
                 return found
-        raise _unreachable()
+        refused = await refusal(failures, tls=self._url.tls)
+        said = str(refused.__cause__) if isinstance(refused, MisconfiguredEngine) else ""
+        if said and said != self._said and not self._opening:
+            _log.error("the cache cannot be used as it is set up: %s", said)
+        self._said = said
+        raise refused
 
     def _looked(self, task: asyncio.Task[Topology]) -> None:
         self._looking = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from asyncio import StreamWriter
 from binascii import crc_hqx
+from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,15 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as NotConnected
 
 from shoal.core.placement import SHARDS
+from shoal.graph.reaching import check_file, read_authorities
 
 NOWHERE = -1
 Client = Any
 """A client of redis-py, whose own types change from release to release."""
 
 _PORT = 6379
+_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+"""The options of a URL over TLS, as redis-py names them."""
 _SLOTS = 16_384
 # The slot of the hash tag of each shard: Redis takes the CRC-16 of XModem.
 _SLOT_OF = np.array([crc_hqx(b"%04x" % shard, 0) % _SLOTS for shard in range(SHARDS)])
@@ -49,6 +53,8 @@ class Url(NamedTuple):
     db: int
     user: str | None
     password: str | None
+    tls_files: Mapping[str, str]
+    """Files in PEM, by the names in `_TLS_FILES`: whose certificates are trusted beside those of the system, and our own."""
 
     async def look(self, client: Client, address: ServerAddress) -> Topology | None:
         """Ask a server for the topology. None from a replica outside a Cluster. Raises the errors of the client."""
@@ -59,8 +65,9 @@ class Url(NamedTuple):
 
 
 def parse(url: str) -> Url:
-    """Raises `ValueError`, which names what is wrong but not the password."""
-    scheme, _, rest = url.partition("://")
+    """Raises `ValueError`, which names what is wrong but not the password, and `InvalidInput` for a file that is none."""
+    named, _, query = url.partition("?")
+    scheme, _, rest = named.partition("://")
     if scheme not in {"redis", "rediss", "redis+cluster", "rediss+cluster"}:
         raise ValueError("a Redis is given as redis://, rediss://, redis+cluster:// or rediss+cluster://")
     hosts, _, db = rest.partition("/")
@@ -69,6 +76,13 @@ def parse(url: str) -> Url:
     addresses = tuple(_address(host) for host in hosts.split(","))
     if not (db or "0").isdecimal() or ("cluster" in scheme and int(db or 0)):
         raise ValueError("the path of a Redis URL is the number of a database, and a Cluster has only 0")
+    files = dict(parse_qsl(query, keep_blank_values=True))
+    if (query and not files) or files.keys() - set(_TLS_FILES) or (files and not scheme.startswith("rediss")):
+        raise ValueError(
+            f"the options of a Redis URL are {', '.join(_TLS_FILES)}, of rediss:// and rediss+cluster:// only"
+        )
+    for name, file in files.items():
+        (read_authorities if name == "ssl_ca_certs" else check_file)(file, "timelines")
     return Url(
         addresses,
         clustered="cluster" in scheme,
@@ -76,6 +90,7 @@ def parse(url: str) -> Url:
         db=int(db or 0),
         user=unquote(user) or None,
         password=unquote(password) or None,
+        tls_files=files,
     )
 
 
@@ -92,6 +107,7 @@ def connect(
     url: Url, address: ServerAddress, connections: int, connect_seconds: float, answer_seconds: float
 ) -> Client:
     """A client of one server. It repeats nothing by itself: that is decided where the whole is known."""
+    options: dict[str, Any] = {**url.tls_files}
     pool = BlockingConnectionPool(
         connection_class=_OverTls if url.tls else _Plain,
         max_connections=connections,
@@ -106,6 +122,7 @@ def connect(
         socket_keepalive=True,
         retry=Retry(NoBackoff(), 0),
         protocol=2,
+        **options,
     )
     return Redis.from_pool(pool)
 

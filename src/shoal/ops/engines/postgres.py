@@ -24,8 +24,11 @@ _SETTINGS = (
 )
 
 
-def start(folder: Path, *, port: int | None = None) -> Program:
-    """A server whose data is in `folder`, answering. Raises `NotInstalled`. The data is there again at the next start."""
+def start(folder: Path, *options: str, port: int | None = None) -> Program:
+    """A server whose data is in `folder`, answering. Raises `NotInstalled`. The data is there again at the next start.
+
+    `options` are settings of the server, as `ssl=on`.
+    """
     programs = _programs()
     data = folder / "data"
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,7 +36,7 @@ def start(folder: Path, *, port: int | None = None) -> Program:
     if not (data / "PG_VERSION").exists():
         _make(programs, data)
     port = port or free_port()
-    settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+    settings = [part for setting in (*_SETTINGS, *options) for part in ("-c", setting)]
     program = Program(
         "postgres",
         [str(programs / "postgres"), "-D", str(data), "-p", str(port), *settings],

@@ -27,8 +27,10 @@ disk_free_limit.absolute = 50MB
 """
 
 
-def start(folder: Path, *, port: int | None = None) -> Program:
+def start(folder: Path, *settings: str, port: int | None = None) -> Program:
     """Start a node with its files in `folder`, and wait until it answers. A later start in the same folder finds what is durable.
+
+    `settings` are lines of its configuration.
 
     Raises `NotInstalled`."""
     # The `rabbitmq-server` on the PATH is a wrapper that uses the system's folders and changes the user, so it is not used.
@@ -36,7 +38,7 @@ def start(folder: Path, *, port: int | None = None) -> Program:
     find("rabbitmq-server", "rabbitmq-server", _FOLDER, "/usr/sbin")
     port = port or free_port()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "rabbitmq.conf").write_text(_CONFIG.format(port=port))
+    (folder / "rabbitmq.conf").write_text(_CONFIG.format(port=port) + "".join(f"{line}\n" for line in settings))
     (folder / "enabled_plugins").write_text("[].")
     hand_over(folder, "rabbitmq")
     program = Program(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,19 +23,22 @@ _POLL_SECONDS = 0.05
 _SLOTS = 16_384
 
 
-def start(folder: Path, name: str = "redis", *options: str) -> Program:
-    """A server of its own, running; `options` are given to it as they are. `program.url` is where it listens."""
-    program = _server(folder, name, free_port(), *options)
+def start(folder: Path, name: str = "redis", *options: str, server: str = "") -> Program:
+    """A server of its own, running; `options` are given to it as they are. `program.url` is where it listens.
+
+    `server`: the path of a program to run in place of `redis-server`, such as `valkey-server`.
+    """
+    program = _server(folder, name, free_port(), *options, server=server)
     program.start()
     return program
 
 
-def _server(folder: Path, name: str, port: int, *options: str) -> Program:
+def _server(folder: Path, name: str, port: int, *options: str, server: str = "") -> Program:
     home = folder / name
     home.mkdir(parents=True, exist_ok=True)
     hand_over(home, _USER)
     listen = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(home)]
-    command = [find("redis-server", "redis-server"), *listen, "--save", "", "--appendonly", "no", *options]
+    command = [server or find("redis-server", "redis-server"), *listen, "--save", "", "--appendonly", "no", *options]
     url = f"redis://127.0.0.1:{port}/0"
     return Program(name, command, home, url=url, user=_USER, answers=partial(_answers, port))
 
@@ -57,6 +60,8 @@ class RedisServer:
     program: Program
     port: int
     bus: int
+    tls: int = 0
+    """The port where it speaks TLS; 0: nowhere."""
     id: str = ""
     """The id of this server in the Cluster."""
 
@@ -84,6 +89,11 @@ class RedisCluster:
         """Where clients find it; any of the addresses will do."""
         return "redis+cluster://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
 
+    @property
+    def tls_url(self) -> str:
+        """Where clients find it over TLS."""
+        return "rediss+cluster://" + ",".join(f"127.0.0.1:{member.tls}" for member in self.members)
+
     def start(self) -> None:
         """Start those that do not run, and wait until all are one again. Raises `Unavailable`."""
         for member in self.members:
@@ -102,15 +112,18 @@ class RedisCluster:
             member.program.stop()
 
 
-def start_cluster(folder: Path, masters: int = 3, replicas: int = 1, *, node_timeout: float = 5.0) -> RedisCluster:
-    """A Cluster with so many replicas for each master, running.
+def start_cluster(
+    folder: Path, masters: int = 3, replicas: int = 1, *options: str, node_timeout: float = 5.0, server: str = ""
+) -> RedisCluster:
+    """A Cluster with so many replicas for each master, running; `options` and `server` are as for `start`. With options
+    of TLS, each also has a port for that.
 
     A master that has not answered for `node_timeout` seconds is replaced.
     """
     cluster = RedisCluster()
     try:
         for n in range(masters * (1 + replicas)):
-            member = _member(folder, f"redis-{n + 1}", node_timeout)
+            member = _member(folder, f"redis-{n + 1}", node_timeout, options, server)
             (cluster.masters if n < masters else cluster.replicas).append(member)
             member.program.start()
         _join(cluster)
@@ -120,12 +133,16 @@ def start_cluster(folder: Path, masters: int = 3, replicas: int = 1, *, node_tim
     return cluster
 
 
-def _member(folder: Path, name: str, node_timeout: float) -> RedisServer:
+def _member(folder: Path, name: str, node_timeout: float, more: Sequence[str], server: str) -> RedisServer:
     # The usual bus, port + 10,000, may be past the last port.
     port, bus = free_port(), free_port()
     options = ["--cluster-enabled", "yes", "--cluster-port", str(bus)]
     options += ["--cluster-node-timeout", str(int(node_timeout * 1000)), "--repl-diskless-sync-delay", "0"]
-    return RedisServer(_server(folder, name, port, *options), port, bus)
+    tls = 0
+    if any(option.startswith("--tls") for option in more):
+        tls = free_port()
+        options += ["--tls-port", str(tls)]
+    return RedisServer(_server(folder, name, port, *options, *more, server=server), port, bus, tls)
 
 
 def _join(cluster: RedisCluster) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from shoal.graph.dynamodb.location import parse
 from shoal.graph.dynamodb.service import Service
-from shoal.graph.dynamodb.table import parse
 from shoal.ops.vitals.contract import EngineVitals, Vital
 
 _SECONDS = 2.0
@@ -12,7 +12,7 @@ _SECONDS = 2.0
 async def look(url: str) -> list[EngineVitals]:
     """Return the figures of a table. Raises `Unavailable`."""
     place = parse(url)
-    service = await Service.connect(place.table, region=place.region, endpoint=place.endpoint, patience=_SECONDS)
+    service = await Service.connect(place, patience=_SECONDS)
     try:
         told = (await service.call("describe_table", TableName=place.table))["Table"]
     finally:

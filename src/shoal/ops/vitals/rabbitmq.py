@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import aiormq
+from aiormq.exceptions import AMQPError
 
 from shoal.amqp.depth import depth_of
+from shoal.amqp.hosts import url_of_each
 from shoal.broker.queues import Queues
 from shoal.ops.vitals.contract import EngineVitals, Vital
 
@@ -15,10 +18,10 @@ _SECONDS = 2.0
 
 
 async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineVitals]:
-    """Return the figures of a broker. Raises what the client raises when it cannot be asked."""
+    """Return the figures of a broker, as the first of its nodes that answers tells them. Raises what the client raises."""
     queues = Queues(namespace)
     async with asyncio.timeout(_SECONDS):
-        connection: Any = await aiormq.connect(url)
+        connection = await _connection(url)
     try:
         channel = await connection.channel()
 
@@ -41,3 +44,11 @@ async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineVit
             ),
         )
     ]
+
+
+async def _connection(url: str) -> Any:
+    *others, last = url_of_each(url, heartbeat=0)
+    for one in others:
+        with suppress(AMQPError, OSError):
+            return await aiormq.connect(one)
+    return await aiormq.connect(last)

@@ -1,0 +1,131 @@
+"""Why an engine cannot be reached, in one line for operators: in the same words for all engines, and without passwords."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+from shoal.core.errors import InvalidInput, Unavailable, in_words
+
+_EXPIRED, _NOT_YET, _OTHER_NAME = {10}, {9}, {62, 64}
+"""Codes of OpenSSL (`X509_V_ERR_...`): a certificate out of its time, or for another name or address."""
+_NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE", "HTTP_REQUEST"}
+_PROBE_SECONDS = 1.0
+
+
+class MisconfiguredEngine(Unavailable):
+    """An engine refuses us, or is not trusted, as the settings are: waiting does not help."""
+
+
+class UnreachableEngine(ConnectionError):
+    """Says which engine cannot be reached, and why; for operators, so it stands behind an `Unavailable` as its cause."""
+
+
+def checked_url(url: str, field: str) -> SplitResult:
+    """Return the parts of a URL that says for certain where its login ends. Raises `InvalidInput`, which shows nothing of it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    if not parts.scheme or not all(map(_is_host, hosts)) or "@" in parts.path + parts.query or parts.fragment:
+        raise InvalidInput(
+            f"{field}: its URL cannot be read: in a user name or password, every sign but letters, digits and -._~ is "
+            "percent-encoded (%2F for a slash), and a port is a number",
+            field=field,
+        )
+    return parts
+
+
+def _is_host(text: str) -> bool:
+    _, colon, port = text.rpartition(":")
+    return not colon or text.endswith("]") or port.isdecimal()
+
+
+def read_authorities(file: str, field: str) -> str:
+    """Return the text of a file with certificates in PEM. Raises `InvalidInput` for a file that is none."""
+    check_file(file, field)
+    try:
+        text = Path(file).read_text("ascii")
+        ssl.create_default_context(cadata=text)
+    except (UnicodeDecodeError, ssl.SSLError) as error:
+        raise InvalidInput(f"{field}: {file} has no certificates in PEM", field=field) from error
+    return text
+
+
+def check_file(file: str, field: str) -> None:
+    """Raise `InvalidInput` for a file that cannot be read: the client libraries do not all say which it was."""
+    try:
+        Path(file).open("rb").close()
+    except OSError as error:
+        raise InvalidInput(f"{field}: {in_words(error)}", field=field) from error
+
+
+def place_of(url: str) -> str:
+    """Return the hosts and the path of a URL, without its login and its options."""
+    parts = urlsplit(url)
+    return parts.netloc.rpartition("@")[2] + parts.path
+
+
+def why(error: BaseException) -> str:
+    """Describe an error of a connection in one line."""
+    for cause in chain(error):
+        # Client libraries have errors of that class of their own, which do not know what OpenSSL said.
+        if isinstance(cause, ssl.SSLError) and type(cause).__module__ == ssl.__name__:
+            return _of_tls(cause)
+    first = next((cause for cause in chain(error) if isinstance(cause, Exception) and str(cause)), None)
+    return " ".join((in_words(first) if first is not None else _nothing_said(error)).split())
+
+
+def is_lasting(error: BaseException) -> bool:
+    """Return whether an error of TLS, or of the files that it needs, stays until somebody changes the settings or the engine."""
+    return any(
+        isinstance(cause, ssl.SSLError | FileNotFoundError | PermissionError | IsADirectoryError)
+        for cause in chain(error)
+    )
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that led to it, the last one first."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+async def speaks_tls(host: str, port: int) -> bool:
+    """Return whether a server that does not understand us would understand TLS. No certificate is looked at, nothing is sent."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+    except (OSError, TimeoutError):
+        return False
+    writer.transport.abort()
+    return True
+
+
+def _of_tls(error: ssl.SSLError) -> str:
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        reason = str(getattr(error, "reason", None) or error.strerror or error)
+        if reason in _NO_TLS:
+            return "it does not speak TLS at this port"
+        said = reason.replace("_", " ").lower()
+        return f"it ended the TLS handshake ({said})" if "ALERT" in reason else f"TLS: {said}"
+    if error.verify_code in _EXPIRED:
+        return "its certificate has expired"
+    if error.verify_code in _NOT_YET:
+        return "its certificate is not valid yet"
+    if error.verify_code in _OTHER_NAME:
+        return f"its certificate is for another name: {error.verify_message.rstrip('.')}"
+    return f"its certificate is not trusted: {error.verify_message}"
+
+
+def _nothing_said(error: BaseException) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__

