@@ -28,12 +28,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Where the graph is: `sqlite:///path`, `postgresql://host/database`, `dynamodb://table?region=...`, `memory://`, or a shard
     map such as `{"0-31": url, "32-63": url}`."""
     timelines: str = "memory://"
-    """Where home timelines are: `memory://` (one process), `redis://host:port` or `redis+cluster://host:port,host:port`. There,
-    several processes share them, and with them rate limits and what is known to be fresh."""
+    """Where home timelines are: `memory://` (one process), `redis://user:password@host:port` or
+    `redis+cluster://host:port,host:port` (`rediss` for TLS). There, several processes share them, and with them rate limits and
+    what is known to be fresh."""
     broker: str = ""
-    """The broker that carries events to workers: `amqp://user:password@host:port/`; empty: they are claimed from the
-    store.
-    """
+    """The broker that carries events to workers: `amqp://user:password@host:port/`, with several `host:port,host:port` of a
+    cluster, `amqps` for TLS; empty: they are claimed from the store."""
     tags: str = ""
     """Where the tag cloud is counted: a URL as for `store`; empty: beside the first store."""
     tag_merge_tags: Annotated[int, msgspec.Meta(ge=1, le=50_000)] = 5_000

@@ -34,7 +34,7 @@ class Authority(NamedTuple):
 
     @property
     def certificate(self) -> Path:
-        """Whoever trusts it trusts all that it has signed."""
+        """Its own certificate: to trust it is to trust all that it has signed."""
         return self.folder / "ca.pem"
 
     def signed(self, name: str, host: str = "localhost", *, days: str = "2", user: str = "") -> SelfSigned:

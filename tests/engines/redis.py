@@ -69,7 +69,7 @@ def own_cluster(masters: int = 3, replicas: int = 1, *options: str) -> engine.Re
 
 
 def as_shoal(url: str) -> str:
-    """The same servers, for the user who may do no more than the documented access list says."""
+    """Return the address of these servers for the user who may do no more than the documented access list says."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://shoal:{quote(PASSWORD, safe='')}@{rest}"
 

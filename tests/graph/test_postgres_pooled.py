@@ -116,7 +116,7 @@ def test_a_pooler_is_a_host_and_a_port_beside_the_server() -> None:
             parse(f"postgresql://db/net?pooler={wrong}")
 
 
-@pytest.mark.parametrize("password", ["p/w", "p?w", "p#w", "p[w", "5/w"])
+@pytest.mark.parametrize("password", ["p/w", "p?w", "p#w", "5#w", "5?w", "p[w", "5/w"])
 def test_a_password_that_is_not_encoded_is_an_error_that_does_not_show_it(password: str) -> None:
     with pytest.raises(InvalidInput, match="percent-encoded") as caught:
         parse(f"postgresql://shoal:{password}@db/net")

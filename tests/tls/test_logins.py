@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from shoal.amqp.hosts import url_of_each
 from shoal.broker.rabbitmq import RabbitOutbox
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, with_cause
 from shoal.core.events import PostCreated
@@ -23,7 +24,7 @@ from shoal.graph.redis.nodes import Nodes
 from shoal.media.store import MediaStore
 from shoal.ops.vitals.rabbitmq import look
 from shoal.tagcloud.rabbitmq import RabbitTransport
-from tests.engines import dynamodb, postgres, rabbitmq
+from tests.engines import dynamodb, postgres, rabbitmq, redis
 from tests.engines.certificates import SelfSigned, trusted, unknown
 from tests.engines.dynamodb_faults import moody
 from tests.running import eventually, in_loop
@@ -42,7 +43,7 @@ class Login(NamedTuple):
     """A file; empty: the right one."""
     tls: bool = True
     certificate: SelfSigned | None = None
-    """Of the server; None: the good one."""
+    """The certificate of the server; None: the good one."""
 
     @property
     def cafile(self) -> str:
@@ -160,6 +161,15 @@ FAULTS: dict[str, tuple[Callable[[], Login], dict[str, str]]] = {
 }
 
 
+CASES = [
+    (engine, fault)
+    for engine in ENGINES
+    for fault in FAULTS
+    # The certificate of these servers stays as it is.
+    if engine not in {"postgres", "redis-cluster"} or fault != "a certificate that has expired"
+]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @in_loop
 async def test_an_engine_is_used_over_tls_with_a_password_that_has_every_sign(engine: str) -> None:
@@ -168,16 +178,13 @@ async def test_an_engine_is_used_over_tls_with_a_password_that_has_every_sign(en
 
 # asyncio leaves a transport to the collector whose handshake fails (before Python 3.12).
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("engine", "fault"), CASES)
 @in_loop
 async def test_what_is_wrong_is_said_in_one_line_and_in_time_without_the_password(
     engine: str, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     make, said = FAULTS[fault]
     login = make()
-    if engine in {"postgres", "redis-cluster"} and login.certificate is not None:
-        pytest.skip("the certificate of this server stays as it is")
     began = time.monotonic()
     with pytest.raises(ShoalError) as caught:
         await ENGINES[engine](login)
@@ -298,3 +305,37 @@ async def test_a_table_is_reached_over_tls(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(MisconfiguredEngine) as caught:
             await DynamoGraph.open(f"{table}&cafile={unknown().certificate}")
         assert "its certificate is not trusted" in with_cause(caught.value)
+
+
+def test_the_documented_access_list_is_the_one_that_tests_run_under() -> None:
+    documented = redis.DOCUMENTED.read_text("utf-8").strip()
+    assert documented in (redis.DOCUMENTED.parents[2] / "docs" / "operations.md").read_text("utf-8")
+
+
+def test_the_documented_permissions_are_those_that_tests_run_under() -> None:
+    page = (redis.DOCUMENTED.parents[2] / "docs" / "operations.md").read_text("utf-8")
+    assert " ".join(f"'{expression}'" for expression in servers.PERMISSIONS) in page
+
+
+@in_loop
+async def test_of_several_nodes_the_next_is_tried_when_one_is_away() -> None:
+    url = (await asyncio.to_thread(rabbitmq.node)).url
+    outbox = await RabbitOutbox.open(url.replace("@", "@127.0.0.1:1,"), namespace=rabbitmq.namespace(), taking=False)
+    try:
+
+        async def reached() -> bool:
+            return outbox._putting.up
+
+        await eventually(reached, True)
+        assert await outbox.backlog() == 0
+    finally:
+        await outbox.close()
+
+
+def test_the_nodes_of_a_broker_have_a_url_each_with_one_login() -> None:
+    assert url_of_each("amqps://u:p%40@one,two:5673/net%2Fwork?cafile=" + str(trusted().certificate), heartbeat=10) == [
+        f"amqps://u:p%40@{host}/net%2Fwork?cafile={trusted().certificate}&heartbeat=10" for host in ("one", "two:5673")
+    ]
+    for wrong in ("amqp://u:p/w@one", "amqp://one?no_verify_ssl=1", "amqp://one?cafile=/ca.pem", "http://one"):
+        with pytest.raises(InvalidInput, match="broker: "):
+            url_of_each(wrong, heartbeat=10)

@@ -54,7 +54,7 @@ class Link:
 
     def __init__(self, url: str, prepare: Prepare, lost: Callable[[], None]) -> None:
         self._urls = url_of_each(url, heartbeat=_HEARTBEAT_SECONDS)
-        """Of each node of the broker. The first is the next to try."""
+        """One for each node of the broker. The first is the next to try."""
         self._prepare = prepare
         self._lost = lost
         self._out: aiormq.Channel | None = None

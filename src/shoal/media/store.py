@@ -53,7 +53,7 @@ _FULL = re.compile(r"(os error |\[Errno )(28|122)\b|507 Insufficient|StorageFull
 """ENOSPC, EDQUOT, and what S3-compatible servers say then."""
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(?:Other\(\s*)?(\w+)")
 _REFUSED = re.compile(r"\b40[13] |\b400 Bad Request|InvalidContentType|UnsupportedCertificate")
-"""What an S3 says to a wrong key, and to plain HTTP where it speaks HTTPS, and what that is to TLS."""
+"""Answers of an S3 to a wrong key and to plain HTTP where it speaks HTTPS, and errors of TLS where it does not."""
 _said: dict[str, str] = {}
 """Why the store refused us, as last logged."""
 _PIECE: Final = 256 * 1024

@@ -38,7 +38,7 @@ def move(settings: Settings, source: str | None, target: str) -> None:
         click.echo(line)
     click.echo(f"{tags:,} tags are counted there")
     click.echo(f"the network is at {', '.join(map(shown_url, first_map(there.store).stores))}: set `store` to it")
-    click.echo(f"pictures stay where they are: set `media` to {media_url(here)}")
+    click.echo(f"pictures stay where they are: set `media` to {shown_url(media_url(here))}")
 
 
 async def _move(here: Settings, there: Settings, progress: Progress) -> MovedNetwork:
