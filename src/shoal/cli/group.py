@@ -23,6 +23,8 @@ COMMANDS = {
     "demo": "Make a network of made-up people who post, and serve it.",
     "import": "Take in members, follows, posts and photos from CSV and JSONL.",
     "export": "Write a member's own data to a directory or a zip file.",
+    "backup": "Write everything to a directory or bucket as it is at one moment, beside a running server; list, verify, prune.",
+    "restore": "Bring a backup back into an empty store.",
     "check": "Compare what is stored with what is promised, and repair it.",
     "mail": "Try whether mail can be sent.",
     "push": "Make a key for web push.",
@@ -46,6 +48,8 @@ COMMANDS = {
 _MODULES = {
     "import": "data.import_",
     "export": "data.export",
+    "backup": "data.backup",
+    "restore": "data.restore",
     "check": "data.check",
     "move": "data.move",
     "shards": "data.shards",

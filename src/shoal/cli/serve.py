@@ -16,6 +16,7 @@ from shoal.cli.address import check_address, check_metrics
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared
 from shoal.metrics import telling
+from shoal.ops.backups.restoring_mark import check_restored
 from shoal.ops.cluster.heartbeat import beating
 from shoal.ops.cluster.supervisor import Supervisor
 from shoal.ops.control import listening
@@ -92,6 +93,7 @@ async def run(
         await stack.enter_async_context(process.giving_back())
         network = await stack.enter_async_context(open_network(settings))
         await unfinished.check_none(network.store)
+        await check_restored(network.store)
         if (path := control_path(settings)) is not None:
             await stack.enter_async_context(listening(network, path))
         process.settle()

@@ -309,6 +309,11 @@ def import_key(shard: int, source: str) -> Key:
     return Key(shard, "import", source)
 
 
+def backup_key() -> Key:
+    """Key that says when the newest good backup was made: its owner is an id of that moment, and of no object."""
+    return Key(shard_of(EVERYBODY), "backup", "newest")
+
+
 AnyNode = (
     Member
     | Login

@@ -199,10 +199,18 @@ class MediaStore:
 
         await asyncio.gather(*map(delete_one, keys))
 
-    async def files(self) -> AsyncIterator[Sequence[StoredFile]]:
-        """Every file of the store, page by page, in no order."""
+    async def folders(self) -> list[str]:
+        """Names of the directories at the top of the store, in no order."""
         with _in_our_words():
-            async for page in obstore.list(self._store):
+            found = await obstore.list_with_delimiter_async(self._store)
+        return [prefix.rstrip("/") for prefix in found["common_prefixes"]]
+
+    async def files(self, prefix: str = "") -> AsyncIterator[Sequence[StoredFile]]:
+        """Every file of the store, or below a directory-like prefix, page by page, in no order."""
+        if prefix:
+            check_key(prefix)
+        with _in_our_words():
+            async for page in obstore.list(self._store, prefix or None):
                 yield [StoredFile(item["path"], item["size"], item["last_modified"].timestamp()) for item in page]
 
     async def size(self, key: str) -> int | None:

@@ -44,6 +44,12 @@ MOVING_STORES: Mapping[str, Backend] = dict.fromkeys(
     ("postgresql", "postgres"), Backend("shoal.graph.postgres.moving", "PostgresSide", "postgres")
 )
 """Stores that data sources can move between: the classes through which a mover sees them."""
+SNAPSHOTS: Mapping[str, Backend] = {
+    "sqlite": Backend("shoal.graph.sqlite.snapshot", "SqliteSnapshot"),
+    "postgresql": Backend("shoal.graph.postgres.snapshot", "PostgresSnapshot", "postgres"),
+    "postgres": Backend("shoal.graph.postgres.snapshot", "PostgresSnapshot", "postgres"),
+}
+"""Stores that a backup reads as they are at one moment."""
 CLOUDS: Mapping[str, Backend] = {
     "sqlite": Backend("shoal.tagcloud.sqlite", "SqliteCloud"),
     "memory": Backend("shoal.tagcloud.memory", "MemoryCloud"),

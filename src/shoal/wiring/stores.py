@@ -59,6 +59,17 @@ async def open_store(settings: Settings, stack: AsyncExitStack, *, read_only: bo
     return ShardedGraph(stores, owners)
 
 
+async def newest_map(settings: Settings) -> ShardMap:
+    """Return the newest map that the stores of the settings know of; that of the settings where stores keep none."""
+    known = map_of(settings)
+    if not _lives(known):
+        return known
+    async with AsyncExitStack() as stack:
+        live = _live_map(known, stack, read_only=True, sole=False)
+        await live.open()
+        return live.map
+
+
 def spans_stores(settings: Settings) -> bool:
     """Whether the graph is in several stores, or may be while it is open."""
     known = map_of(settings)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from shoal.settings import Settings
 from shoal.tagcloud.collector import Collector
-from shoal.tagcloud.contract import CloudStore, Transport
+from shoal.tagcloud.contract import CloudStore, TagRule, Transport
 from shoal.tagcloud.emitter import Emitter
 from shoal.tagcloud.inbox import Inbox
 from shoal.tagcloud.reading import TagCloud
@@ -47,6 +47,12 @@ async def open_cloud(settings: Settings) -> AsyncIterator[TagCloud]:
     """The cloud alone, without the graph, to read and to rule: it works beside a running server."""
     async with AsyncExitStack() as stack:
         yield TagCloud(await _open_store(settings, stack, read_only=False))
+
+
+async def tag_rules(settings: Settings) -> Sequence[TagRule]:
+    """Return the rules of admins on tags, read beside a running server or without one."""
+    async with AsyncExitStack() as stack:
+        return [*(await (await _open_store(settings, stack, read_only=True)).rules()).values()]
 
 
 async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: bool, working: bool) -> TagCounting:

@@ -39,7 +39,7 @@ def check(settings: Settings, repair: bool, sample: int | None, members: int | N
         raise click.UsageError("--members only looks, also at home timelines: leave --repair and --sample out")
     with bars() as progress:
         report = asyncio.run(_checked(existing(settings), Check(repair, sample, members), progress))
-    _tell(report)
+    tell(report)
     found = sum(line.found for line in report.invariants)
     if found > report.repaired:
         raise SystemExit(1)
@@ -64,7 +64,8 @@ async def _checked(settings: Settings, asked: Check, progress: Progress) -> Chec
         return await checks.check(network, sample=asked.sample, read_only=True, progress=progress)
 
 
-def _tell(report: CheckReport) -> None:
+def tell(report: CheckReport) -> None:
+    """Say what a check found, a line for each promise."""
     for line in report.invariants:
         verdict = f"{line.found:,} wrong" if line.found else "all right"
         click.echo(f"{line.promise}: {line.checked:,} checked, {verdict}")

@@ -15,10 +15,15 @@ from shoal.graph.schema import encode_node
 
 _FIRST_REVISION = 1 << 30
 
-_KEYS = """
+KEYS_SCAN = """
     SELECT space, name, id, until FROM shoal.key
     WHERE (space, name) > ($1::text, $2::text) ORDER BY space, name LIMIT $3"""
 
+KEYS_PUT = """
+    INSERT INTO shoal.key (space, name, id, until, revision, source)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::smallint[])
+    ON CONFLICT (space, name) DO UPDATE
+    SET id = excluded.id, until = excluded.until, revision = excluded.revision, source = excluded.source"""
 # A replaced row gets a new revision, so that a reader notices the change.
 _PUT = (
     """
@@ -34,11 +39,7 @@ _PUT = (
     """
     INSERT INTO shoal.count (id1, atype, n) SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::bigint[])
     ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n""",
-    """
-    INSERT INTO shoal.key (space, name, id, until, revision, source)
-    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::smallint[])
-    ON CONFLICT (space, name) DO UPDATE
-    SET id = excluded.id, until = excluded.until, revision = excluded.revision, source = excluded.source""",
+    KEYS_PUT,
 )
 _REMOVE = (
     "DELETE FROM shoal.object WHERE id = ANY ($1::bigint[])",
@@ -73,7 +74,7 @@ class PostgresBulk:
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         """Return a page of keys."""
-        return [KeyRow(*row) for row in await self._lazy.ask(_KEYS, *after, limit, patience=LONG_PATIENCE)]
+        return [KeyRow(*row) for row in await self._lazy.ask(KEYS_SCAN, *after, limit, patience=LONG_PATIENCE)]
 
     async def put_rows(self, rows: Rows) -> None:
         """Store rows as they stand."""

@@ -98,6 +98,8 @@ VERSION_OF = """
 MOVER_LOCK = "SELECT pg_try_advisory_lock(hashtext('shoal.mover'))"
 MOVING_LOCK = "LOCK TABLE shoal.moving IN ACCESS EXCLUSIVE MODE"
 MAP_LOCK = "LOCK TABLE shoal.shard_map IN ACCESS EXCLUSIVE MODE"
+# Others read it meanwhile, and none writes it.
+MAP_KEEP = "LOCK TABLE shoal.shard_map IN SHARE MODE"
 MARK = """
     INSERT INTO shoal.moving (source, state, until, mover, peer)
     SELECT source, $2, clock_timestamp() + make_interval(secs => $3), $4, $5 FROM unnest($1::smallint[]) AS w (source)

@@ -11,7 +11,7 @@ from shoal.graph.schema import encode_node
 from shoal.graph.sqlite import sql
 from shoal.graph.sqlite.links import put_links, remove_links
 
-_KEYS = "SELECT space, name, id, until FROM key WHERE (space, name) > (?, ?) ORDER BY space, name LIMIT ?"
+KEYS_SCAN = "SELECT space, name, id, until FROM key WHERE (space, name) > (?, ?) ORDER BY space, name LIMIT ?"
 
 _PUT = (
     "INSERT OR REPLACE INTO object VALUES (?, ?, ?)",
@@ -33,7 +33,7 @@ _ASSOCS = "SELECT id1 >> 17 & 63, 0, 0, sum(length(data) + ?) FROM {} WHERE aliv
 
 def keys_after(read: sqlite3.Connection, after: tuple[str, str], limit: int) -> list[KeyRow]:
     """A page of keys."""
-    return [KeyRow._make(row) for row in read.execute(_KEYS, (*after, limit))]
+    return [KeyRow._make(row) for row in read.execute(KEYS_SCAN, (*after, limit))]
 
 
 def put_rows(write: sqlite3.Connection, rows: Rows) -> None:

@@ -14,24 +14,20 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from shoal.core.errors import Conflict, InvalidInput, Unavailable
+from shoal.core.errors import Conflict, InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
-from shoal.graph.contract import Batch, Job, Store
+from shoal.graph.contract import Store
 from shoal.graph.rows import KeyRow, Movable, Rows
 from shoal.graph.schema import Key, encode_node
 from shoal.ops.checking.report import Progress
 from shoal.ops.checking.scan import FIRST
+from shoal.ops.moves.waiting_events import bury_events, claimed, emit_again, forget_events
 
 R = TypeVar("R")
 K = TypeVar("K", bound=Any)
 
 _ROWS_AT_ONCE = 5_000
-_EVENTS_AT_ONCE = 500
-_LEASE_SECONDS = 60.0
-_PATIENCE_SECONDS = 90.0
-"""An event that a worker died over is to be had when its lease has ended."""
-_POLL_SECONDS = 0.5
 
 _MARK = KeyRow("move", "unfinished", 1, 0)
 _MARK_KEY = Key(_MARK.shard, _MARK.space, _MARK.name)
@@ -147,7 +143,7 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
 
     Raises `InvalidInput` for ends that cannot be these, `Conflict` when they are not equal in the end.
     """
-    here, there = _whole(source), _whole(target)
+    here, there = whole(source), whole(target)
     await _begin(here, there)
     sums = Sums()
     written = sum([await _merge(kind, here, there, sums, tell) for kind in _KINDS])
@@ -161,7 +157,8 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
     return MovedNetwork(sums, written, events, buried)
 
 
-def _whole(store: Store) -> WholeStore:
+def whole(store: Store) -> WholeStore:
+    """Return the store as one whose rows can be moved. Raises `InvalidInput`."""
     if not isinstance(store, Movable):
         raise InvalidInput("a network cannot be moved to or from a store of this kind")
     return store
@@ -170,7 +167,7 @@ def _whole(store: Store) -> WholeStore:
 async def _begin(here: WholeStore, there: WholeStore) -> None:
     if await here.key_get([_MARK_KEY]):
         raise InvalidInput("the store to move from is itself the target of a move that was interrupted")
-    if not await there.key_get([_MARK_KEY]) and await _holds_something(there):
+    if not await there.key_get([_MARK_KEY]) and await holds_something(there):
         raise InvalidInput("the store to move to is not empty: name an empty one")
     await there.put_rows(Rows(keys=[_MARK]))
     if await here.key_get([_MARK_KEY]):
@@ -178,7 +175,8 @@ async def _begin(here: WholeStore, there: WholeStore) -> None:
         raise InvalidInput("these are two names of one store")
 
 
-async def _holds_something(store: WholeStore) -> bool:
+async def holds_something(store: WholeStore) -> bool:
+    """Return whether anything is in a store: rows, or events."""
     for kind in _KINDS:
         if await kind.scan(store, kind.first, 1):
             return True
@@ -273,49 +271,15 @@ async def _add_up(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Progre
 
 async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> tuple[int, int]:
     """Emit again what was not acted on; its consequences begin anew, which does no harm. How many, and how many buried."""
-    await _forget_events(there)
+    await forget_events(there)
     buried = await here.buried()
-    await _emit(there, [job for job, _ in buried])
-    errors = [error for _, error in buried]
-    for job, error in zip(await _claimed(there), errors, strict=True):
-        await there.bury(job, error)
-    jobs = await _claimed(here)
-    await _emit(there, jobs)
+    await bury_events(there, [(job.event, error) for job, error in buried])
+    jobs = await claimed(here)
+    await emit_again(there, [job.event for job in jobs])
     tell("events", len(jobs), len(jobs))
     if (await there.backlog(), len(await there.buried())) != (len(jobs), len(buried)):
         raise Conflict("the events are not equal; run the move again")
     return len(jobs), len(buried)
-
-
-async def _forget_events(store: WholeStore) -> None:
-    """Drop the events that an earlier move brought before it was interrupted."""
-    await store.unbury([job for job, _ in await store.buried()])
-    await store.ack(await _claimed(store))
-    while await store.backlog():  # noqa: ASYNC110  # an acknowledgement may be written a moment later
-        await asyncio.sleep(_POLL_SECONDS / 10)
-
-
-async def _emit(store: WholeStore, jobs: Sequence[Job]) -> None:
-    for start in range(0, len(jobs), _EVENTS_AT_ONCE):
-        batch = Batch(0)
-        for job in jobs[start : start + _EVENTS_AT_ONCE]:
-            batch.emit(job.event)
-        await store.commit(batch)
-
-
-async def _claimed(store: WholeStore) -> list[Job]:
-    """Every event of a store, oldest first. They are given to others again when it is closed."""
-    jobs: dict[tuple[int, int], Job] = {}
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE_SECONDS
-    while len(jobs) < await store.backlog():
-        page = await store.claim(_EVENTS_AT_ONCE, _LEASE_SECONDS + _PATIENCE_SECONDS)
-        jobs.update({(job.store, job.seq): job for job in page})
-        if not page:
-            if loop.time() > deadline:
-                raise Unavailable("some events are still in the hands of a worker: stop it first")
-            await asyncio.sleep(_POLL_SECONDS)
-    return [jobs[at] for at in sorted(jobs)]
 
 
 def told(moved: MovedNetwork) -> Iterable[str]:

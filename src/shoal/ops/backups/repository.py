@@ -1,0 +1,198 @@
+"""Where backups lie: a directory or a bucket with any number of generations, and the media that they share.
+
+    <generation>/begun              made first, and again every minute while the backup is under way
+    <generation>/objects-00001.gz   rows, and so on
+    <generation>/manifest.json      made last: from now on there is such a generation
+    media/12/3/99/ann/7-...jpg      media under the keys they have in the network
+
+Every file is put whole or not at all. So a backup that is killed leaves files without a manifest, and earlier generations as
+they were. Whoever writes next deletes those files, once they are known to be nobody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from shoal import private
+from shoal.core.errors import Conflict, InvalidInput, NotFound, ShoalError
+from shoal.media.store import RAW, MediaStore, StoredFile
+from shoal.ops.backups.manifest import DumpPart, Manifest, decode, encode
+
+MEDIA = "media"
+_BEGUN = "begun"
+_MANIFEST = "manifest.json"
+_NAME = re.compile(r"\d{8}T\d{9}Z-[0-9a-f]{4}")
+_SIGN_SECONDS = 60.0
+DEAD_SECONDS = 600.0
+"""A backup that has given no sign for so long is over."""
+
+
+class BackupDamaged(ShoalError):
+    """Something in a backup is not what its manifest says."""
+
+
+class BackupRepository:
+    """All generations at one place. `files` is where their files and the media lie."""
+
+    def __init__(self, files: MediaStore, folder: Path | None, *, dead: float = DEAD_SECONDS) -> None:
+        self.files = files
+        self._folder = folder
+        self._dead = dead
+
+    @classmethod
+    def open(cls, url: str, *, make: bool, dead: float = DEAD_SECONDS) -> BackupRepository:
+        """Open `file:///directory` or `s3://bucket/prefix?...`, as media URLs are. `make`: a directory that is not there is made.
+
+        Raises `InvalidInput` for any other URL, and for a directory that is not there.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in {"file", "s3"}:
+            raise InvalidInput("backups lie in a directory, or at s3://bucket/prefix")
+        folder = Path(unquote(parts.path)) if parts.scheme == "file" else None
+        if folder is not None and not make and not folder.is_dir():
+            raise InvalidInput(f"there is no directory {folder}")
+        return cls(MediaStore.open(url), folder, dead=dead)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[str]:
+        """Keep others from writing here, clear away what earlier backups left, and yield the name of a new generation.
+
+        Raises `Conflict` while another backup is under way.
+        """
+        with _locked(self._folder):
+            name = _new_name()
+            await self._sign(name)
+            signing = asyncio.create_task(self._keep_signing(name), name="shoal-backup-sign")
+            try:
+                await self._clear_unfinished(name)
+                yield name
+            finally:
+                signing.cancel()
+                with suppress(asyncio.CancelledError):
+                    await signing
+
+    async def _sign(self, name: str) -> None:
+        await self.files.put(f"{name}/{_BEGUN}", b"under way\n", RAW)
+
+    async def _keep_signing(self, name: str) -> None:
+        while True:
+            await asyncio.sleep(_SIGN_SECONDS)
+            with suppress(ShoalError):
+                await self._sign(name)
+
+    async def _clear_unfinished(self, mine: str) -> None:
+        """Delete files of backups that were killed. In a directory the lock has shown that all of them are over."""
+        held = await self._held()
+        for name, files in held.items():
+            if name == mine or any(file.key == f"{name}/{_MANIFEST}" for file in files):
+                continue
+            silent = time.time() - max(file.modified for file in files)
+            if self._folder is None and silent < self._dead:
+                await self.files.delete([f"{mine}/{_BEGUN}"])
+                raise Conflict(
+                    f"another backup is under way there ({name}): wait for it; one that was killed counts as over "
+                    f"{self._dead / 60:.0f} minutes after its last sign"
+                )
+            await self.files.delete([file.key for file in files])
+
+    async def _held(self) -> dict[str, list[StoredFile]]:
+        """Every file of generations, finished or not, by generation."""
+        found: dict[str, list[StoredFile]] = {}
+        for name in await self.files.folders():
+            if _NAME.fullmatch(name):
+                files = [file async for page in self.files.files(name) for file in page]
+                if files:
+                    found[name] = files
+        return found
+
+    async def finish(self, manifest: Manifest) -> None:
+        """Let the generation be there."""
+        await self.files.put(f"{manifest.generation}/{_MANIFEST}", encode(manifest), RAW)
+        await self.files.delete([f"{manifest.generation}/{_BEGUN}"])
+
+    async def abandon(self, name: str) -> None:
+        """Delete what a backup that failed has put here."""
+        await self.files.delete([file.key async for page in self.files.files(name) for file in page])
+
+    async def generations(self) -> list[str]:
+        """Return the names of all generations, oldest first."""
+        names = sorted(filter(_NAME.fullmatch, await self.files.folders()))
+        sizes = await asyncio.gather(*(self.files.size(f"{name}/{_MANIFEST}") for name in names))
+        return [name for name, size in zip(names, sizes, strict=True) if size is not None]
+
+    async def manifest(self, name: str = "") -> Manifest:
+        """Return a generation's manifest, or that of the newest. Raises `InvalidInput` where there is none, or one that cannot
+        be read."""
+        if not name:
+            names = await self.generations()
+            if not names:
+                raise InvalidInput("there is no backup at this place")
+            name = names[-1]
+        if not _NAME.fullmatch(name):
+            raise InvalidInput(f"{name!r} is no generation: `shoal backup list` shows them")
+        try:
+            data, _ = await self.files.get(f"{name}/{_MANIFEST}")
+        except NotFound as error:
+            raise InvalidInput(f"there is no generation {name}: `shoal backup list` shows them") from error
+        return decode(data, name)
+
+    async def manifests(self) -> list[Manifest]:
+        """Return those of all generations, oldest first."""
+        return [await self.manifest(name) for name in await self.generations()]
+
+    async def put_part(self, generation: str, name: str, table: str, data: bytes, rows: int) -> DumpPart:
+        """Store one file of a generation."""
+        key = f"{generation}/{name}"
+        await self.files.put(key, data, RAW)
+        return DumpPart(name, table, len(data), hashlib.sha256(data).hexdigest(), rows)
+
+    async def part(self, generation: str, part: DumpPart) -> bytes:
+        """Return one file. Raises `BackupDamaged` unless it is what was put there."""
+        try:
+            data, _ = await self.files.get(f"{generation}/{part.key}")
+        except NotFound as error:
+            raise BackupDamaged(f"{generation}/{part.key} is gone") from error
+        if len(data) != part.size or hashlib.sha256(data).hexdigest() != part.sha256:
+            raise BackupDamaged(f"{generation}/{part.key} is not what was written: its hash is another one")
+        return data
+
+    async def forget(self, names: Sequence[str]) -> None:
+        """Delete generations; media stay. Each is gone with its manifest, before anything else of it."""
+        for name in names:
+            await self.files.delete([f"{name}/{_MANIFEST}"])
+            await self.abandon(name)
+
+
+def _new_name() -> str:
+    """Return a name that sorts by time, to the millisecond, and is nobody else's."""
+    now = datetime.now(UTC)
+    return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1_000:03}Z-{secrets.token_hex(2)}"
+
+
+@contextmanager
+def _locked(folder: Path | None) -> Iterator[None]:
+    """Lock a directory against other backups; a bucket has no locks."""
+    if folder is None:
+        yield
+        return
+    handle = private.open_file(folder / "lock", os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise Conflict("another backup is being written there: wait for it") from error
+    try:
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,68 @@
+"""Backups as tests make them: of stores that are opened by their settings, into a directory, and back into a file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from shoal.graph.contract import Store
+from shoal.graph.snapshots import SnapshotSource
+from shoal.ops.backups.backup import back_up
+from shoal.ops.backups.manifest import Manifest
+from shoal.ops.backups.pace import Pace
+from shoal.ops.backups.repository import BackupRepository
+from shoal.ops.backups.restore import RestoredNetwork, restore
+from shoal.ops.checking.report import nothing
+from shoal.settings import Settings, build
+from shoal.wiring.backups import open_backed, open_target, repository_url
+from shoal.wiring.stores import open_store
+
+FAST = Pace(None)
+
+
+def repository(folder: Path, *, dead: float = 600.0) -> BackupRepository:
+    """Open the place for backups in this directory, which is made."""
+    return BackupRepository.open(repository_url(str(folder)), make=True, dead=dead)
+
+
+class LateSnapshot:
+    """A store on a slow line: it is opened later than the others."""
+
+    def __init__(self, source: SnapshotSource, seconds: float) -> None:
+        self._source = source
+        self._seconds = seconds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    async def open(self) -> None:
+        """Open after a while."""
+        await asyncio.sleep(self._seconds)
+        await self._source.open()
+
+
+async def backed_up(settings: Settings, place: BackupRepository, *, late: float = 0.0) -> Manifest:
+    """Make one more generation; each store is opened so many seconds `late` after the one before."""
+    async with open_backed(settings) as network:
+        slow = [cast("SnapshotSource", LateSnapshot(each, at * late)) for at, each in enumerate(network.snapshots)]
+        return await back_up(replace(network, snapshots=slow if late else network.snapshots), place, FAST, nothing)
+
+
+async def brought_back(
+    place: BackupRepository, settings: Settings, generation: str = "", pace: Pace = FAST
+) -> RestoredNetwork:
+    """Restore a generation, the newest if none is named."""
+    manifest = await place.manifest(generation)
+    async with open_target(settings) as target:
+        return await restore(place, manifest, target, pace, nothing)
+
+
+@asynccontextmanager
+async def opened(store: str | dict[str, str]) -> AsyncIterator[Store]:
+    """The graph of these settings, without what follows from events."""
+    async with AsyncExitStack() as stack:
+        yield await open_store(build(store=store), stack, read_only=False, sole=False)
