@@ -32,12 +32,15 @@ class Server:
 
 
 @contextmanager
-def served(store: Path, *options: str, files: int = 0, log: Path | None = None, **environment: str) -> Iterator[Server]:
+def served(
+    store: Path | str, *options: str, files: int = 0, log: Path | None = None, **environment: str
+) -> Iterator[Server]:
     """Serve a store on a free port until the block ends; with `files` it may not open more than so many.
 
-    The `log` is added to that file.
+    A store is an SQLite file, or what the setting takes: a URL, or a shard map as JSON. The `log` is added to that file.
     """
-    command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "serve", "--port", "0", *options]
+    named = store if isinstance(store, str) else f"sqlite:///{store}"
+    command = [sys.executable, "-m", "shoal.cli", "--store", named, "serve", "--port", "0", *options]
     command = [*(["prlimit", f"--nofile={files}"] if files else []), *command]
     with log.open("ab") if log else nullcontext() as written:
         process = subprocess.Popen(
