@@ -240,6 +240,57 @@ def test_a_server_does_what_a_command_asks_at_once(tmp_path: Path) -> None:
     assert not door.exists()
 
 
+def test_a_network_is_backed_up_listed_verified_pruned_and_restored(shoal: Shoal, tmp_path: Path) -> None:
+    place = str(tmp_path / "backups")
+    first = told(shoal("backup", "--to", place)).splitlines()
+    name = first[0].partition(" ")[0]
+    assert first[0].startswith(f"{name} is at {place}: the network as it was at 20")
+    assert re.fullmatch(r"\d+ rows in [\d,]+ bytes", first[1])
+    assert first[2] == "0 files of media (0 bytes), 0 new (0 bytes)"
+    second = json.loads(told(shoal("backup", "--to", place, "--json", "--mb-per-second", "100")))
+    assert second["new_media_files"] == second["lacks"] == 0
+    listed = told(shoal("backup", "list", place)).splitlines()
+    assert [line.split()[0] for line in listed] == [name, second["generation"]]
+    assert [each["generation"] for each in json.loads(told(shoal("backup", "list", place, "--json")))] == [
+        name,
+        second["generation"],
+    ]
+    assert "all as it was written" in told(shoal("backup", "verify", place, name, "--quick"))
+    assert json.loads(told(shoal("backup", "verify", place, "--json")))["faults"] == 0
+    third = told(shoal("backup", "--to", place, "--keep", "2")).splitlines()
+    assert third[-2:] == [f"{name} is deleted", "0 files of media that nothing names are deleted (0 bytes)"]
+    pruned = told(shoal("backup", "prune", place, "--keep-daily", "1", "--keep-weekly", "1"))
+    assert pruned.splitlines()[0] == f"{second['generation']} is deleted"
+    done = run(tmp_path / "new.db", "restore", "--from", place)
+    assert done.returncode == 0, done
+    assert "the network is as it was at" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith(("all holds", "something was wrong"))
+    assert "all holds" in told(run(tmp_path / "new.db", "check"))
+    assert [line.split("\t")[0] for line in told(run(tmp_path / "new.db", "member", "list")).splitlines()[1:]] == [
+        "ann",
+        "ben",
+    ]
+
+
+def test_a_backup_says_what_is_wrong(shoal: Shoal, tmp_path: Path) -> None:
+    place = tmp_path / "backups"
+    assert shoal("backup").returncode == 2
+    assert shoal("backup", "prune", str(place)).returncode == 2
+    assert refused(shoal("backup", "list", str(place))) == f"shoal: there is no directory {place}"
+    assert "there is no store at" in refused(run(tmp_path / "none.db", "backup", "--to", str(place)))
+    name = json.loads(told(shoal("backup", "--to", str(place), "--json")))["generation"]
+    (part,) = (place / name).glob("objects-*")
+    part.write_bytes(b"no rows")
+    found = shoal("backup", "verify", str(place))
+    assert (found.returncode, found.stderr) == (1, "")
+    assert f"{name}/objects-00-00001.gz is not what was written" in found.stdout
+    said = refused(run(tmp_path / "new.db", "restore", "--from", str(place)))
+    assert said == f"shoal: {name}/objects-00-00001.gz is not what was written: its hash is another one"
+    assert "there is no generation 2" in refused(
+        run(tmp_path / "new.db", "restore", "--from", str(place), "--generation", "20260101T000000000Z-0000")
+    )
+
+
 def test_ctrl_c_ends_an_import_that_a_server_does(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("name\n" + "\n".join(f"member{n}" for n in range(60_000)))
     store = tmp_path / "shoal.db"
@@ -262,7 +313,12 @@ def test_ctrl_c_ends_an_import_that_a_server_does(tmp_path: Path) -> None:
 def test_a_store_that_nobody_answers_for_names_who_has_it(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     with served(store) as server:
-        for arguments in (("serve", "--port", "0"), ("move", "--to", f"sqlite:///{tmp_path / 'there.db'}")):
+        assert run(store, "backup", "--to", str(tmp_path / "backups")).returncode == 0
+        for arguments in (
+            ("serve", "--port", "0"),
+            ("move", "--to", f"sqlite:///{tmp_path / 'there.db'}"),
+            ("restore", "--from", str(tmp_path / "backups")),
+        ):
             said = refused(run(store, *arguments))
             assert f"in use by another process, {server.process.pid} (" in said
             assert " serve --port 0): stop that one first" in said
@@ -299,6 +355,8 @@ def test_every_command_is_tried_here_or_needs_no_server() -> None:
         "why-slow",
         "jobs",
         "check",
+        "backup",
+        "restore",
         "shards",
         "serve",
         "move",

@@ -132,6 +132,16 @@ HOLDINGS = (
 )
 """Metrics of what a process holds and has in hand."""
 
+BACKUPS = (
+    DescribedMetric(
+        "shoal_last_backup_timestamp_seconds",
+        "gauge",
+        (),
+        "The moment, in Unix seconds, to which the newest backup brings the network back; 0 where `shoal backup` made none",
+    ),
+)
+"""Metrics of backups."""
+
 _PLACE = ("engine", "place")
 
 ENGINES = (
@@ -173,6 +183,7 @@ SECTIONS = {
     "Requests (web processes)": REQUESTS,
     "Deliveries": DELIVERIES,
     "Caches, memory, media and mail": HOLDINGS,
+    "Backups": BACKUPS,
     "Engines": ENGINES,
 }
 """All metrics, by the heading under which `docs/metrics.md` shows them."""

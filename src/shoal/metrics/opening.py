@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from shoal.api.http.readiness import Readiness
+from shoal.metrics.backups import BackupFigures
 from shoal.metrics.deliveries import DeliveryFigures, DeliveryLag
 from shoal.metrics.endpoint import answering
 from shoal.metrics.engines import EngineFigures
@@ -58,6 +59,7 @@ def _sources(
         *((RequestFigures(running),) if running else ()),
         DeliveryFigures(network, lag),
         HoldingFigures(network),
+        BackupFigures(network),
         EngineFigures(watch),
     )
 

@@ -1,0 +1,36 @@
+"""Prometheus learns of a new backup from every process, whoever made it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from shoal.metrics import telling
+from shoal.ops.engines.program import free_port
+from shoal.settings import build
+from shoal.wiring import open_network
+from tests.backups.worlds import backed_up, repository
+from tests.engines import postgres, redis
+from tests.metrics.scraping import scrape
+from tests.running import in_loop
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+@in_loop
+async def test_the_age_of_the_newest_backup_is_told(engine: str, tmp_path: Path) -> None:
+    owner = asyncio.Event()
+    settings = build(
+        store=f"sqlite:///{tmp_path}/shoal.db" if engine == "sqlite" else await postgres.database(owner),
+        timelines="memory://" if engine == "sqlite" else redis.single(),
+        media=f"file://{tmp_path}/media",
+        metrics_port=(port := free_port()),
+    )
+    async with open_network(settings) as network, telling(network):
+        assert (await asyncio.to_thread(scrape, port))("shoal_last_backup_timestamp_seconds") == 0
+        began = time.time()
+        made = await backed_up(settings, repository(tmp_path / "backups"))
+        told = (await asyncio.to_thread(scrape, port))("shoal_last_backup_timestamp_seconds")
+        assert told == made.moment / 1_000 >= began - 0.001
