@@ -191,7 +191,9 @@ def _commands(command: click.Command | None, prefix: str = "") -> list[str]:
     if not isinstance(command, click.Group):
         return [prefix.strip()]
     context = click.Context(command)
-    return [
+    # A group with options of its own is a command too.
+    itself = [prefix.strip()] if prefix and command.params else []
+    return itself + [
         name
         for key in command.list_commands(context)
         for name in _commands(command.get_command(context, key), f"{prefix} {key}")

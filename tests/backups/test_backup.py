@@ -28,8 +28,8 @@ from shoal.wiring import open_network
 from tests.backups.worlds import FAST, backed_up, brought_back, opened, repository
 from tests.flows.media.test_media_posts import picture
 from tests.flows.people import register
-from tests.ops.moving_world import Databases, mover, populate, process
-from tests.ops.test_moving import contents_of, events_of, network_with_everything
+from tests.ops.moving_world import Databases, contents_of, mover, populate, process
+from tests.ops.test_moving import events_of, network_with_everything
 from tests.running import in_loop
 
 ENGINES = ("sqlite", "three sqlite", "postgres", "two postgres")
@@ -82,7 +82,7 @@ async def test_whatever_a_network_lies_on_it_comes_back_on_any_engine(here: str,
     assert held == restored
 
 
-async def everything_in(graph: Store) -> tuple[object, object]:
+async def everything_in(graph: Store) -> tuple[list[object], list[KeyRow]]:
     """All rows but the key that says when there was a backup: it is of a moment after it."""
     *rows, keys = await contents_of(graph)
     return rows, [row for row in cast("list[KeyRow]", keys) if row.space != "backup"]
@@ -226,7 +226,9 @@ async def test_rows_that_are_not_what_was_written_are_found_and_nothing_is_resto
     with pytest.raises(BackupDamaged, match=table):
         await brought_back(place, settings)
     async with opened(settings.store) as graph:
-        assert not any(map(any, await everything_in(graph)))
+        rows, keys = await everything_in(graph)
+        assert not any(rows)
+        assert keys == []
     assert not (tmp_path / "new.db.push-key").exists()
     other = "keys" if table == "counts" else "counts"
     (tmp_path / "backups" / generation / f"{other}-00-00001.gz").unlink()

@@ -10,23 +10,28 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
-from shoal.core.errors import Conflict, InvalidInput
+from shoal.core.errors import Conflict, InvalidInput, Unavailable
+from shoal.graph.snapshots import SnapshotSource
 from shoal.media.store import RAW
+from shoal.ops.backups.backup import back_up
 from shoal.ops.backups.manifest import FORMAT, Manifest, encode
-from shoal.ops.backups.pace import Pace
 from shoal.ops.backups.pruning import Keeping, kept, prune
 from shoal.ops.backups.repository import MEDIA, BackupRepository
+from shoal.ops.backups.throttle import Throttle
 from shoal.ops.backups.verify import verify
 from shoal.ops.checking.report import nothing
 from shoal.settings import build
+from shoal.wiring.backups import open_backed
 from tests.backups.worlds import FAST, backed_up, repository
 from tests.examples import examples
 from tests.flows.media.test_media_posts import picture
@@ -97,7 +102,7 @@ def _await_begun(place: Path, child: subprocess.Popen[bytes]) -> None:
 
 
 @in_loop
-async def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_backup_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await _network(tmp_path)
     settings = build(store=f"sqlite:///{tmp_path}/shoal.db")
     place = repository(tmp_path / "backups")
@@ -106,13 +111,40 @@ async def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
     class Full(Exception):
         pass
 
-    async def finish(_: Manifest) -> None:
+    async def finish(_: object, __: Manifest) -> None:
         raise Full
 
-    place.finish = finish  # type: ignore[method-assign]
+    monkeypatch.setattr(BackupRepository, "finish", finish)
     with pytest.raises(Full):
         await backed_up(settings, place)
     assert await asyncio.to_thread(_folders, tmp_path / "backups") == [first.generation]
+
+
+@in_loop
+async def test_a_store_that_is_lost_while_it_is_read_leaves_no_generation(tmp_path: Path) -> None:
+    store = {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
+    async with Shoal.open(store) as shoal:
+        await register(shoal, "ann")
+    place = repository(tmp_path / "backups")
+    settings = build(store=store)
+
+    class Lost:
+        def __init__(self, source: SnapshotSource) -> None:
+            self._source = source
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._source, name)
+
+        async def page(self, *_: object) -> None:
+            raise Unavailable("the store was lost")
+
+    async with open_backed(settings) as network:
+        snapshots = [network.snapshots[0], cast("SnapshotSource", Lost(network.snapshots[1]))]
+        with pytest.raises(Unavailable, match="was lost"):
+            await back_up(replace(network, snapshots=snapshots), place, FAST, nothing)
+    assert await place.generations() == []
+    assert await asyncio.to_thread(_folders, tmp_path / "backups") == []
+    await backed_up(settings, place)
 
 
 @in_loop
@@ -236,10 +268,10 @@ def _week(manifest: Manifest) -> object:
 
 
 @in_loop
-async def test_a_pace_is_kept_by_all_together() -> None:
+async def test_all_that_copy_share_one_throttle() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    pace = Pace(1e6)
-    await asyncio.gather(*(pace.spend(20_000) for _ in range(10)))
+    throttle = Throttle(1e6)
+    await asyncio.gather(*(throttle.spend(20_000) for _ in range(10)))
     assert 0.17 < loop.time() - began < 2
-    await Pace(None).spend(10**12)
+    await Throttle(None).spend(10**12)

@@ -13,15 +13,15 @@ from shoal.graph.contract import Store
 from shoal.graph.snapshots import SnapshotSource
 from shoal.ops.backups.backup import back_up
 from shoal.ops.backups.manifest import Manifest
-from shoal.ops.backups.pace import Pace
 from shoal.ops.backups.repository import BackupRepository
 from shoal.ops.backups.restore import RestoredNetwork, restore
+from shoal.ops.backups.throttle import Throttle
 from shoal.ops.checking.report import nothing
 from shoal.settings import Settings, build
 from shoal.wiring.backups import open_backed, open_target, repository_url
 from shoal.wiring.stores import open_store
 
-FAST = Pace(None)
+FAST = Throttle(None)
 
 
 def repository(folder: Path, *, dead: float = 600.0) -> BackupRepository:
@@ -53,12 +53,12 @@ async def backed_up(settings: Settings, place: BackupRepository, *, late: float 
 
 
 async def brought_back(
-    place: BackupRepository, settings: Settings, generation: str = "", pace: Pace = FAST
+    place: BackupRepository, settings: Settings, generation: str = "", throttle: Throttle = FAST
 ) -> RestoredNetwork:
     """Restore a generation, the newest if none is named."""
     manifest = await place.manifest(generation)
     async with open_target(settings) as target:
-        return await restore(place, manifest, target, pace, nothing)
+        return await restore(place, manifest, target, throttle, nothing)
 
 
 @asynccontextmanager

@@ -38,7 +38,7 @@ _DERIVED = {"cloud", "search"}
 
 @dataclass
 class Said:
-    """What members did, with the time (Unix ms) at which it was acknowledged, or from which on it may be undone."""
+    """Everything that members did, with the time (Unix ms) at which it was acknowledged."""
 
     posts: dict[int, float] = field(default_factory=dict)
     begun: dict[int, float] = field(default_factory=dict)

@@ -37,7 +37,7 @@ class SnapshotTable(Enum):
     EVENTS = "events"
     """Number in the outbox, and the event as `core.events.encode` gives it."""
     BURIED = "buried"
-    """The same of events that were set aside, and the error of each."""
+    """As events, of those that were set aside, and the error of each."""
 
 
 FIRST_KEYS: Mapping[SnapshotTable, Row] = {
@@ -72,6 +72,10 @@ class SnapshotSource(Protocol):
 
     async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:
         """Return the rows of the snapshot whose key is above `after`, in order of the key."""
+        ...
+
+    async def forget(self) -> None:
+        """Let go of the snapshot: what the store keeps for it may go."""
         ...
 
     async def note(self, row: KeyRow) -> None:

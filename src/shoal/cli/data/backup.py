@@ -15,9 +15,9 @@ from shoal.ops.backups import pruning
 from shoal.ops.backups import verify as verifying
 from shoal.ops.backups.backup import back_up
 from shoal.ops.backups.manifest import Manifest, plain
-from shoal.ops.backups.pace import Pace
 from shoal.ops.backups.pruning import Keeping, Pruned
 from shoal.ops.backups.repository import BackupRepository
+from shoal.ops.backups.throttle import Throttle
 from shoal.ops.backups.verify import VerifiedBackup
 from shoal.ops.checking.report import Progress
 from shoal.settings import Settings
@@ -26,7 +26,7 @@ from shoal.wiring.backups import open_backed, repository_url
 F = TypeVar("F", bound=Callable[..., Any])
 
 _json = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
-pace_option = click.option(
+throttle_option = click.option(
     "--mb-per-second",
     type=click.FloatRange(0, min_open=True),
     help="Read and write no more than this.  [default: as fast as it goes]",
@@ -50,7 +50,7 @@ def keeping_options(function: F) -> F:
     "--to", "place", metavar="PLACE", help="A directory, or s3://bucket/prefix?endpoint=... as media URLs are."
 )
 @keeping_options
-@pace_option
+@throttle_option
 @_json
 @click.pass_context
 def backup(
@@ -74,7 +74,7 @@ def backup(
     settings: Settings = context.obj
     keeping = Keeping(keep, keep_daily, keep_weekly)
     with bars() as progress:
-        made, pruned = asyncio.run(_made(existing(settings), place, keeping, _pace(mb_per_second), progress))
+        made, pruned = asyncio.run(_made(existing(settings), place, keeping, _throttle(mb_per_second), progress))
     if as_json:
         click.echo(msgspec.json.encode(plain(made) | _plain(pruned)))
         return
@@ -93,11 +93,11 @@ def backup(
 
 
 async def _made(
-    settings: Settings, place: str, keeping: Keeping, pace: Pace, progress: Progress
+    settings: Settings, place: str, keeping: Keeping, throttle: Throttle, progress: Progress
 ) -> tuple[Manifest, Pruned | None]:
     repository = BackupRepository.open(repository_url(place), make=True)
     async with open_backed(settings) as network:
-        made = await back_up(network, repository, pace, progress)
+        made = await back_up(network, repository, throttle, progress)
     return made, await _pruned(repository, keeping, progress) if keeping.asks else None
 
 
@@ -125,7 +125,7 @@ def list_(place: str, as_json: bool) -> None:
 @click.argument("place")
 @click.argument("generation", required=False, default="")
 @click.option("--quick", is_flag=True, help="Compare the sizes of media, and not their hashes.")
-@pace_option
+@throttle_option
 @_json
 def verify(place: str, generation: str, quick: bool, mb_per_second: float | None, as_json: bool) -> None:
     """Read everything of a generation at PLACE (the newest, unless one is named) and compare it with its hashes.
@@ -134,7 +134,7 @@ def verify(place: str, generation: str, quick: bool, mb_per_second: float | None
     """
     repository = BackupRepository.open(repository_url(place), make=False)
     with bars() as progress:
-        found = asyncio.run(verifying.verify(repository, generation, _pace(mb_per_second), progress, quick=quick))
+        found = asyncio.run(verifying.verify(repository, generation, _throttle(mb_per_second), progress, quick=quick))
     if as_json:
         click.echo(msgspec.json.encode(found))
     else:
@@ -169,8 +169,8 @@ async def _pruned(repository: BackupRepository, keeping: Keeping, progress: Prog
             await repository.abandon(name)
 
 
-def _pace(mb_per_second: float | None) -> Pace:
-    return Pace(mb_per_second * 1e6 if mb_per_second else None)
+def _throttle(mb_per_second: float | None) -> Throttle:
+    return Throttle(mb_per_second * 1e6 if mb_per_second else None)
 
 
 def _shown(place: str) -> str:

@@ -6,15 +6,15 @@ import asyncio
 
 import click
 
-from shoal.cli.data.backup import pace_option
+from shoal.cli.data.backup import throttle_option
 from shoal.cli.data.check import tell
 from shoal.cli.group import pass_settings
 from shoal.cli.words.bars import bars
 from shoal.ops.backups import restore as restoring
 from shoal.ops.backups.manifest import Manifest
-from shoal.ops.backups.pace import Pace
 from shoal.ops.backups.repository import BackupRepository
 from shoal.ops.backups.restore import RestoredNetwork
+from shoal.ops.backups.throttle import Throttle
 from shoal.ops.checking.report import CheckReport, Progress
 from shoal.settings import Settings
 from shoal.wiring import open_network
@@ -31,7 +31,7 @@ from shoal.wiring.backups import open_target, repository_url
     show_default=True,
     help="Count tags anew and run `shoal check --repair` at the end.",
 )
-@pace_option
+@throttle_option
 @pass_settings
 def restore(settings: Settings, place: str, generation: str, checking: bool, mb_per_second: float | None) -> None:
     """Bring a backup back into the store and the media of the settings, which --store and --media name as for every command.
@@ -40,9 +40,9 @@ def restore(settings: Settings, place: str, generation: str, checking: bool, mb_
     compared with their hashes before anything is written. Interrupted, it goes on when it is run again. Exit status 1
     when something is not as it was.
     """
-    pace = Pace(mb_per_second * 1e6 if mb_per_second else None)
+    throttle = Throttle(mb_per_second * 1e6 if mb_per_second else None)
     with bars() as progress:
-        manifest, done = asyncio.run(_restored(settings, place, generation, pace, progress))
+        manifest, done = asyncio.run(_restored(settings, place, generation, throttle, progress))
     _tell(manifest, done)
     wrong = bool(done.faults)
     if checking:
@@ -57,12 +57,12 @@ def restore(settings: Settings, place: str, generation: str, checking: bool, mb_
 
 
 async def _restored(
-    settings: Settings, place: str, generation: str, pace: Pace, progress: Progress
+    settings: Settings, place: str, generation: str, throttle: Throttle, progress: Progress
 ) -> tuple[Manifest, RestoredNetwork]:
     repository = BackupRepository.open(repository_url(place), make=False)
     manifest = await repository.manifest(generation)
     async with open_target(settings) as target:
-        return manifest, await restoring.restore(repository, manifest, target, pace, progress)
+        return manifest, await restoring.restore(repository, manifest, target, throttle, progress)
 
 
 async def _checked(settings: Settings, manifest: Manifest, progress: Progress) -> CheckReport:

@@ -116,12 +116,19 @@ class PostgresSnapshot:
 
         return await _do(self._reading, read)
 
+    async def forget(self) -> None:
+        """From now on a vacuum may take what only the snapshot saw."""
+        if self._reading.is_in_transaction():
+            await _do(self._reading, lambda connection: connection.execute("ROLLBACK"))
+
     async def note(self, row: KeyRow) -> None:
-        """Store the row with a statement of its own."""
+        """Store the row with a statement of its own, which a mover of data sources learns of as of any other."""
         values = (*row, 1, source_of(row.shard))
 
         async def put(connection: asyncpg.Connection) -> None:
-            await connection.execute(KEYS_PUT, *([value] for value in values))
+            async with connection.transaction():
+                await connection.execute(sql.KEY_WATCH, [row.space], [row.name], [source_of(row.shard)])
+                await connection.execute(KEYS_PUT, *([value] for value in values))
 
         await _do(self._holding, put)
 

@@ -87,6 +87,7 @@ COUNT_SET = """
     )
     INSERT INTO shoal.count (id1, atype, n) SELECT $1, $2, $3 FROM watched
     ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n"""
+KEY_WATCH = "SELECT shoal.watch('{}', '{}', '{}', '{}', '{}', '{}', $1::text[], $2::text[], $3::smallint[])"
 # What is moving is swept where it arrives.
 _SWEEP = """
     WITH dead AS (

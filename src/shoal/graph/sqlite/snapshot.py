@@ -92,6 +92,10 @@ class SqliteSnapshot:
 
         return await asyncio.to_thread(asked, read, self._reading)
 
+    async def forget(self) -> None:
+        """From now on the log may begin anew."""
+        await asyncio.to_thread(asked, _end, self._reading)
+
     async def note(self, row: KeyRow) -> None:
         """Store the row with a commit of its own, between two of the server's."""
 
@@ -103,7 +107,7 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, put, self._holding)
 
     async def close(self) -> None:
-        """Let the log begin anew."""
+        """Close both connections."""
         for connection in (self._holding, self._reading):
             await asyncio.to_thread(connection.close)
 

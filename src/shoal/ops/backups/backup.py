@@ -27,9 +27,9 @@ from shoal.media.store import MediaStore
 from shoal.ops.backups.manifest import FORMAT, PUSH_KEY, DumpPart, KeptTagRule, Manifest
 from shoal.ops.backups.media_copies import MediaCopier, MediaNames
 from shoal.ops.backups.moment import open_all
-from shoal.ops.backups.pace import Pace
 from shoal.ops.backups.repository import BackupDamaged, BackupRepository
 from shoal.ops.backups.rows import opened, packed, parts_of
+from shoal.ops.backups.throttle import Throttle
 from shoal.ops.checking.report import Progress
 
 _STORES_AT_ONCE = 4
@@ -48,7 +48,7 @@ class BackedNetwork:
     push_key: Path | None
 
 
-async def back_up(network: BackedNetwork, repository: BackupRepository, pace: Pace, tell: Progress) -> Manifest:
+async def back_up(network: BackedNetwork, repository: BackupRepository, throttle: Throttle, tell: Progress) -> Manifest:
     """Write one more generation. What was begun is deleted again if it cannot be finished.
 
     Raises `Conflict` while another backup is under way, `Unavailable` for a part of the network that cannot be read.
@@ -56,7 +56,7 @@ async def back_up(network: BackedNetwork, repository: BackupRepository, pace: Pa
     async with repository.writing() as name:
         try:
             with tempfile.TemporaryDirectory(prefix="shoal-backup-") as folder:
-                manifest = await _Backup(network, repository, name, Path(folder), pace, tell).write()
+                manifest = await _Backup(network, repository, name, Path(folder), throttle, tell).write()
             await repository.finish(manifest)
         except BaseException:
             await _abandon(repository, name)
@@ -90,14 +90,14 @@ class _Backup:
         repository: BackupRepository,
         name: str,
         folder: Path,
-        pace: Pace,
+        throttle: Throttle,
         tell: Progress,
     ) -> None:
         self._network = network
         self._repository = repository
         self._name = name
         self._folder = folder
-        self._pace = pace
+        self._throttle = throttle
         self._tell = tell
         self._names = MediaNames(folder)
         self._read: Counter[str] = Counter()
@@ -105,7 +105,7 @@ class _Backup:
     async def write(self) -> Manifest:
         network = self._network
         newest = await self._newest()
-        copier = MediaCopier(network.media, self._repository, newest, self._folder, self._pace, self._tell)
+        copier = MediaCopier(network.media, self._repository, newest, self._folder, self._throttle, self._tell)
         await copier.copy_all()
         moment = await open_all(network.snapshots)
         known = await self._map()
@@ -149,11 +149,16 @@ class _Backup:
 
         async def dump(at: int, snapshot: SnapshotSource) -> list[DumpPart]:
             async with turns:
-                return await self._dump_store(at, snapshot, known)
+                parts = await self._dump_store(at, snapshot, known)
+                await snapshot.forget()
+                return parts
 
-        # With a group, an error ends the others too: nobody reads a store that is being closed.
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(dump(at, each)) for at, each in enumerate(self._network.snapshots)]
+        try:
+            # With a group, an error ends the others too: nobody reads a store that is being closed.
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(dump(at, each)) for at, each in enumerate(self._network.snapshots)]
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
         return [part for task in tasks for part in task.result()]
 
     async def _dump_store(self, at: int, snapshot: SnapshotSource, known: ShardMap) -> list[DumpPart]:
@@ -173,7 +178,7 @@ class _Backup:
 
     async def _put(self, name: str, table: SnapshotTable, rows: Sequence[Row]) -> DumpPart:
         data = await packed(rows)
-        await self._pace.spend(len(data))
+        await self._throttle.spend(len(data))
         part = await self._repository.put_part(self._name, name, table.value, data, len(rows))
         # Nothing is stored that could not be restored.
         await asyncio.to_thread(opened, part, data)

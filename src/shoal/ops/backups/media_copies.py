@@ -22,9 +22,9 @@ from shoal.core.placement import DATA_SOURCES
 from shoal.graph.schema import AnyNode
 from shoal.media.store import MediaStore, type_of
 from shoal.ops.backups.manifest import DumpPart, Manifest, MediaTotals
-from shoal.ops.backups.pace import Pace
 from shoal.ops.backups.repository import MEDIA, BackupDamaged, BackupRepository
 from shoal.ops.backups.rows import MEDIA_TABLE, KeptFile, packed, unpack
+from shoal.ops.backups.throttle import Throttle
 from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.report import Progress
 
@@ -98,14 +98,14 @@ class MediaCopier:
         repository: BackupRepository,
         newest: Manifest | None,
         folder: Path,
-        pace: Pace,
+        throttle: Throttle,
         tell: Progress,
     ) -> None:
         self._media = media
         self._repository = repository
         self._newest = newest
         self._folder = folder
-        self._pace = pace
+        self._throttle = throttle
         self._tell = tell
         self.new_files = 0
         self.new_bytes = 0
@@ -195,12 +195,12 @@ class MediaCopier:
 
     async def _hashed(self, key: str, size: int) -> KeptFile | None:
         """Hash what a backup that did not come to its end has left."""
-        await self._pace.spend(size)
+        await self._throttle.spend(size)
         return await file_in(self._repository, key)
 
     async def _copied(self, key: str) -> KeptFile | None:
         try:
-            kept = await carry(self._media, key, self._repository.files, f"{MEDIA}/{key}", self._folder, self._pace)
+            kept = await carry(self._media, key, self._repository.files, f"{MEDIA}/{key}", self._folder, self._throttle)
         except NotFound:
             return None
         self.new_files += 1
@@ -257,7 +257,7 @@ async def carry(
     target: MediaStore,
     to: str,
     folder: Path,
-    pace: Pace,
+    throttle: Throttle,
     expected: KeptFile | None = None,
 ) -> KeptFile:
     """Copy one file to another store and return what it is.
@@ -265,7 +265,7 @@ async def carry(
     Raises `NotFound` when there is none, `BackupDamaged` when it is not what is `expected`; nothing is stored then.
     """
     found = await source.part(key, 0)
-    await pace.spend(found.size)
+    await throttle.spend(found.size)
     if found.size <= _IN_MEMORY:
         data = b"".join([piece async for piece in found.pieces])
         kept = KeptFile(key, len(data), hashlib.sha256(data).digest())

@@ -26,10 +26,10 @@ from shoal.graph.snapshots import SnapshotTable
 from shoal.media.store import MediaStore
 from shoal.ops.backups.manifest import PUSH_KEY, DumpPart, Manifest
 from shoal.ops.backups.media_copies import carry, kept_rows, listed, nothing_done
-from shoal.ops.backups.pace import Pace
 from shoal.ops.backups.repository import MEDIA, BackupDamaged, BackupRepository
 from shoal.ops.backups.restoring_mark import mark_of, marked
 from shoal.ops.backups.rows import KeptFile, opened
+from shoal.ops.backups.throttle import Throttle
 from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.check import check
 from shoal.ops.checking.report import CheckReport, Progress
@@ -66,14 +66,14 @@ class RestoredNetwork(msgspec.Struct):
 
 
 async def restore(
-    repository: BackupRepository, manifest: Manifest, target: RestoreTarget, pace: Pace, tell: Progress
+    repository: BackupRepository, manifest: Manifest, target: RestoreTarget, throttle: Throttle, tell: Progress
 ) -> RestoredNetwork:
     """Bring a generation back. A file of media that is damaged is left out and told; everything else that is refuses all.
 
     Raises `InvalidInput` for a store that is not empty, `BackupDamaged` for rows that are not what was written: nothing was
     changed then.
     """
-    return await _Restore(repository, manifest, target, pace, tell).run()
+    return await _Restore(repository, manifest, target, throttle, tell).run()
 
 
 async def make_whole(network: AnyNetwork, manifest: Manifest, tell: Progress) -> CheckReport:
@@ -88,14 +88,19 @@ class _Restore:
     """One restore while it goes on."""
 
     def __init__(
-        self, repository: BackupRepository, manifest: Manifest, target: RestoreTarget, pace: Pace, tell: Progress
+        self,
+        repository: BackupRepository,
+        manifest: Manifest,
+        target: RestoreTarget,
+        throttle: Throttle,
+        tell: Progress,
     ) -> None:
         self._repository = repository
         self._manifest = manifest
         self._target = target
         self._store = whole(target.store)
         self._mark = mark_of(manifest.generation)
-        self._pace = pace
+        self._throttle = throttle
         self._tell = tell
         self._done = RestoredNetwork()
 
@@ -138,7 +143,7 @@ class _Restore:
             self._tell("looked through", at, len(self._manifest.parts))
 
     async def _opened(self, part: DumpPart) -> Sequence[Any]:
-        await self._pace.spend(part.size)
+        await self._throttle.spend(part.size)
         return await asyncio.to_thread(opened, part, await self._repository.part(self._manifest.generation, part))
 
     async def _rows(self, table: SnapshotTable) -> AsyncIterator[Sequence[Any]]:
@@ -172,7 +177,7 @@ class _Restore:
 
         async def put(row: KeptFile) -> None:
             try:
-                await carry(self._repository.files, f"{MEDIA}/{row.key}", media, row.key, folder, self._pace, row)
+                await carry(self._repository.files, f"{MEDIA}/{row.key}", media, row.key, folder, self._throttle, row)
             except (BackupDamaged, NotFound):
                 done.faults.append(f"the file {row.key} is damaged or gone")
             else:

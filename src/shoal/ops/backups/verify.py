@@ -9,9 +9,9 @@ import msgspec
 from shoal.core.placement import DATA_SOURCES
 from shoal.ops.backups.manifest import PUSH_KEY, DumpPart, Manifest
 from shoal.ops.backups.media_copies import file_in, kept_files, kept_rows, nothing_done
-from shoal.ops.backups.pace import Pace
 from shoal.ops.backups.repository import BackupDamaged, BackupRepository
 from shoal.ops.backups.rows import MEDIA_TABLE, KeptFile, opened
+from shoal.ops.backups.throttle import Throttle
 from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.report import Progress
 
@@ -36,7 +36,7 @@ class VerifiedBackup(msgspec.Struct):
 
 
 async def verify(
-    repository: BackupRepository, name: str, pace: Pace, tell: Progress, *, quick: bool = False
+    repository: BackupRepository, name: str, throttle: Throttle, tell: Progress, *, quick: bool = False
 ) -> VerifiedBackup:
     """Read everything of a generation (the newest one without a name). `quick` compares only the sizes of media.
 
@@ -45,11 +45,11 @@ async def verify(
     manifest = await repository.manifest(name)
     found = VerifiedBackup(manifest.generation)
     for done, part in enumerate(manifest.parts, 1):
-        await pace.spend(part.size)
+        await throttle.spend(part.size)
         await _look_at(repository, manifest, part, found)
         tell("rows", done, len(manifest.parts))
     for source in range(DATA_SOURCES):
-        await _look_at_media(repository, manifest, source, pace, found, quick=quick)
+        await _look_at_media(repository, manifest, source, throttle, found, quick=quick)
         tell("media", source + 1, DATA_SOURCES)
     return found
 
@@ -71,7 +71,7 @@ async def _look_at_media(
     repository: BackupRepository,
     manifest: Manifest,
     source: int,
-    pace: Pace,
+    throttle: Throttle,
     found: VerifiedBackup,
     *,
     quick: bool,
@@ -85,7 +85,7 @@ async def _look_at_media(
     found.media_files += len(rows)
 
     async def compare(row: KeptFile) -> None:
-        await pace.spend(row.size)
+        await throttle.spend(row.size)
         if await file_in(repository, row.key) != row:
             found.tell(f"the file {row.key} is not what was written: its hash is another one")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Pace:
+class Throttle:
     """Bytes a second at most; None is as fast as it goes. Shared by all that copy at the same time."""
 
     def __init__(self, bytes_per_second: float | None) -> None:

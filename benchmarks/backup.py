@@ -1,0 +1,185 @@
+"""A backup beside a process that goes on committing, of one SQLite file and of two PostgreSQL servers.
+
+A commit is a post of eight rows, as in `postgres_commits`. Callers commit 500 times a second, and then as soon as their last one
+is durable: the client, the servers and the backup share the processors, so that is the worst case. The backup is the
+command, in a process of its own, one after the other for as long as is measured. Media are left out: they are copied like
+any files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.measure import Report, parser, rss, spread
+from benchmarks.postgres_commits import post, server
+from shoal.graph.contract import Store
+from shoal.ops.backups.repository import BackupRepository
+from shoal.ops.backups.throttle import Throttle
+from shoal.ops.backups.verify import verify
+from shoal.ops.checking.report import nothing
+from shoal.settings import build
+from shoal.wiring.stores import open_store
+
+_FILLERS = 256
+_WATCH_SECONDS = 0.01
+_RATE = 500.0
+
+
+class Load(NamedTuple):
+    """How much is there, how many commit at the same time, and for how long."""
+
+    posts: int
+    callers: int
+    seconds: float
+
+
+class Made(NamedTuple):
+    """One backup: what it says of itself, how long its process took, its most memory, and the longest log beside the store."""
+
+    told: dict[str, Any]
+    seconds: float
+    memory: int
+    log: int
+
+
+async def fill(graph: Store, numbers: Iterator[int], posts: int) -> None:
+    """Commit posts."""
+    wanted = iter(itertools.islice(numbers, posts))
+
+    async def write() -> None:
+        for number in wanted:
+            await graph.commit(post(number))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_FILLERS):
+            group.create_task(write())
+
+
+async def commit_until(
+    graph: Store, numbers: Iterator[int], callers: int, rate: float | None, over: asyncio.Event
+) -> list[float]:
+    """Seconds that each commit took; without a rate a second, a caller does not rest."""
+    took: list[float] = []
+
+    async def write() -> None:
+        while not over.is_set():
+            began = time.perf_counter()
+            await graph.commit(post(next(numbers)))
+            took.append(time.perf_counter() - began)
+            if rate is not None:
+                await asyncio.sleep(max(0.0, callers / rate - took[-1]))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(callers):
+            group.create_task(write())
+    return took
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+async def back_up(store: str, place: Path) -> Made:
+    """Run the command once."""
+    log = Path(f"{store.removeprefix('sqlite:///')}-wal")
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "shoal.cli", "--store", store, "--media", f"file://{place}/none", "backup"]
+    child = await asyncio.create_subprocess_exec(
+        *command,
+        *("--to", str(place), "--json"),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "SHOAL_TAGS": "memory://"},
+    )
+    reading = asyncio.create_task(child.communicate())
+    memory = longest = 0
+    while not reading.done():
+        memory = max(memory, rss(child.pid))
+        longest = max(longest, _size(log))
+        await asyncio.wait((reading,), timeout=_WATCH_SECONDS)
+    told, _ = reading.result()
+    if child.returncode:
+        sys.exit("the backup failed")
+    return Made(json.loads(told), time.perf_counter() - began, memory, longest)
+
+
+async def measure(name: str, store: str | dict[str, str], folder: Path, load: Load, report: Report) -> None:
+    """Commit without a backup, then with one after the other."""
+    place = folder / name.replace(" ", "-")
+    named = store if isinstance(store, str) else json.dumps(store)
+    numbers = itertools.count()
+    made: list[Made] = []
+    async with AsyncExitStack() as stack:
+        graph = await open_store(build(store=store), stack, read_only=False, sole=True)
+        await fill(graph, numbers, load.posts)
+        for rate, what in itertools.product((_RATE, None), ("before", "meanwhile")):
+            over = asyncio.Event()
+            writing = asyncio.create_task(commit_until(graph, numbers, load.callers, rate, over))
+            began, so_far = time.perf_counter(), len(made)
+            if what == "before":
+                await asyncio.sleep(load.seconds)
+            while what == "meanwhile" and (len(made) == so_far or time.perf_counter() - began < load.seconds):
+                made.append(await back_up(named, place))
+            whole = time.perf_counter() - began
+            over.set()
+            took = await writing
+            times = spread(took)
+            busy = f"{name}, {f'{rate:.0f} commits a second' if rate else 'as many commits as go'}, {what}"
+            if rate is None:
+                report.add(f"{busy}: commits a second", len(took) / whole, "/s")
+            report.add(f"{busy}: median", times.median * 1_000, "ms")
+            report.add(f"{busy}: p99", times.p99 * 1_000, "ms")
+            report.add(f"{busy}: longest", times.most * 1_000, "ms")
+    last = made[-1]
+    rows = last.told["rows"]
+    report.add(f"{name}: rows of a backup", rows)
+    report.add(f"{name}: a backup takes", last.seconds, "s")
+    report.add(f"{name}: rows a second", rows / last.seconds, "/s")
+    report.add(f"{name}: bytes a row", last.told["bytes"] / rows)
+    report.add(f"{name}: most memory of a backup", max(one.memory for one in made) / 2**20, "MiB")
+    report.add(f"{name}: commits wait for all stores to be opened", max(one.told["held_ms"] for one in made), "ms")
+    report.add(f"{name}: longest log beside the file", max(one.log for one in made) / 2**20, "MiB")
+    repository = BackupRepository.open(place.as_uri(), make=False)
+    manifest = await repository.manifest()
+    found = await verify(repository, manifest.generation, Throttle(None), nothing)
+    report.check(f"{name}: faults that a look through the last one finds", found.faults, 0)
+    # With two stores there are also events of what one owes the other.
+    whole = manifest.rows("events") >= manifest.rows("objects") >= load.posts
+    report.check(f"{name}: every post is in the last one with its event", whole, 1)
+
+
+async def run(chosen: Any, report: Report) -> None:
+    """Measure both shapes."""
+    load = Load(chosen.posts, chosen.callers, chosen.seconds)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-bench-")))
+        await measure("one SQLite file", f"sqlite:///{folder}/shoal.db", folder, load, report)
+        urls = [stack.enter_context(server()).url for _ in range(2)]
+        await measure("two PostgreSQL", {"0-31": urls[0], "32-63": urls[1]}, folder, load, report)
+
+
+def main() -> None:
+    """Fill, measure, report."""
+    options = parser(
+        __doc__, quick={"posts": 5_000, "seconds": 3.0}, smallest={"posts": 300, "seconds": 0.3, "callers": 4}
+    )
+    options.add_argument("--posts", type=int, default=100_000, help="posts that are there before")
+    options.add_argument("--callers", type=int, default=16, help="so many commit at the same time")
+    options.add_argument("--seconds", type=float, default=15.0, help="how long each part takes, at least")
+    chosen = options.parse_args()
+    report = Report("backup", chosen.size)
+    asyncio.run(run(chosen, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()
