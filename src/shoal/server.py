@@ -70,7 +70,7 @@ def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIA
     return build_app(
         (*table(front.settings), *pages(front.settings)),
         front,
-        authenticate=partial(caller_of, front.graph, staff_second_factor=front.settings.staff_second_factor),
+        authenticate=partial(caller_of, front.uses, staff_second_factor=front.settings.staff_second_factor),
         limiter=front.limiter,
         files=Limited(Files(front.media, ShownFiles(front.graph)), front.limiter, "files", front.meter, "(file)"),
         is_file=is_file,
@@ -133,6 +133,7 @@ async def serve(
             async with counted.watching(), front.ip_guard.watching(), beside(running):
                 await _run(server, listener)
     finally:
+        await front.uses.close()
         await front.network_totals.close()
         await front.ledger.close()
 

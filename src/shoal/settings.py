@@ -104,6 +104,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether moderators and admins can act as such only once they have a second factor."""
     public_pages: bool = True
     """Whether people who are not logged in may look at profiles, posts, tags and Explore in the web app."""
+    token_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 365
+    """Days after which the token of an app ends that nobody uses; 0 to 36,500, 0: never."""
     password_grant: bool = True
     """Whether clients may exchange a name and password for a token."""
     max_post_characters: Positive = 5_000

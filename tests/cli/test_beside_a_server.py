@@ -23,10 +23,12 @@ from tests.serving import served
 from shoal import Shoal as Network
 from shoal.cli import main
 from shoal.cli.group import COMMANDS
+from shoal.core.login.token_use import Origin
 from shoal.core.placement import place
 from shoal.ops import operations
 from shoal.ops.operation import Operation
 from shoal.services import members
+from shoal.services.login import apps
 
 PASSWORD = "a long password"
 Shoal = Callable[..., subprocess.CompletedProcess[str]]
@@ -129,6 +131,32 @@ def test_somebody_is_invited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert told(run(store, "member", "invite", "ann", "--uses", "0", "--days", "0")) != link
         assert "30" in run(store, "member", "invite", "ann", "--days", "31").stderr
     assert told(run(store, "member", "invite", "ann")).startswith("https://shoal.example/invite/")
+
+
+def test_where_a_member_is_logged_in_is_listed_and_ended(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    asyncio.run(_with_logins(store, 3))
+    with served(store):
+        head, *lines = told(run(store, "member", "sessions", "ann")).splitlines()
+        assert head.split("\t") == ["id", "what", "made", "last used", "from"]
+        ids = [line.split("\t")[0] for line in lines]
+        assert {line.split("\t")[1] for line in lines} == {"Tide (Tusky on Android)"}
+        assert {line.split("\t")[4] for line in lines} == {"192.0.2.7"}
+        assert all(re.fullmatch(r"20\d\d-\d\d-\d\d", day) for line in lines for day in line.split("\t")[2:4])
+        assert told(run(store, "member", "sessions", "ann", "--end", ids[1])) == "1 login of ann ended\n"
+        assert refused(run(store, "member", "sessions", "ann", "--end", ids[1])) == f"shoal: ann has no login {ids[1]}"
+        assert "or all" in refused(run(store, "member", "sessions", "ann", "--end", "x"))
+        assert refused(run(store, "member", "sessions", "nobody")) == "shoal: there is no member 'nobody'"
+    assert told(run(store, "member", "sessions", "ann", "--end", "all")) == "2 logins of ann ended\n"
+    assert told(run(store, "member", "sessions", "ann")).splitlines() == [head]
+
+
+async def _with_logins(store: Path, count: int) -> None:
+    async with Network.open(f"sqlite:///{store}") as network:
+        ann, writes = await network.register("ann"), network.network.writes
+        app = (await apps.register(writes, "Tide")).app
+        for _ in range(count):
+            await apps.issue_token(writes, app.id, ann.id, ("read",), origin=Origin("192.0.2.7", "Tusky", "Android"))
 
 
 async def _with_members_who_wait(store: Path) -> None:

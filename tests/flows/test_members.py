@@ -232,7 +232,7 @@ async def test_a_new_password_ends_every_token() -> None:
         await renewals.set_password(writes, ann.id, "a second password")
         for token in tokens:
             with pytest.raises(Unauthenticated):
-                await apps.check_token(writes.graph, token.text)
+                await apps.check_token(writes, token.text)
         assert (await shoal.log_in("ann", "a second password")).id == ann.id
 
 

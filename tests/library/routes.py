@@ -42,6 +42,7 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/invites": "member.invite",
     "DELETE /api/shoal/v1/invites/{id}": "member.end_invitation",
     "GET /api/shoal/v1/sessions": "member.sessions",
+    "DELETE /api/shoal/v1/sessions": "member.end_sessions",
     "DELETE /api/shoal/v1/sessions/{id}": "member.end_session",
     "PUT /api/shoal/v1/password": "member.change_password",
     "POST /api/shoal/v1/leave": "member.leave",

@@ -19,6 +19,7 @@ from tests.running import in_loop
 from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.filters import FilterContext
+from shoal.core.login.token_use import Origin
 from shoal.core.member_lists import RepliesPolicy
 from shoal.core.model import Visibility
 from shoal.library import Handle
@@ -26,6 +27,7 @@ from shoal.ops.transfer import exporting, streamed_export
 from shoal.ops.transfer.export import export
 from shoal.ops.transfer.streamed_export import streamed
 from shoal.services import filters, lists, members, polls, posts, reactions, relationships, scheduling
+from shoal.services.login import apps
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 from shoal.services.profile import featured_tags
@@ -131,6 +133,26 @@ async def test_who_invited_a_member_and_whom_they_may_invite_is_there_without_th
     assert invitation["until"] > invitation["made"]
     assert not [path for path in (tmp_path / "ann").rglob("*.json") if code in path.read_text()]
     assert read(tmp_path / "ben" / "invitations.json") == []
+
+
+@in_loop
+async def test_where_a_member_is_logged_in_is_there_without_the_tokens(tmp_path: Path) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, writes = await shoal.register("ann"), shoal.network.writes
+        app = (await apps.register(writes, "Tide")).app
+        origin = Origin("192.0.2.7", "Tusky", "Android")
+        await apps.issue_token(writes, app.id, ann.id, ("read",), origin=origin)
+        await export(shoal.network, "ann", tmp_path / "ann")
+    (session,) = read(tmp_path / "ann" / "sessions.json")
+    made = session.pop("made")
+    assert session == {
+        "app": "Tide",
+        "program": "Tusky",
+        "system": "Android",
+        "made_from": "192.0.2.7",
+        "last_used": made,
+        "last_used_from": "192.0.2.7",
+    }
 
 
 @in_loop

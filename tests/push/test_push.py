@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from shoal.graph.contract import Cursor
+from shoal.core.ids import shard_of
+from shoal.core.login.token_use import TokenUse
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import PUSHES
+from shoal.ops import upkeep
 from shoal.push.server_key import new_key
 from shoal.services import posts, reactions, relationships
 from shoal.services.login import sessions
@@ -159,6 +163,27 @@ def test_every_kind_has_words_and_each_session_gets_its_own_message(here: World,
     assert sorted(one["title"] for one in second) == ["ben erwähnt dich", "ben folgt dir"]
     assert {one["access_token"] for one in first} == {ann.token}
     assert {one["access_token"] for one in second} == {other.token}
+
+
+def test_a_session_that_nobody_uses_for_a_year_is_told_nothing_and_goes(
+    service: PushService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_ago = time.time_ns() // 1_000_000 - 367 * 86_400_000
+    # As if the network had begun to keep uses so long ago.
+    monkeypatch.setattr(upkeep, "_now_ms", lambda: long_ago)
+    with world(push_key=new_key(), push_networks=["127.0.0.0/8"], base_url="https://shoal.test") as here:
+        ann, ben = here.join("ann"), here.join("ben")
+        other = again(here, ann)
+        for one, path in ((ann, "/idle"), (other, "/busy")):
+            here.json("POST", PATH, one, json=wish(service, App(), path))
+        (idle,) = [one.token for one in here.run(sessions.page(here.writes, ann.member.id, Cursor())).sessions][1:]
+        batch = Batch(shard_of(ann.member.id))
+        batch.obj_set(replace(idle, use=TokenUse(long_ago), version=idle.version + 1))
+        here.run(here.network.store.commit(batch))
+        liked(here, ben, ann)
+        assert [len(service.at(path)) for path in ("/idle", "/busy")] == [0, 1]
+        assert subscribed(here, ann) == 1
+        assert idle.id not in here.run(here.network.store.obj_get((idle.id,)))
 
 
 def test_a_subscription_that_its_service_has_forgotten_ends(here: World, service: PushService) -> None:

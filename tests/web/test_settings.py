@@ -221,6 +221,8 @@ def test_sessions_end_one_by_one_or_all_but_this_one(here: World) -> None:
     here.run(apps.issue_token(here.writes, app.id, fay.id, app.scopes))
     mine, second, third = (visitor(here, "fay") for _ in range(3))
     page = mine.open("/settings/sessions")
+    assert "do not use it for 365 days" in page.text
+    assert "python-httpx" not in page.text
     assert [item.b.text for item in page.html.select("li.session") if item.b] == [
         "A browser",
         "A browser",

@@ -31,6 +31,7 @@ from shoal.ops.statistics.ledger import Ledger
 from shoal.ops.vitals.contract import EngineProbe
 from shoal.ops.vitals.watch import EngineWatch
 from shoal.push.server_key import ServerKey
+from shoal.services.login.uses import TokenUses
 from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
@@ -94,6 +95,8 @@ class Front:
     """See `Deps`."""
     ip_guard: IpGuard
     """Knows which networks are blocked."""
+    uses: TokenUses
+    """Notes that tokens are used."""
     recorder: Recorder = field(default_factory=Recorder)
     """Writes a line for each request."""
     meter: Meter = field(default_factory=Meter)
@@ -149,5 +152,6 @@ def front_of(deps: Deps) -> Front:
         ip_guard=IpGuard(deps.store),
         recorder=deps.recorder,
         meter=Meter(slow_ms=settings.slow_ms),
+        uses=TokenUses(deps.writes),
         demo_member=deps.demo_member,
     )

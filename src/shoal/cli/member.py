@@ -13,6 +13,7 @@ import click
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
 from shoal.core.errors import InvalidInput
+from shoal.core.ids import MAX_ID
 from shoal.core.model import Member, Role
 from shoal.core.text import check_user_name
 from shoal.graph.contract import Scanner
@@ -30,6 +31,7 @@ from shoal.ops.operations import (
     SetRole,
     SetSuspended,
 )
+from shoal.ops.session_operations import EndSessions, ListSessions
 from shoal.settings import Settings
 from shoal.wiring import open_network
 from shoal.wiring.places import base_url
@@ -190,6 +192,34 @@ def role(settings: Settings, /, name: str, role: str) -> None:
     click.echo(f"{name} has no role" if given is Role.NONE else f"{name} is {_ROLES[given]}")
 
 
+@member.command()
+@click.argument("name")
+@click.option("--end", "ended", metavar="ID|all", help="End the one with this id, or all of them.")
+@pass_settings
+def sessions(settings: Settings, /, name: str, ended: str | None) -> None:
+    """List where the member NAME is logged in, or end that with --end. Works beside a running server.
+
+    A line each: id, app or browser, when it was made and last used, and the address it was used from.
+    """
+    existing(settings)
+    if ended is not None:
+        if ended != "all" and not (ended.isascii() and ended.isdigit() and 0 < int(ended) <= MAX_ID):
+            raise InvalidInput("--end: the id of a login, as the list has it, or all")
+        count = perform(settings, EndSessions(name, 0 if ended == "all" else int(ended)))
+        click.echo(f"{count} {'login' if count == 1 else 'logins'} of {name} ended")
+        return
+    found = perform(settings, ListSessions(name))
+    click.echo("id\twhat\tmade\tlast used\tfrom")
+    for one in found:
+        program = f"{one.program} on {one.system}" if one.program and one.system else one.program or one.system
+        what = f"{one.app} ({program})" if one.app and program else one.app or program or "-"
+        click.echo(f"{one.id}\t{what}\t{_day(one.made_at)}\t{_day(one.used_at)}\t{one.used_from or '-'}")
+
+
+def _day(moment: int) -> str:
+    return f"{datetime.fromtimestamp(moment / 1000, UTC):%Y-%m-%d}" if moment else "-"
+
+
 @member.command("list")
 @click.option("--pending", is_flag=True, help="Only those who wait for approval.")
 @pass_settings
@@ -204,8 +234,7 @@ async def _list(settings: Settings, *, pending: bool) -> None:
         async for found in everybody:
             if pending and not found.pending:
                 continue
-            joined = f"{datetime.fromtimestamp(found.created_at / 1000, UTC):%Y-%m-%d}"
-            click.echo(f"{found.name}\t{found.id}\t{joined}\t{found.display_name}")
+            click.echo(f"{found.name}\t{found.id}\t{_day(found.created_at)}\t{found.display_name}")
 
 
 async def _everybody(store: Scanner) -> AsyncGenerator[Member, None]:

@@ -90,6 +90,10 @@ class IdMaker:
         # Per shard: milliseconds since the epoch * 1024 + sequence, of the last id given out.
         self._last: dict[int, int] = {}
 
+    def now(self) -> int:
+        """Return the moment by the clock of the ids, in Unix milliseconds."""
+        return self._clock()
+
     def __call__(self, shard: int) -> int:
         ticks = (self._clock() - EPOCH_MS) << SEQUENCE_BITS | self._first
         last = self._last.get(shard, -1)

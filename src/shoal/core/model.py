@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from shoal.core.ids import milliseconds_of
+from shoal.core.login.token_use import TokenUse
 from shoal.core.notice_policy import ACCEPT_ALL, NoticePolicy
 from shoal.core.places import Place, PlacePrecision
 from shoal.core.reviews import Review
@@ -372,6 +373,7 @@ class Token(Node, frozen=True, tag="token"):
     secret_hash: bytes = b""
     generation: int = 0
     """The member's `generation` when they logged in."""
+    use: TokenUse = TokenUse()
 
 
 class Grant(Node, frozen=True, tag="grant"):

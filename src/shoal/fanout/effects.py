@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from shoal.core.ids import IdMaker
+from shoal.core.login.token_use import FOR_EVER, TokenLifetime
 from shoal.discovery.filler import Filler
 from shoal.discovery.nowhere import NoIndex
 from shoal.fanout.activity import Activity
@@ -100,5 +101,7 @@ class Effects:
     """Sends mail; None where none is set up."""
     courier: Courier | None = None
     """Sends web push messages; None where the server has no key for them."""
+    lifetime: TokenLifetime = FOR_EVER
+    """How long tokens last that nobody uses."""
     activity: Activity = field(default_factory=Activity)
     """Lists the posts that members react to."""

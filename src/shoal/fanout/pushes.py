@@ -10,6 +10,7 @@ from shoal.core.events import PushDue
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Token
 from shoal.fanout.effects import Effects
+from shoal.fanout.sessions import drop_tokens
 from shoal.graph.access import association
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import ABOUT_POSTS, Notice, notice_of
@@ -91,6 +92,9 @@ async def _told(effects: Effects, courier: Courier, event: PushDue, where: PushS
     member, token, actor = (found.get(id_) for id_ in (event.member_id, event.token_id, notice.actor_id))
     post = found.get(notice.about)
     if not (isinstance(member, Member) and isinstance(token, Token) and isinstance(actor, Member)):
+        return None
+    if effects.lifetime.is_over(token.use, effects.new_id.now()):
+        await drop_tokens(effects, member.id, (token.id,))
         return None
     if token.generation != member.generation or (notice.kind in ABOUT_POSTS and not isinstance(post, Post)):
         return None

@@ -34,11 +34,13 @@ async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark:
     if not isinstance(member, Member):
         return None
     nodes = [node for assoc in page if isinstance(node := found.get(assoc.id2), Token | Grant)]
-    await _drop(effects, owner, [node.id for node in nodes if node.generation < member.generation])
+    await drop_tokens(effects, owner, [node.id for node in nodes if node.generation < member.generation])
     return page[-1].time if len(page) == _PAGE else None
 
 
-async def _drop(effects: Effects, owner: int, ids: Sequence[int]) -> None:
+async def drop_tokens(effects: Effects, owner: int, ids: Sequence[int]) -> None:
+    """Delete tokens or codes of a member, with what leads to them."""
+
     async def drop(id_: int) -> None:
         batch = Batch(shard_of(owner))
         now = effects.new_id(batch.shard)

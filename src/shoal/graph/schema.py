@@ -150,6 +150,7 @@ COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: t
 COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 PUSHES = AssocType(101, "pushes")  # member -> token of a session; data: where its messages go, and by which keys
 OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
+TOKEN_USES_KEPT = AssocType(104, "token_uses_kept", counted=False)  # everybody -> everybody; time: since when they are
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
 """Types that lead from a member to a token or an authorization code, and end with it."""

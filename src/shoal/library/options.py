@@ -41,6 +41,7 @@ class Options(TypedDict, total=False):
     invitations: Literal["off", "staff", "members"]
     staff_second_factor: bool
     public_pages: bool
+    token_days: int
     password_grant: bool
     max_post_characters: int
     max_media_per_post: int

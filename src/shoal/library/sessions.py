@@ -28,6 +28,11 @@ class LogsIn(Acting):
         id_ = session if isinstance(session, int) else session.token.id
         await sessions.end(self._writes, self.id, id_)
 
+    async def end_sessions(self, kept: Session | int | None = None) -> int:
+        """End all logins, except the `kept` one, and return how many there were."""
+        id_ = kept if isinstance(kept, int) else kept.token.id if kept else 0
+        return await sessions.end_others(self._writes, self.id, id_)
+
     async def change_password(self, current: str, new: str) -> None:
         """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
         await renewals.change_password(self._writes, self.id, current, new)

@@ -21,6 +21,7 @@ from shoal.ops.operation import Operation
 from shoal.ops.reading import FeedShown, SuggestionsShown
 from shoal.ops.replays import replay as replays
 from shoal.ops.replays.replay import ReplayOptions, ReplayReport
+from shoal.ops.session_operations import EndSessions, ListSessions
 from shoal.ops.slow_operations import ShowSlow
 from shoal.ops.transfer.imports import import_all
 from shoal.ops.transfer.sources import Sources
@@ -305,6 +306,8 @@ AnyOperation = (
     | Judge
     | Invite
     | SetRole
+    | ListSessions
+    | EndSessions
     | SetHidden
     | BlockDomain
     | BlockAddress

@@ -12,9 +12,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from shoal.core.ids import floor_at, shard_of
+from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.graph.contract import AssocOp, Batch, Store
-from shoal.graph.schema import EVERYBODY, HISTORY_KEPT
+from shoal.graph.schema import EVERYBODY, HISTORY_KEPT, TOKEN_USES_KEPT
 from shoal.timelines.contract import Timelines
 
 _log = logging.getLogger(__name__)
@@ -35,6 +35,19 @@ async def begin_histories(store: Store, tombstone_days: float) -> None:
     if await store.obj_scan(_BELOW_ALL, 1):
         since = _days_before(_now_ms(), tombstone_days)
     await _note_histories(store, since)
+
+
+async def begin_token_uses(store: Store, *, read_only: bool) -> int:
+    """Return since when the uses of tokens are kept, in Unix milliseconds; a store that does not say so yet does from now on."""
+    marks = (await store.assoc_get(EVERYBODY, (TOKEN_USES_KEPT,), (EVERYBODY,)))[TOKEN_USES_KEPT]
+    if marks:
+        return milliseconds_of(marks[EVERYBODY].time)
+    now = _now_ms()
+    if not read_only:
+        batch = Batch(shard_of(EVERYBODY))
+        batch.put(AssocOp(EVERYBODY, TOKEN_USES_KEPT.number, EVERYBODY, floor_at(now), alive=True, plain=True))
+        await store.commit(batch)
+    return now
 
 
 async def _note_histories(store: Store, since: int) -> None:

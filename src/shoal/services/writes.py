@@ -11,6 +11,7 @@ import msgspec
 from shoal.core.errors import Conflict
 from shoal.core.ids import IdMaker
 from shoal.core.login.invitations import Inviters
+from shoal.core.login.token_use import FOR_EVER, TokenLifetime
 from shoal.core.model import Node
 from shoal.graph.contract import Batch, Graph, IdTaken
 from shoal.graph.turns import NamedTurns
@@ -98,6 +99,8 @@ class Writes:
     """Makes changes of one object wait for each other instead of colliding."""
     inviters: Inviters = "off"
     """Members who may invite others."""
+    lifetime: TokenLifetime = FOR_EVER
+    """How long tokens last that nobody uses."""
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:

@@ -26,6 +26,10 @@ class LogsIn(Acting):
         """End a login: its token is worth nothing from now on. Raises `NotFound`."""
         self._loop.call(self._awaited.end_session(session))
 
+    def end_sessions(self, kept: Session | int | None = None) -> int:
+        """End all logins, except the `kept` one, and return how many there were."""
+        return self._loop.call(self._awaited.end_sessions(kept))
+
     def change_password(self, current: str, new: str) -> None:
         """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
         self._loop.call(self._awaited.change_password(current, new))

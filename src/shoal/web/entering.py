@@ -18,7 +18,7 @@ async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) 
 
     Where a code of a second factor is wanted that is the page which asks for it, unless it was `proved`.
     """
-    begun = await sessions.begin(visit.front.writes, member, proved=proved)
+    begun = await sessions.begin(visit.front.writes, member, proved=proved, origin=visit.origin)
     asks = HALFWAY in begun.token.scopes
     response = visit.go("/login/code", to=to if is_local(to) else "") if asks else visit.go(goal(to))
     await log_in(visit, response, begun)

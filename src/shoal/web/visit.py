@@ -17,9 +17,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from shoal.api.context import Context, Front
+from shoal.api.http.authentication import origin_of_request
 from shoal.api.http.calls import ANONYMOUS, Caller
 from shoal.api.login.browser import Browser
 from shoal.core.errors import NotAllowed, Unauthenticated
+from shoal.core.login.token_use import Origin
 from shoal.core.model import Member
 from shoal.services.login import sessions
 from shoal.words.languages import Translated, language_for, words_in
@@ -73,6 +75,11 @@ class Visit:
     def anonymous(self) -> Context:
         """Return the request as that of a stranger, for checks that must not rely on who is logged in."""
         return Context(ANONYMOUS, self.request, self.front, {})
+
+    @property
+    def origin(self) -> Origin:
+        """Return the browser that asks, and its address."""
+        return origin_of_request(self.request)
 
     @property
     def viewer_id(self) -> int | None:
@@ -180,5 +187,6 @@ async def logged_in(front: Front, request: Request) -> Caller | None:
     if found is None:
         return None
     token, member = found
+    front.uses.note(token, lambda: origin_of_request(request))
     unguarded = member.unguarded(required=front.settings.staff_second_factor)
     return Caller(token.id, 0, member.id, frozenset(), member.role, unguarded)

@@ -15,6 +15,7 @@ from shoal.api.http.limits.ratelimit import Limiter
 from shoal.broker.relay import Relay
 from shoal.core.errors import Unavailable
 from shoal.core.ids import IdMaker
+from shoal.core.login.token_use import TokenLifetime
 from shoal.core.ranking.recipes import recipe_of
 from shoal.discovery.filler import Filler
 from shoal.fanout.activity import forget_inactive
@@ -36,7 +37,7 @@ from shoal.media.programs import Programs
 from shoal.media.store import MediaStore
 from shoal.media.workshop import Workshop
 from shoal.ops.agenda import Agenda
-from shoal.ops.upkeep import Upkeep, begin_histories
+from shoal.ops.upkeep import Upkeep, begin_histories, begin_token_uses
 from shoal.ops.vitals.contract import EngineProbe
 from shoal.outbox import Runner
 from shoal.push.server_key import ServerKey
@@ -199,8 +200,21 @@ async def open_network(
         search = await open_search(settings, stack, read_only=read_only)
         statements = Statements(raw, counting.store, sharing)
         server_key = None if read_only else open_key(settings)
+        uses_since = await begin_token_uses(store, read_only=read_only)
+        lifetime = TokenLifetime(settings.token_days * 86_400_000, uses_since)
         network = await _assemble(
-            settings, store, sharing, outbox, counting, search, statements, stack, server_key, recorder, working=working
+            settings,
+            store,
+            sharing,
+            outbox,
+            counting,
+            search,
+            statements,
+            stack,
+            server_key,
+            recorder,
+            lifetime,
+            working=working,
         )
         if not read_only:
             await begin_histories(network.store, settings.tombstone_days)
@@ -220,6 +234,7 @@ async def _assemble(
     stack: AsyncExitStack,
     server_key: ServerKey | None,
     recorder: Recorder,
+    lifetime: TokenLifetime,
     *,
     working: bool,
 ) -> Network:
@@ -261,6 +276,7 @@ async def _assemble(
         holding=Holding(settings.reports_to_hold, int(settings.reporter_age_days * 86_400_000)),
         postman=open_mail(settings),
         courier=open_courier(settings, server_key) if server_key else None,
+        lifetime=lifetime,
     )
     hub = Hub(channel, lasting)
     stack.push_async_callback(hub.close)
@@ -278,6 +294,7 @@ async def _assemble(
             domain_of(settings),
             pressure_of(runner, search, settings),
             inviters=settings.invitations,
+            lifetime=lifetime,
         ),
         reads=Reads(
             store,

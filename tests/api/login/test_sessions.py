@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import httpx
 import pytest
 
 from shoal.core.events import SessionsEnded
+from shoal.core.ids import IdMaker
 from shoal.core.model import Grant, Token
-from shoal.graph.schema import EXPIRING, LOGGED_IN
+from shoal.graph.schema import EXPIRING, LOGGED_IN, AnyNode
 from shoal.ops.checking.check import check
+from shoal.server import build
 from shoal.services.login import apps, renewals
 from tests.api.visitor import PASSWORD, Client, Visitor, register
-from tests.api.world import World, world
+from tests.api.world import BASE, World, world
 
 SESSIONS = "/api/shoal/v1/sessions"
 NEW = "another long password"
@@ -41,6 +46,66 @@ def test_a_member_sees_where_they_are_logged_in(shared: World) -> None:
     assert shown[0]["scopes"] == ["read", "write"]
     assert shown[2]["application"] is None
     assert shown[2]["scopes"] == []
+
+
+def test_a_member_sees_which_program_is_logged_in_and_from_where(shared: World) -> None:
+    register(shared, "ida")
+    client = Client(shared, name="Tide")
+    form = {"grant_type": "password", "username": "ida", "password": PASSWORD, "scope": "read write", **client.keys}
+    told = {"User-Agent": "Tusky/28.0 Android/15"}
+    token = shared.json("POST", "/oauth/token", data=form, headers=told)["access_token"]
+    (shown,) = shared.json("GET", SESSIONS, token)
+    assert (shown["program"], shown["system"]) == ("Tusky", "Android")
+    assert shown["created_from"] == shown["last_used_from"] == "127.0.0.1"
+    assert shown["last_used_at"] == shown["created_at"]
+
+
+def test_all_others_end_at_once_and_the_one_that_asks_stays(shared: World) -> None:
+    register(shared, "jon")
+    register(shared, "kim")
+    client = Client(shared)
+    mine, *others = [log_in(shared, client, "jon") for _ in range(4)]
+    kims = log_in(shared, client, "kim")
+    assert shared.json("DELETE", SESSIONS, mine) == {}
+    assert [works(shared, token) for token in (mine, kims, *others)] == [True, True, False, False, False]
+    assert [session["current"] for session in shared.json("GET", SESSIONS, mine)] == [True]
+
+
+def moved(shoal: World, days: int) -> None:
+    """Let so many days pass for the front end."""
+    now = shoal.network.writes.new_id.now() + days * 86_400_000
+    shoal.deps = replace(shoal.deps, writes=replace(shoal.writes, new_id=IdMaker(lambda: now)))
+    shoal.app = build(shoal.deps)
+    shoal._client = httpx.AsyncClient(transport=httpx.ASGITransport(shoal.app), base_url=BASE)
+
+
+def test_a_token_that_nobody_uses_for_a_year_is_refused(shoal: World) -> None:
+    ann = shoal.join("ann")
+    moved(shoal, 365)
+    assert works(shoal, ann.token)
+    moved(shoal, 366)
+    answer = shoal.ask("GET", "/api/v1/timelines/home", ann)
+    assert (answer.status_code, answer.json()) == (401, {"error": "The access token is invalid"})
+    assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+
+
+def test_a_warm_request_reads_and_writes_no_more_for_noting_its_token(shoal: World) -> None:
+    ann = shoal.join("ann")
+    shoal.json("GET", "/api/v1/timelines/home", ann)
+
+    def asked() -> tuple[list[str], list[AnyNode]]:
+        shoal.graph.reads.clear()
+        shoal.json("GET", "/api/v1/timelines/home", ann)
+        tokens = [node for node in shoal.state().objects if isinstance(node, Token)]
+        return list(shoal.graph.reads), list(tokens)
+
+    first, (token,) = asked()
+    assert asked() == (first, [token])
+    # A day later the request itself still does nothing more: what it noted is written after it.
+    moved(shoal, 1)
+    shoal.graph.reads.clear()
+    shoal.json("GET", "/api/v1/timelines/home", ann)
+    assert shoal.graph.reads == first
 
 
 def test_the_list_comes_in_pages(shared: World) -> None:

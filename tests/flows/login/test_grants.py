@@ -120,6 +120,6 @@ async def test_a_password_that_changes_while_somebody_logs_in_ends_their_token_t
         await renewals.set_password(writes, ann.id, "a second password")
         late = await apps.issue_token(writes, app.id, ann.id, ("read",), generation=member.generation)
         with pytest.raises(Unauthenticated):
-            await apps.check_token(writes.graph, late.text)
+            await apps.check_token(writes, late.text)
         with pytest.raises(Unauthenticated):
             await grants.exchange(writes, app.id, code, HOME, "")

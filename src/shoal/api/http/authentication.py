@@ -7,29 +7,35 @@ from functools import lru_cache
 from starlette.requests import HTTPConnection
 
 from shoal.api.http.calls import Caller
+from shoal.api.http.limits.ratelimit import address_of
 from shoal.core.errors import InvalidToken
-from shoal.graph.contract import Reader
+from shoal.core.login.token_use import Origin, origin_of
 from shoal.services.login.apps import check_token, check_welcome
+from shoal.services.login.uses import TokenUses
 
 
-async def caller_of(graph: Reader, request: HTTPConnection, *, staff_second_factor: bool = False) -> Caller | None:
+async def caller_of(uses: TokenUses, request: HTTPConnection, *, staff_second_factor: bool = False) -> Caller | None:
     """The caller; None without a token. `staff_second_factor`: moderators and admins must have a second factor.
 
     Raises `Unauthenticated` for a bad one, `NotAllowed` for who may not come in.
     """
     text = bearer_of(request)
-    return None if text is None else await caller_with(graph, text, staff_second_factor=staff_second_factor)
+    return None if text is None else await caller_with(uses, request, text, staff_second_factor=staff_second_factor)
 
 
-async def caller_with(graph: Reader, text: str, *, staff_second_factor: bool = False) -> Caller:
-    """The caller whose token this is. Raises as `caller_of`."""
-    token, member = await check_token(graph, text)
+async def caller_with(
+    uses: TokenUses, request: HTTPConnection, text: str, *, staff_second_factor: bool = False
+) -> Caller:
+    """The caller whose token this is, which is noted as used. Raises as `caller_of`."""
+    token, member = await check_token(uses.writes, text)
     if not token.app_id:
         # The cookie of a browser opens pages of ours, and is no token of the API.
         raise InvalidToken
+    if member is not None:
+        check_welcome(member)
+    uses.note(token, lambda: origin_of_request(request))
     if member is None:
         return Caller(token.id, token.app_id, None, _scopes(token.scopes))
-    check_welcome(member)
     unguarded = member.unguarded(required=staff_second_factor)
     return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role, unguarded)
 
@@ -43,6 +49,11 @@ def bearer_of(request: HTTPConnection) -> str | None:
     if b"access_token=" in request.scope["query_string"]:
         return request.query_params.get("access_token")
     return None
+
+
+def origin_of_request(request: HTTPConnection) -> Origin:
+    """Return the program that a request comes from, and its address."""
+    return origin_of(address_of(request.scope), request.headers.get("user-agent", ""))
 
 
 @lru_cache(maxsize=1024)

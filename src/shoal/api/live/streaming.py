@@ -56,7 +56,7 @@ async def _stream(name: str, context: Context, params: StreamQuery) -> object:
 
     async def check() -> None:
         front.ip_guard.check(context.request.scope)
-        await caller_of(front.graph, context.request)
+        await caller_of(front.uses, context.request)
 
     return EventStream(front.streams, connection, stack, lines, check)
 

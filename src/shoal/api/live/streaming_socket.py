@@ -82,10 +82,11 @@ class Sockets:
             raise NotFound
         name_route(_PATHS[0])
         enter(AUTHENTICATE)
-        text = bearer_of(HTTPConnection(scope)) or next(iter(scope["subprotocols"]), "")
+        connection = HTTPConnection(scope)
+        text = bearer_of(connection) or next(iter(scope["subprotocols"]), "")
         caller, failure = ANONYMOUS, None
         try:
-            caller = await caller_with(self._front.graph, text)
+            caller = await caller_with(self._front.uses, connection, text)
         except (Unauthenticated, NotAllowed) as error:
             failure = error
         # Before any refusal, so that guessing tokens is limited as well.
@@ -117,11 +118,12 @@ class _Socket:
 
     async def run(self, scope: Scope, protocol: str | None) -> None:
         """Until either end has enough. Whoever names a stream in the address hears of all that happens after the handshake."""
-        failure = await self._first(HTTPConnection(scope).query_params)
+        connection = HTTPConnection(scope)
+        failure = await self._first(connection.query_params)
 
         async def check() -> None:
             self._front.ip_guard.check(scope)
-            await caller_with(self._front.graph, self._text)
+            await caller_with(self._front.uses, connection, self._text)
 
         reading = asyncio.create_task(self._read())
         try:

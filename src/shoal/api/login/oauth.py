@@ -17,6 +17,7 @@ from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities.clients import Token
 from shoal.api.http import scopes
+from shoal.api.http.authentication import origin_of_request
 from shoal.api.http.errors import OAuthRefused
 from shoal.api.http.replies import Reply
 from shoal.api.login import guesses
@@ -73,7 +74,10 @@ async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken
     if not params.code or not params.redirect_uri:
         raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
-        return await grants.exchange(front.writes, app.id, params.code, params.redirect_uri, params.code_verifier)
+        origin = origin_of_request(context.request)
+        return await grants.exchange(
+            front.writes, app.id, params.code, params.redirect_uri, params.code_verifier, origin
+        )
     except Unauthenticated as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
 
@@ -87,12 +91,14 @@ async def _by_password(context: Context, app: App, params: TokenRequest) -> NewT
         member = await guesses.log_in(context, params.username, params.password)
     except (Unauthenticated, NotAllowed) as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
-    return await apps.issue_token(front.writes, app.id, member.id, asked, generation=member.generation)
+    origin = origin_of_request(context.request)
+    return await apps.issue_token(front.writes, app.id, member.id, asked, generation=member.generation, origin=origin)
 
 
 async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> NewToken:
     front = context.deps
-    return await apps.issue_token(front.writes, app.id, 0, _scopes(params.scope, app))
+    origin = origin_of_request(context.request)
+    return await apps.issue_token(front.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
 
 
 _GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
@@ -115,7 +121,7 @@ async def revoke(context: Context, params: Revocation) -> object:
     if not params.token:
         raise OAuthRefused("invalid_request", "Missing required parameter: token")
     try:
-        found = (await apps.check_token(front.graph, params.token)).token
+        found = (await apps.check_token(front.writes, params.token)).token
     except Unauthenticated:
         return {}
     if found.app_id != app.id:

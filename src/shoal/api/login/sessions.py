@@ -42,6 +42,12 @@ async def end(context: Context, params: One) -> object:
     return {}
 
 
+async def end_others(context: Context, _params: None) -> object:
+    """Log out everywhere but here."""
+    await sessions.end_others(context.deps.writes, actor(context), context.caller.token_id)
+    return {}
+
+
 async def change_password(context: Context, params: NewPassword) -> object:
     """A new password. The caller is logged out everywhere, here too."""
     await guesses.change_password(context, actor(context), params.current_password, params.new_password)
@@ -50,6 +56,7 @@ async def change_password(context: Context, params: NewPassword) -> object:
 
 ROUTES = (
     rows.page("GET", "/api/shoal/v1/sessions", listed, scope="read:accounts", answer=list[SessionEntity]),
+    rows.route("DELETE", "/api/shoal/v1/sessions", end_others, scope="write:accounts", answer=dict),
     rows.one("DELETE", "/api/shoal/v1/sessions/{id}", end, scope="write:accounts", answer=dict),
     rows.route(
         "PUT",

@@ -12,6 +12,7 @@ from shoal.api import rows
 from shoal.api.context import Context
 from shoal.api.entities import presenter
 from shoal.api.entities.clients import Token
+from shoal.api.http.authentication import origin_of_request
 from shoal.api.listing import actor
 from shoal.api.login.apps import app_of
 from shoal.api.login.guesses import count_mail
@@ -61,7 +62,10 @@ async def sign_up(context: Context, params: SignUp) -> object:
             proof=params.proof,
         ),
     )
-    made = await apps.issue_token(front.writes, app.id, member.id, app.scopes, generation=member.generation)
+    origin = origin_of_request(context.request)
+    made = await apps.issue_token(
+        front.writes, app.id, member.id, app.scopes, generation=member.generation, origin=origin
+    )
     return presenter.token(*made)
 
 

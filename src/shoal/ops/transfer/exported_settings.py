@@ -1,4 +1,4 @@
-"""Profile, lists, albums, invitations, filters and choices about ranking in a member's export."""
+"""Profile, lists, albums, invitations, logins, filters and choices about ranking in a member's export."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 from shoal.core.albums import Album
 from shoal.core.login.invitations import Invitation
 from shoal.core.member_lists import MemberList
-from shoal.core.model import Media
+from shoal.core.model import App, Media, Token
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.albums import MOST_PHOTOS, collected_of, in_order
 from shoal.graph.payloads.filters import filters_of
 from shoal.graph.payloads.tastes import tastes_of
-from shoal.graph.schema import COLLECTS, LISTS, OWNS_ALBUM, OWNS_INVITATION, OWNS_LIST
+from shoal.graph.schema import COLLECTS, LISTS, LOGGED_IN, OWNS_ALBUM, OWNS_INVITATION, OWNS_LIST
 from shoal.ops.transfer.exporting import Export, file_name, iso, when
 
 _INTERNAL = frozenset({"login_id", "follows_inviter"})
@@ -25,11 +25,12 @@ _INTERNAL = frozenset({"login_id", "follows_inviter"})
 
 
 async def write(export: Export) -> None:
-    """The profile, lists, albums, invitations, filters and choices about ranking."""
+    """The profile, lists, albums, invitations, logins, filters and choices about ranking."""
     await _profile(export)
     await export.array("lists", _lists(export))
     await export.array("albums", _albums(export))
     await export.array("invitations", _invitations(export))
+    await export.array("sessions", _sessions(export))
     await _filters(export)
     await _ranking(export)
 
@@ -104,6 +105,26 @@ async def _invitations(export: Export) -> AsyncGenerator[dict[str, Any], None]:
                         "most_uses": node.most or None,
                         "follow": node.follow,
                     }
+
+
+async def _sessions(export: Export) -> AsyncGenerator[dict[str, Any], None]:
+    """Browsers and apps where the member is logged in."""
+    async with aclosing(export.pages(LOGGED_IN)) as pages:
+        async for page in pages:
+            nodes = await export.graph.obj_get([entry.id2 for entry in page])
+            tokens = [node for entry in page if isinstance(node := nodes.get(entry.id2), Token)]
+            apps = await export.graph.obj_get(list({token.app_id for token in tokens} - {0}))
+            for token in tokens:
+                app, use = apps.get(token.app_id), token.use
+                yield {
+                    "app": app.name if isinstance(app, App) else None,
+                    "program": use.program or None,
+                    "system": use.system or None,
+                    "made": when(token.id),
+                    "made_from": use.made_from or None,
+                    "last_used": iso(use.at) or None,
+                    "last_used_from": use.used_from or None,
+                }
 
 
 async def _photos(export: Export, album_id: int) -> list[dict[str, str]]:

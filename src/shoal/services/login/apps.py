@@ -13,6 +13,7 @@ from shoal.core.errors import InvalidToken, Leaving, NotAllowed, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.login.bearer import decoded, fits, hash_of, new_secret, opened, text_of
+from shoal.core.login.token_use import NOWHERE, Origin
 from shoal.core.model import HALFWAY, App, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
@@ -149,7 +150,13 @@ async def check_app(graph: Reader, app_id: int, secret: str) -> App:
 
 
 async def issue_token(
-    writes: Writes, app_id: int, member_id: int, scopes: Sequence[str], *, generation: int | None = None
+    writes: Writes,
+    app_id: int,
+    member_id: int,
+    scopes: Sequence[str],
+    *,
+    generation: int | None = None,
+    origin: Origin = NOWHERE,
 ) -> NewToken:
     """A new token: of a member, or of the app alone when `member_id` is 0.
 
@@ -164,7 +171,7 @@ async def issue_token(
 
     def build(id_: int) -> tuple[Token, Batch]:
         batch = Batch(shard)
-        token = put_token(batch, id_, secret, app_id, member_id, scopes, generation)
+        token = put_token(batch, id_, secret, app_id, member_id, scopes, generation, origin)
         return token, batch
 
     token = await add_node(writes, shard, build)
@@ -172,9 +179,16 @@ async def issue_token(
 
 
 def put_token(
-    batch: Batch, id_: int, secret: bytes, app_id: int, member_id: int, scopes: Sequence[str], generation: int
+    batch: Batch,
+    id_: int,
+    secret: bytes,
+    app_id: int,
+    member_id: int,
+    scopes: Sequence[str],
+    generation: int,
+    origin: Origin,
 ) -> Token:
-    """A token with this secret becomes part of the batch."""
+    """A token with this secret becomes part of the batch; `origin` is whom it is given to."""
     token = Token(
         id=id_,
         app_id=app_id,
@@ -182,6 +196,7 @@ def put_token(
         scopes=tuple(scopes),
         secret_hash=hash_of(secret),
         generation=generation,
+        use=origin.first(milliseconds_of(id_)),
     )
     batch.obj_add(token)
     if HALFWAY not in token.scopes:
@@ -191,11 +206,14 @@ def put_token(
     return token
 
 
-async def check_token(graph: Reader, text: str) -> Bearer:
+async def check_token(writes: Writes, text: str) -> Bearer:
     """The token that this text is of, and its member: a read for each. Raises `Unauthenticated`."""
     id_, secret = opened(text)
+    graph = writes.graph
     token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
     if not isinstance(token, Token) or not fits(token.secret_hash, secret):
+        raise InvalidToken
+    if writes.lifetime.is_over(token.use, writes.new_id.now()):
         raise InvalidToken
     if not token.member_id:
         return Bearer(token, None)

@@ -18,6 +18,7 @@ import msgspec
 from shoal.core.errors import Conflict, Unauthenticated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.login.bearer import fits, hash_of, new_secret, opened, text_of
+from shoal.core.login.token_use import NOWHERE, Origin
 from shoal.core.model import Grant, Member, Token
 from shoal.graph.contract import Batch
 from shoal.graph.schema import EXPIRING
@@ -70,7 +71,9 @@ async def issue(
     return text_of(grant.id, secret)
 
 
-async def exchange(writes: Writes, app_id: int, code: str, redirect_uri: str, verifier: str) -> NewToken:
+async def exchange(
+    writes: Writes, app_id: int, code: str, redirect_uri: str, verifier: str, origin: Origin = NOWHERE
+) -> NewToken:
     """The token that the code is good for. Raises `Unauthenticated`, the same for each thing that is wrong."""
     grant = await _grant(writes, app_id, code)
     if grant.token_id:
@@ -83,7 +86,7 @@ async def exchange(writes: Writes, app_id: int, code: str, redirect_uri: str, ve
 
     def build(id_: int) -> tuple[Token, Batch]:
         batch = Batch(shard)
-        token = put_token(batch, id_, secret, app_id, grant.member_id, grant.scopes, grant.generation)
+        token = put_token(batch, id_, secret, app_id, grant.member_id, grant.scopes, grant.generation, origin)
         # Of two exchanges at once one finds that the grant is not what it was.
         batch.obj_set(msgspec.structs.replace(grant, token_id=id_, version=grant.version + 1))
         return token, batch

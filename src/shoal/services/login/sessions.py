@@ -8,6 +8,7 @@ from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.login.bearer import new_secret, text_of
+from shoal.core.login.token_use import NOWHERE, Origin
 from shoal.core.model import HALFWAY, App, Member, Token
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
@@ -42,7 +43,7 @@ class Sessions(NamedTuple):
     next: int | None
 
 
-async def begin(writes: Writes, member: Member, *, proved: bool = False) -> NewToken:
+async def begin(writes: Writes, member: Member, *, proved: bool = False, origin: Origin = NOWHERE) -> NewToken:
     """Begin a browser session of a member who knows their password, or has proved who they are in another way.
 
     It is only halfway there if a code of the second factor is wanted, unless that was `proved` too.
@@ -53,7 +54,7 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False) -> NewT
 
     def build(id_: int) -> tuple[Token, Batch]:
         batch = Batch(shard)
-        token = put_token(batch, id_, secret, 0, member.id, scopes, member.generation)
+        token = put_token(batch, id_, secret, 0, member.id, scopes, member.generation, origin)
         drop_expired(batch, member.id, old, id_)
         return token, batch
 
@@ -82,7 +83,7 @@ async def halfway(writes: Writes, text: str) -> BrowserSession | None:
 
 async def _of_browser(writes: Writes, text: str, scopes: tuple[str, ...]) -> BrowserSession | None:
     try:
-        token, member = await check_token(writes.graph, text)
+        token, member = await check_token(writes, text)
     except Unauthenticated:
         return None
     if token.app_id or token.scopes != scopes or member is None:
@@ -96,7 +97,7 @@ async def _of_browser(writes: Writes, text: str, scopes: tuple[str, ...]) -> Bro
 async def leave(writes: Writes, text: str) -> None:
     """End the browser session of this token."""
     try:
-        token = (await check_token(writes.graph, text)).token
+        token = (await check_token(writes, text)).token
     except Unauthenticated:
         return
     if not token.app_id:
@@ -116,6 +117,7 @@ async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
         if isinstance(node := found.get(assoc.id2), Token)
         and isinstance(member, Member)
         and node.generation == member.generation
+        and not writes.lifetime.is_over(node.use, now)
         and (node.app_id or not has_expired(node, now))
     ]
     apps = await graph.obj_get(list({token.app_id for token in tokens if token.app_id}))

@@ -105,7 +105,7 @@ async def _show_code(visit: Visit, asked: AuthorizeRequest, params: Decision) ->
 
 async def _logged_in(visit: Visit, params: Decision, member: Member, *, proved: bool = False) -> Response:
     response = RedirectResponse(address_of(visit.front.at, params), 303, _SENT)
-    await log_in(visit, response, await sessions.begin(visit.front.writes, member, proved=proved))
+    await log_in(visit, response, await sessions.begin(visit.front.writes, member, proved=proved, origin=visit.origin))
     return response
 
 

@@ -45,7 +45,7 @@ async def save(visit: Visit, asked: PasswordForm) -> Response:
     now = (await front.graph.obj_get((member.id,)))[member.id]
     response = saved_at(visit, "password")
     if isinstance(now, Member):
-        visit.browser.log_in(response, (await sessions.begin(front.writes, now, proved=True)).text)
+        visit.browser.log_in(response, (await sessions.begin(front.writes, now, proved=True, origin=visit.origin)).text)
     return response
 
 

@@ -72,7 +72,7 @@ async def turn_on(visit: Visit, asked: TurnOn) -> Response:
     # The logins of moderators and admins have ended; this one has shown a code.
     now = (await visit.front.graph.obj_get((member.id,))).get(member.id)
     if isinstance(now, Member) and now.generation != member.generation:
-        await log_in(visit, response, await sessions.begin(visit.front.writes, now, proved=True))
+        await log_in(visit, response, await sessions.begin(visit.front.writes, now, proved=True, origin=visit.origin))
     return response
 
 

@@ -34,7 +34,8 @@ async def show(visit: Visit, query: SessionsQuery) -> Response:
     here = await _here(visit)
     shown = [row_of(visit, one, here) for one in found.sessions]
     following = next_of(visit, "/settings/sessions", found.next)
-    return await settings_page(visit, "sessions", saved=query.saved, sessions=shown, next=following)
+    days = visit.front.settings.token_days
+    return await settings_page(visit, "sessions", saved=query.saved, sessions=shown, next=following, days=days)
 
 
 async def end(visit: Visit, asked: EndForm) -> Response:

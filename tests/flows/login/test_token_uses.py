@@ -1,0 +1,247 @@
+"""The use of tokens is noted beside the requests, and tokens end that nobody uses."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from shoal import Shoal
+from shoal.core.errors import InvalidToken, Unavailable
+from shoal.core.ids import IdMaker, milliseconds_of, shard_of
+from shoal.core.login.token_use import Origin, TokenLifetime, TokenUse
+from shoal.core.model import Token
+from shoal.graph.contract import Batch, Cursor, Graph
+from shoal.graph.schema import EVERYBODY, LOGGED_IN, PUSHES, TOKEN_USES_KEPT
+from shoal.library.handle import Handle
+from shoal.services.login import apps, sessions, uses
+from shoal.services.login.apps import NewToken
+from shoal.services.login.uses import TokenUses
+from shoal.services.writes import Writes
+from tests.running import in_loop
+
+DAY = 86_400_000
+HOME = Origin("192.0.2.7", "Firefox", "Linux")
+AWAY = Origin("198.51.100.9", "Tusky", "Android")
+
+
+class Clock:
+    """A clock that is moved by hand, of ids and of everything else."""
+
+    def __init__(self, writes: Writes) -> None:
+        self.now = writes.new_id.now() + 1
+        self.writes = replace(writes, new_id=IdMaker(lambda: self.now))
+
+    def days(self, count: float) -> None:
+        self.now += int(count * DAY)
+
+
+class Faulty:
+    """A graph whose commits can fail, and are counted."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.broken = False
+        self.commits: list[Batch] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._graph, name)
+
+    async def commit(self, batch: Batch) -> None:
+        self.commits.append(batch)
+        if self.broken:
+            raise Unavailable("the store is away")
+        await self._graph.commit(batch)
+
+
+async def tokens_of(writes: Writes, member: Handle, count: int) -> list[NewToken]:
+    app = (await apps.register(writes, "Tide")).app
+    return [await apps.issue_token(writes, app.id, member.id, ("read",), origin=HOME) for _ in range(count)]
+
+
+async def stored(writes: Writes, token: Token) -> Token:
+    node = (await writes.graph.obj_get((token.id,)))[token.id]
+    assert isinstance(node, Token)
+    return node
+
+
+async def checked(writes: Writes, noting: TokenUses, text: str, origin: Origin = AWAY) -> Token:
+    """Do with a token what a request does."""
+    token = (await apps.check_token(writes, text)).token
+    noting.note(token, lambda: origin)
+    return token
+
+
+@in_loop
+async def test_a_use_is_written_once_a_day_however_often_it_is_noted() -> None:
+    async with Shoal.open("memory://") as shoal:
+        clock = Clock(shoal.network.writes)
+        graph = Faulty(clock.writes.graph)
+        writes = replace(clock.writes, graph=cast("Graph", graph))
+        noting = TokenUses(writes)
+        (made,) = await tokens_of(writes, await shoal.register("ann"), 1)
+        assert made.token.use == TokenUse(clock.now, "Firefox", "Linux", "192.0.2.7", "192.0.2.7")
+        graph.commits.clear()
+        for _ in range(23):
+            clock.days(1 / 24)
+            await checked(writes, noting, made.text)
+        await noting.flush()
+        assert graph.commits == []
+        clock.days(1 / 24)
+        for _ in range(50):
+            await checked(writes, noting, made.text)
+        await noting.flush()
+        assert len(graph.commits) == 1
+        used = (await stored(writes, made.token)).use
+        assert used == TokenUse(clock.now, "Tusky", "Android", "192.0.2.7", "198.51.100.9")
+        await checked(writes, noting, made.text)
+        await noting.flush()
+        assert len(graph.commits) == 1
+        await noting.close()
+
+
+@in_loop
+async def test_many_uses_at_once_are_written_side_by_side_without_being_waited_for() -> None:
+    async with Shoal.open("memory://") as shoal:
+        clock = Clock(shoal.network.writes)
+        noting = TokenUses(clock.writes)
+        made = await tokens_of(clock.writes, await shoal.register("ann"), 100)
+        clock.days(2)
+        for one in made:
+            await checked(clock.writes, noting, one.text)
+        before = [(await stored(clock.writes, one.token)).use.at for one in made]
+        assert clock.now not in before
+        for _ in range(200):
+            if all([(await stored(clock.writes, one.token)).use.at == clock.now for one in made]):
+                break
+            await asyncio.sleep(0.02)
+        else:
+            pytest.fail("the uses were not written by themselves")
+        await noting.close()
+
+
+@in_loop
+async def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uses, "_WAITING", 3)
+    async with Shoal.open("memory://") as shoal:
+        clock = Clock(shoal.network.writes)
+        noting = TokenUses(clock.writes)
+        made = await tokens_of(clock.writes, await shoal.register("ann"), 5)
+        clock.days(2)
+        for turn in (3, 5):
+            for one in made:
+                await checked(clock.writes, noting, one.text)
+            await noting.flush()
+            written = [one for one in made if (await stored(clock.writes, one.token)).use.at == clock.now]
+            assert len(written) == turn
+        await noting.close()
+
+
+@in_loop
+async def test_a_use_that_cannot_be_written_costs_the_figure_and_is_noted_again() -> None:
+    async with Shoal.open("memory://") as shoal:
+        clock = Clock(shoal.network.writes)
+        graph = Faulty(clock.writes.graph)
+        writes = replace(clock.writes, graph=cast("Graph", graph))
+        noting = TokenUses(writes)
+        made, gone = await tokens_of(writes, await shoal.register("ann"), 2)
+        clock.days(2)
+        graph.broken = True
+        await checked(writes, noting, made.text)
+        await noting.flush()
+        assert (await stored(writes, made.token)).use == made.token.use
+        graph.broken = False
+        await checked(writes, noting, made.text)
+        await checked(writes, noting, gone.text)
+        await apps.revoke_token(writes, gone.token)
+        await noting.flush()
+        assert (await stored(writes, made.token)).use.at == clock.now
+        # A token that ends meanwhile does not come back by being noted.
+        assert gone.token.id not in await writes.graph.obj_get((gone.token.id,))
+        await noting.close()
+
+
+@in_loop
+async def test_a_token_that_nobody_uses_for_a_year_ends_and_goes_with_its_subscription() -> None:
+    async with Shoal.open("memory://", token_days=365) as shoal:
+        clock = Clock(shoal.network.writes)
+        writes, ann = clock.writes, await shoal.register("ann")
+        noting = TokenUses(writes)
+        idle, busy = await tokens_of(writes, ann, 2)
+        batch = Batch(shard_of(ann.id))
+        batch.assoc_add(ann.id, PUSHES, idle.token.id, writes.new_id(batch.shard), b"")
+        await writes.graph.commit(batch)
+        for _ in range(12):
+            clock.days(30.4)
+            await checked(writes, noting, busy.text)
+            await noting.flush()
+        assert (await apps.check_token(writes, idle.text)).token.id == idle.token.id
+        clock.days(1.5)
+        with pytest.raises(InvalidToken):
+            await apps.check_token(writes, idle.text)
+        assert [one.token.id for one in (await sessions.page(writes, ann.id, Cursor())).sessions] == [busy.token.id]
+        await checked(writes, noting, busy.text)
+        await noting.flush()
+        assert idle.token.id not in await writes.graph.obj_get((idle.token.id,))
+        counts = await writes.graph.assoc_count((ann.id,), (LOGGED_IN, PUSHES))
+        assert counts == {LOGGED_IN: {ann.id: 1}, PUSHES: {}}
+        assert (await apps.check_token(writes, busy.text)).token.id == busy.token.id
+        await noting.close()
+
+
+@in_loop
+async def test_nothing_ends_where_the_setting_is_0() -> None:
+    async with Shoal.open("memory://", token_days=0) as shoal:
+        clock = Clock(shoal.network.writes)
+        (made,) = await tokens_of(clock.writes, await shoal.register("ann"), 1)
+        clock.days(9_000)
+        assert (await apps.check_token(clock.writes, made.text)).token.id == made.token.id
+
+
+@in_loop
+async def test_a_token_from_before_uses_were_kept_counts_from_the_upgrade_on() -> None:
+    async with Shoal.open("memory://", token_days=365) as shoal:
+        writes, ann = shoal.network.writes, await shoal.register("ann")
+        clock = Clock(writes)
+        since = writes.lifetime.since
+        mark = (await writes.graph.assoc_get(EVERYBODY, (TOKEN_USES_KEPT,), (EVERYBODY,)))[TOKEN_USES_KEPT][EVERYBODY]
+        assert 0 <= clock.now - since < 60_000
+        assert milliseconds_of(mark.time) == since
+        (made,) = await tokens_of(clock.writes, ann, 1)
+        batch = Batch(shard_of(ann.id))
+        batch.obj_set(from_before(made.token))
+        await writes.graph.commit(batch)
+        # The upgrade came ten years after the token was made: as if no use had ever been noted.
+        clock.days(3_650)
+        upgraded = replace(clock.writes, lifetime=TokenLifetime(365 * DAY, clock.now - DAY))
+        assert (await apps.check_token(upgraded, made.text)).token.use == TokenUse()
+        noting = TokenUses(upgraded)
+        await checked(upgraded, noting, made.text)
+        await noting.flush()
+        assert (await stored(upgraded, made.token)).use == TokenUse(clock.now, "Tusky", "Android", "", "198.51.100.9")
+        batch = Batch(shard_of(ann.id))
+        batch.obj_set(from_before(await stored(upgraded, made.token)))
+        await writes.graph.commit(batch)
+        clock.days(366)
+        with pytest.raises(InvalidToken):
+            await apps.check_token(upgraded, made.text)
+        await noting.close()
+
+
+@in_loop
+async def test_since_when_uses_are_kept_is_said_once(tmp_path: Path) -> None:
+    found: list[int] = []
+    for _ in range(3):
+        async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:
+            found.append(shoal.network.writes.lifetime.since)
+        await asyncio.sleep(0.005)
+    assert len(set(found)) == 1
+
+
+def from_before(token: Token) -> Token:
+    """Return a token as an earlier release stored it."""
+    return msgspec.structs.replace(token, use=TokenUse(), version=token.version + 1)
