@@ -58,7 +58,7 @@ def ask(
 
 
 def check(line: Line) -> None:
-    """What holds of every line of a request."""
+    """Check what holds of every line of a request."""
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
     assert set(line["stages"]) <= STAGES
     assert sum(line["stages"].values()) == pytest.approx(line["ms"], abs=0.01)

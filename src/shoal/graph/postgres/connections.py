@@ -177,7 +177,9 @@ class ConnectionPool:
                 await connection.execute(self._local)
                 return await work(connection)
 
-        return await timed("postgres", "transaction", self._have(within if self._pooled else work, patience, reads=reads))
+        return await timed(
+            "postgres", "transaction", self._have(within if self._pooled else work, patience, reads=reads)
+        )
 
     async def _have(
         self, work: Callable[[asyncpg.Connection], Awaitable[T]], patience: float | None, *, reads: bool
