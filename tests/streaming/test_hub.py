@@ -9,7 +9,7 @@ from itertools import count
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shoal.core.errors import Unavailable
@@ -469,6 +469,7 @@ ACTS = st.one_of(
 )
 
 
+@example(acts=[("post", BEN, set()), ("post", ANN, set()), ("follow", BEN, ANN), ("leave", BEN, None)])
 @given(acts=st.lists(ACTS, max_size=40))
 def test_every_viewer_is_told_exactly_what_their_sources_bring_or_that_they_missed_something(
     acts: list[tuple[str, int, object]],
@@ -507,6 +508,8 @@ class Audience:
         self.member = member
         self.sources = {member}
         self.owed: list[int] = []
+        # All that was posted since the last that they saw, with its sources.
+        self.since: list[tuple[int, set[int]]] = []
         self.at: Position | None = None
         self.stack = AsyncExitStack()
 
@@ -514,10 +517,9 @@ class Audience:
         self.connection = await self.stack.enter_async_context(self.world.hub.connect(self.member, self.at))
 
     async def leave(self) -> None:
-        """Disconnect, losing what waits; the listener comes back after the last entry seen."""
+        """Disconnect, losing what waits; the listener comes back after the last entry seen, with the sources of now."""
         await self.stack.aclose()
-        if self.at is None:
-            self.owed = []
+        self.owed = [] if self.at is None else [post for post, of in self.since if not self.sources.isdisjoint(of)]
 
     async def change(self, source: int, *, alive: bool) -> None:
         if source == self.member:
@@ -527,6 +529,7 @@ class Audience:
         (self.sources.add if alive else self.sources.discard)(source)
 
     def expect(self, post: int, sources: set[int]) -> None:
+        self.since.append((post, sources))
         if not self.sources.isdisjoint(sources):
             self.owed.append(post)
 
@@ -541,3 +544,4 @@ class Audience:
         self.owed = []
         if found:
             self.at = found[-1].position
+            self.since = [one for one in self.since if told and one[0] > told[-1]]
