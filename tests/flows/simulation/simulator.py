@@ -782,8 +782,8 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.ERROR)
     try:
         with (
-            patch("shoal.outbox._BREATH_SECONDS", -1.0),
-            patch("shoal.outbox._LONGEST_BREATH_SECONDS", -1.0),
+            patch("shoal.core.queueing._BREATH_SECONDS", -1.0),
+            patch("shoal.core.queueing._LONGEST_BREATH_SECONDS", -1.0),
             patch("shoal.fanout.cleanups.cleanup._PAGE", 2),
             patch("shoal.graph.postgres.writer._SETTLE_SECONDS", 0.05),
         ):
