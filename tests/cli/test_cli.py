@@ -316,7 +316,10 @@ def test_stores_that_cannot_be_opened_are_told_with_the_cause(tmp_path: Path, st
     for url, words in (
         (f"sqlite:///{tmp_path / 'junk.db'}", "file is not a database"),
         (f"sqlite:///{tmp_path / 'none' / 'x.db'}", "does not exist"),
-        ("postgresql://postgres@127.0.0.1:1/x", r"seconds \((Connection refused|Connect call failed)"),
+        (
+            "postgresql://postgres@127.0.0.1:1/x",
+            r"seconds \(127\.0\.0\.1:1/x: (Connection refused|Connect call failed)",
+        ),
         ("sqlite:////proc/x.db", "/proc/x.db-lock"),
     ):
         for command in (("move", "--to", url), ("--store", url, "serve", "--port", "0")):

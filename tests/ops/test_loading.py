@@ -25,7 +25,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.login.credentials import Login
 from shoal.core.model import Member
 from shoal.graph.loading import LoadPart
-from shoal.graph.schema import NOTIFIED, decode_node
+from shoal.graph.schema import NOTIFIED, TOKEN_USES_KEPT, decode_node
 from shoal.ops.checking.check import check
 from shoal.ops.transfer.backdated import TICKS
 from shoal.ops.transfer.follow_blocks import follow_blocks
@@ -63,7 +63,9 @@ def tables(store: Path) -> Tables:
 
 
 def _plain(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The row of a notification says in its id, and in its data, who acted; no other does."""
+    """Of a notification the id and the data say who acted; when the network was first opened differs from one to the other."""
+    if table == "association" and row[1] == TOKEN_USES_KEPT.number:
+        return (*row[:3], "first opened", *row[4:])
     if table == "association" and row[1] == NOTIFIED.number and row[5]:
         return (*row[:2], "notice", *row[3:5], msgspec.msgpack.decode(row[5]))
     return row

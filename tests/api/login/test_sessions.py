@@ -89,7 +89,8 @@ def test_a_token_that_nobody_uses_for_a_year_is_refused(shoal: World) -> None:
     assert 'error="invalid_token"' in answer.headers["www-authenticate"]
 
 
-def test_a_warm_request_reads_and_writes_no_more_for_noting_its_token(shoal: World) -> None:
+def test_a_warm_request_reads_and_writes_no_more_for_noting_its_token(forgetful: World) -> None:
+    shoal = forgetful
     ann = shoal.join("ann")
     shoal.json("GET", "/api/v1/timelines/home", ann)
 
