@@ -63,7 +63,7 @@ def tables(store: Path) -> Tables:
 
 
 def _plain(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Of a notification the id and the data say who acted; when the network was first opened differs from one to the other."""
+    """A notification says in its id and data who acted. The moment of the first opening is left out."""
     if table == "association" and row[1] == TOKEN_USES_KEPT.number:
         return (*row[:3], "first opened", *row[4:])
     if table == "association" and row[1] == NOTIFIED.number and row[5]:

@@ -28,13 +28,7 @@ from shoal.feeds.reads import Reads
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.noted import NotedGraph
 from shoal.graph.contract import Graph, Outbox, Store
-from shoal.media.clips import Clips
-from shoal.media.decoder import Decoder
 from shoal.media.library import MediaLibrary
-from shoal.media.limits import ClipLimits
-from shoal.media.limits import UploadLimits as MediaLimits
-from shoal.media.programs import Programs
-from shoal.media.store import MediaStore
 from shoal.media.workshop import Workshop
 from shoal.ops.agenda import Agenda
 from shoal.ops.upkeep import Upkeep, begin_histories, begin_token_uses
@@ -57,7 +51,8 @@ from shoal.timelines.readings import MemoryReadings
 from shoal.timelines.tally import PushTally
 from shoal.tracing.recorder import Recorder
 from shoal.wiring.mail import open_mail
-from shoal.wiring.places import domain_of, media_url
+from shoal.wiring.media import open_media
+from shoal.wiring.places import domain_of
 from shoal.wiring.push import open_courier, open_key
 from shoal.wiring.recording import JobWatch, open_recorder
 from shoal.wiring.search import begin_filling, open_search
@@ -238,9 +233,7 @@ async def _assemble(
     *,
     working: bool,
 ) -> Network:
-    limits = _media_limits(settings)
-    decoder = await stack.enter_async_context(Decoder(limits))
-    media = MediaLibrary(MediaStore.open(media_url(settings)), decoder, limits, _clips(settings))
+    media = await open_media(settings, stack)
     workshop = Workshop(media)
     new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
     # Alone, a process remembers exactly. Among others what it remembers may be old while Redis fails: nothing that lasts
@@ -388,20 +381,6 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
             stack.push_async_callback(network.effects.courier.close)
         if network.effects.postman is not None:
             stack.push_async_callback(network.effects.postman.close)
-
-
-def _clips(settings: Settings) -> Clips | None:
-    """Return the converter of clips; None where its programs are not installed."""
-    programs = Programs.found()
-    limits = ClipLimits(max_bytes=settings.max_video_bytes, max_duration=settings.max_video_seconds)
-    return Clips(programs, limits) if programs else None
-
-
-def _media_limits(settings: Settings) -> MediaLimits:
-    limits = MediaLimits(
-        max_bytes=settings.max_upload_bytes, max_pixels=settings.max_pixels, feed_edge=settings.feed_edge
-    )
-    return limits.keeping_originals() if settings.keep_originals else limits
 
 
 def _limits(settings: Settings) -> Limits:

@@ -37,15 +37,7 @@ _CONNECTIONS = 16
 _BULK = 3
 """Connections to one server that are for big batches; the others stay free for requests that wait for a page."""
 
-_MINE_TO_TRY_AGAIN = (
-    "non local key",
-    "cluster is down",
-    "LOADING",
-    "READONLY",
-    "MASTERDOWN",
-    "NOREPLICAS",
-    "CLUSTERDOWN",
-)
+_TRY_AGAIN = ("non local key", "cluster is down", "LOADING", "READONLY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN")
 
 _OPENING = """
 local refused = {}
@@ -257,7 +249,7 @@ class Nodes:
         except OutOfMemoryError as error:
             raise StorageFull("the cache is full") from error
         except (RedisError, OSError, TimeoutError) as error:
-            if isinstance(error, ResponseError) and not any(word in _words(error) for word in _MINE_TO_TRY_AGAIN):
+            if isinstance(error, ResponseError) and not any(word in _words(error) for word in _TRY_AGAIN):
                 raise
             raise _Trouble from error
 
