@@ -18,9 +18,13 @@ from tests.running import in_loop
 ONE, OTHER, THIRD = "https://one.example/app", "https://other.example/app", "https://third.example/app"
 
 
+def a_courier() -> Courier:
+    return Courier(ServerKey(bytes(31) + b"\x01", "mailto:ann@example.org"), "https://shoal.test")
+
+
 @pytest.fixture
 def courier() -> Courier:
-    return Courier(ServerKey(bytes(31) + b"\x01", "mailto:ann@example.org"), "https://shoal.test")
+    return a_courier()
 
 
 class Service:
@@ -74,8 +78,9 @@ async def test_too_many_for_one_service_come_again_and_do_not_hold_up_another(co
 
 
 @in_loop
-async def test_a_message_that_waits_too_long_comes_again(courier: Courier, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(couriers, "_PATIENCE_SECONDS", 0.01)
+async def test_a_message_that_waits_too_long_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(couriers, "_LIMITS", couriers._LIMITS._replace(patience=0.01))
+    courier = a_courier()
     service = Service()
     sent = [courier.begin(ONE, lambda: service.work(ONE)) for _ in range(17)]
     with pytest.raises(NotYet, match="other messages come first"):

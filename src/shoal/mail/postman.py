@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
 
 from shoal.core.errors import NotYet, Unavailable
 from shoal.mail.contract import Letter, Mailer, NotNow, Undeliverable
 from shoal.mail.letters import Stationery
 from shoal.resting import Rests
+from shoal.turns import TurnLimits, Turns, Work
 
 _log = logging.getLogger("shoal.mail")
 
-_AT_ONCE = 4
+_LIMITS = TurnLimits(at_once=4, of_one=4, held=256, held_of_one=256, patience=10.0)
 _SECONDS = 45.0
-"""Seconds after which a letter is not under way any more but failed: less than the lease of its job."""
+"""Seconds after which a letter is not under way any more but failed: with the wait for its turn less than the lease of its job."""
 _REMEMBERED = 10_000
 """Letters that rest by themselves, at most."""
 _SERVER = "server"
@@ -24,13 +24,12 @@ _FIRST_REST, _LONGEST_REST = 5.0, 120.0
 
 
 class Postman:
-    """Takes at most `at_once` works, each of which writes and sends one letter."""
+    """Does works, each of which writes and sends one letter: four at a time, and others wait their turn."""
 
-    def __init__(self, mailer: Mailer, stationery: Stationery, *, at_once: int = _AT_ONCE) -> None:
+    def __init__(self, mailer: Mailer, stationery: Stationery) -> None:
         self.stationery = stationery
         self._mailer = mailer
-        self._at_once = at_once
-        self._works: set[asyncio.Task[None]] = set()
+        self._turns = Turns(_LIMITS, "other letters come first")
         self._letters = Rests(_FIRST_REST, _LONGEST_REST, _REMEMBERED)
         self._server = Rests(_FIRST_REST, _LONGEST_REST, 1)
         self.sent = 0
@@ -42,24 +41,21 @@ class Postman:
 
     @property
     def under_way(self) -> int:
-        """Letters that are being written or sent."""
-        return len(self._works)
+        """Letters that are being written or sent, or wait for their turn."""
+        return len(self._turns)
 
-    def begin(self, number: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
-        """Begin the work of a letter; the future ends with it.
+    def begin(self, number: int, work: Work) -> asyncio.Future[None]:
+        """Have the work of a letter done in its turn; the future ends with it.
 
-        Raises `NotYet` when all places are taken, when the server is left alone, or this letter is.
+        Raises `NotYet` when too many wait, when the server is left alone, or this letter is; the future does so too.
         """
-        if len(self._works) >= self._at_once:
-            raise NotYet("other letters come first")
+        return self._turns.begin(_SERVER, lambda: self._check_rests(number), work)
+
+    def _check_rests(self, number: int) -> None:
         if self._server.is_resting(_SERVER):
             raise NotYet("the mail server could not be reached a moment ago")
         if self._letters.is_resting(number):
             raise NotYet("the mail server did not take this letter a moment ago")
-        task = asyncio.create_task(work(), name="shoal-mail")
-        self._works.add(task)
-        task.add_done_callback(self._works.discard)
-        return task
 
     async def deliver(self, number: int, letter: Letter) -> None:
         """Send a letter. What the server refuses for good is logged, and done with. Raises `NotYet`."""
@@ -87,6 +83,4 @@ class Postman:
 
     async def close(self) -> None:
         """Give up what is under way: it is sent when the process is back."""
-        for task in (works := list(self._works)):
-            task.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        await self._turns.close()

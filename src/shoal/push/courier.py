@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
 from enum import Enum
 from urllib.parse import urlsplit
 
@@ -18,14 +17,12 @@ from shoal.push.encryption import seal
 from shoal.push.server_key import ServerKey
 from shoal.push.subscription import PushSubscription
 from shoal.resting import Rests
+from shoal.turns import TurnLimits, Turns, Work
 
 _log = logging.getLogger("shoal.push")
 
-_AT_ONCE = 32
-_OF_ONE_SERVICE = 16
-_HELD = 1_024
-"""Works that are begun or wait for their turn; of one push service half as many. Jobs whose works are not among them come again."""
-_PATIENCE_SECONDS = 20.0
+_LIMITS = TurnLimits(at_once=32, of_one=16, held=1_024, held_of_one=512, patience=20.0)
+"""Bounds on all messages, and on those to one push service."""
 _SECONDS = 10.0
 """Seconds for one message, from the connection to the answer: with the wait for its turn less than the lease of its job."""
 _KEPT_SECONDS = 48 * 3_600
@@ -54,59 +51,29 @@ class Courier:
         self.root = root
         """Begins every address of the network, as `https://example.org`."""
         self._pool = open_pool(allowed)
-        self._works: set[asyncio.Task[None]] = set()
-        self._held: Counter[str] = Counter()
-        self._places = asyncio.Semaphore(_AT_ONCE)
-        self._of_service: dict[str, asyncio.Semaphore] = {}
+        self._turns = Turns(_LIMITS, "other messages come first")
         self._rests = Rests(_FIRST_REST, _LONGEST_REST, _REMEMBERED)
         self.outcomes: Counter[Sent] = Counter()
         """Messages that came to an end since the process began."""
         self.put_off = 0
         """Attempts since then that are to be made again."""
 
-    def begin(self, endpoint: str, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
+    def begin(self, endpoint: str, work: Work) -> asyncio.Future[None]:
         """Have the work of a message done in its turn; the future ends with it.
 
         Raises `NotYet` when too many wait, or the push service of this endpoint is left alone; the future does so too.
         """
         service = origin_of(endpoint)
-        if len(self._works) >= _HELD or self._held[service] >= _HELD // 2:
-            raise NotYet("other messages come first")
-        self._check_rest(service)
-        task = asyncio.create_task(self._in_turn(service, work), name="shoal-push")
-        self._works.add(task)
-        self._held[service] += 1
-        task.add_done_callback(lambda done: self._ended(done, service))
-        return task
+        return self._turns.begin(service, lambda: self._check_rest(service), work)
 
     @property
     def under_way(self) -> int:
         """Return how many messages are being sent, or wait for their turn."""
-        return len(self._works)
+        return len(self._turns)
 
     def _check_rest(self, service: str) -> None:
         if self._rests.is_resting(service):
             raise NotYet("the push service could not be reached a moment ago")
-
-    async def _in_turn(self, service: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        async with AsyncExitStack() as places:
-            try:
-                async with asyncio.timeout(_PATIENCE_SECONDS):
-                    await places.enter_async_context(
-                        self._of_service.setdefault(service, asyncio.Semaphore(_OF_ONE_SERVICE))
-                    )
-                    await places.enter_async_context(self._places)
-            except TimeoutError as error:
-                raise NotYet("other messages come first") from error
-            self._check_rest(service)
-            await work()
-
-    def _ended(self, task: asyncio.Task[None], service: str) -> None:
-        self._works.discard(task)
-        self._held[service] -= 1
-        if not self._held[service]:
-            del self._held[service]
-            self._of_service.pop(service, None)
 
     async def deliver(self, subscription: PushSubscription, plain: bytes) -> Sent:
         """Hand a message over to the push service of a subscription. Raises `NotYet` where that is to be tried again."""
@@ -154,9 +121,7 @@ class Courier:
 
     async def close(self) -> None:
         """Give up what is under way: it is sent when the process is back."""
-        for task in (works := list(self._works)):
-            task.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
+        await self._turns.close()
         await self._pool.aclose()
 
 
