@@ -126,7 +126,7 @@ def request_entry(record: Record, *, slow: bool) -> LoggedRequest:
     for stage, began, ended in record.spans():
         stages[stage] = stages.get(stage, 0.0) + ended - began
     return LoggedRequest(
-        time=_moment(record),
+        time=_ended(record),
         ms=_ms(record.ended - record.began),
         statements=_totals(record),
         spans=_spans(record) if slow else [],
@@ -145,7 +145,7 @@ def request_entry(record: Record, *, slow: bool) -> LoggedRequest:
 def job_entry(record: Record, attempt: int, *, slow: bool) -> LoggedJob:
     """Return the entry of a run of a job that is closed."""
     return LoggedJob(
-        time=_moment(record),
+        time=_ended(record),
         ms=_ms(record.ended - record.began),
         statements=_totals(record),
         spans=_spans(record) if slow else [],
@@ -178,9 +178,13 @@ def summary_of(statement: str) -> str:
     return f"{verb[1].upper()} {target}".rstrip()[:_LONGEST]
 
 
-def _moment(record: Record) -> str:
-    ended = record.began_ns / 1e9 + record.ended - record.began
-    return datetime.fromtimestamp(ended, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def moment(seconds: float) -> str:
+    """Return a Unix time as lines of the log say it: UTC, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _ended(record: Record) -> str:
+    return moment(record.began_ns / 1e9 + record.ended - record.began)
 
 
 def _totals(record: Record) -> dict[str, StoreTotal]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
 
-from shoal.tracing.entries import AnyEntry, LoggedJob, LoggedRequest
+from shoal.tracing.entries import AnyEntry, LoggedJob, LoggedRequest, moment
 from shoal.tracing.record import recording
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -57,7 +56,7 @@ class JsonFormat(logging.Formatter):
         """Return the entry."""
         entry: Any = record.msg if isinstance(record.msg, LoggedRequest | LoggedJob) else None
         fields: dict[str, object] = {
-            "time": _moment(record.created),
+            "time": moment(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": _encodable(record.getMessage() if entry is None else entry.summary),
@@ -89,10 +88,6 @@ def read_entry(line: bytes) -> AnyEntry | None:
 
 
 _entry: msgspec.json.Decoder[AnyEntry] = msgspec.json.Decoder(AnyEntry)
-
-
-def _moment(created: float) -> str:
-    return datetime.fromtimestamp(created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _encodable(text: str) -> str:
