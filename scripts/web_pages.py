@@ -128,6 +128,7 @@ MEMBERS = {
     "settings-notifications": "/settings/notifications",
     "settings-appearance": "/settings/appearance",
     "settings-password": "/settings/password",
+    "settings-passkeys": "/settings/passkeys",
     "settings-second-factor": "/settings/second_factor",
     "settings-email": "/settings/email",
     "settings-sessions": "/settings/sessions",

@@ -19,6 +19,7 @@ from shoal.core.errors import (
     Unconfirmed,
 )
 from shoal.core.login.invitations import Invited
+from shoal.core.login.passkeys import Site
 from shoal.core.model import Role
 from shoal.core.placement import place
 from shoal.graph.payloads.notifications import Kind
@@ -265,6 +266,7 @@ class _From:
 
     def __init__(self, address: str) -> None:
         self.address = self.network = address
+        self.site = Site("https://sea.example.org", "sea.example.org", "Sea")
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
         """Nothing is counted."""

@@ -143,6 +143,7 @@ async def test_where_a_member_is_logged_in_is_there_without_the_tokens(tmp_path:
         origin = Origin("192.0.2.7", "Tusky", "Android")
         await apps.issue_token(writes, app.id, ann.id, ("read",), origin=origin)
         await export(shoal.network, "ann", tmp_path / "ann")
+    assert read(tmp_path / "ann" / "passkeys.json") == []
     (session,) = read(tmp_path / "ann" / "sessions.json")
     made = session.pop("made")
     assert session == {

@@ -281,7 +281,9 @@ class MailDue(Event, frozen=True, tag="mail_due"):
     language: str = ""
     """The language of the page on which it was asked for; empty: the member's."""
     place: str = ""
-    """The network address that a password was used from."""
+    """The network address that somebody logged in from."""
+    passkey: str = ""
+    """The name of the passkey that it is about."""
 
 
 class PushDue(Event, frozen=True, tag="push_due"):

@@ -32,11 +32,17 @@ class MailKind(StrEnum):
     APPROVED = "approved"
     """A moderator let a new member in."""
     NEW_PLACE = "new_place"
-    """The password was used from a network that it was not used from before."""
+    """Somebody logged in from a network that nobody did so from before."""
     SECOND_ON = "second_on"
     """Logins ask for a second factor from now on."""
     SECOND_OFF = "second_off"
     """They ask for none any more."""
+    PASSKEY_ADDED = "passkey_added"
+    """The member logs in by another passkey, too."""
+    PASSKEY_REMOVED = "passkey_removed"
+    """A passkey logs in no more."""
+    COPIED = "copied"
+    """A copy of a passkey was used, and refused."""
 
 
 PROOF_MS: Mapping[MailKind, int] = {

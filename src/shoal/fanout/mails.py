@@ -81,7 +81,7 @@ async def _send(effects: Effects, postman: Postman, event: MailDue) -> None:
         return
     proof = await prove(effects.graph, effects.new_id, event, whom) if event.kind in PROOF_MS else ""
     name, address = whom.member.name, whom.login.email
-    about = About(event.kind, whom.to, name, milliseconds_of(event.asked), proof, address, event.place)
+    about = About(event.kind, whom.to, name, milliseconds_of(event.asked), proof, address, event.place, event.passkey)
     letter = letters.write(postman.stationery, about, event.language or whom.member.default_language)
     await postman.deliver(event.asked, letter)
 

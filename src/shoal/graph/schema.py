@@ -17,6 +17,7 @@ from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.ip_blocks import IpBlock
+from shoal.core.login.challenges import ChallengeKey
 from shoal.core.login.credentials import Login
 from shoal.core.login.invitations import Invitation
 from shoal.core.mail import Proof
@@ -262,6 +263,16 @@ def contact_salt_key() -> Key:
     return Key(shard_of(EVERYBODY), "contact_salt", "")
 
 
+def challenge_key_key() -> Key:
+    """Key of the key by which the network knows its challenges."""
+    return Key(shard_of(EVERYBODY), "challenge_key", "")
+
+
+def used_challenge_key(shard: int, challenge: bytes) -> Key:
+    """Key of a challenge that was used. It leads to an id of the use's own; whoever uses it again finds it taken."""
+    return Key(shard, "challenge", challenge.hex())
+
+
 def ip_block_key(network: str) -> Key:
     """Key of a network that is blocked, in CIDR notation: the id of the block, beside which it lies."""
     return Key(shard_of(EVERYBODY), "ip_block", network)
@@ -339,6 +350,7 @@ AnyNode = (
     | Taste
     | SeenPosts
     | ContactSalt
+    | ChallengeKey
     | Departure
     | Proof
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -35,7 +35,9 @@ class About(NamedTuple):
     address: str = ""
     """The address that a member has now."""
     place: str = ""
-    """The network address that a password was used from."""
+    """The network address that somebody logged in from."""
+    passkey: str = ""
+    """The name of the passkey that it is about."""
 
 
 class _Said(NamedTuple):
@@ -87,6 +89,7 @@ def _said(words: Translated, about: About, title: str) -> _Said:
         "when": words.full(about.at),
         "address": about.address,
         "place": about.place or _("a network that we do not know"),
+        "passkey": about.passkey,
     }
 
     def said(subject: str, before: Sequence[str], button: str, path: str, *after: str) -> _Said:
@@ -150,9 +153,7 @@ def _said(words: Translated, about: About, title: str) -> _Said:
             return said(
                 _("@%(name)s was used from a new place"),
                 [
-                    _(
-                        "The password of @%(name)s on %(title)s was used on %(when)s, from %(place)s for the first time."
-                    ),
+                    _("Somebody logged in as @%(name)s on %(title)s on %(when)s, from %(place)s for the first time."),
                     nothing,
                 ],
                 _("It was not me: change the password"),
@@ -163,8 +164,10 @@ def _said(words: Translated, about: About, title: str) -> _Said:
             return said(
                 _("@%(name)s has a second factor"),
                 [
-                    _("Since %(when)s, logging in as @%(name)s on %(title)s takes a code besides the password."),
-                    _("Keep the recovery codes in a safe place: they let you in without the app."),
+                    _(
+                        "Since %(when)s, logging in as @%(name)s on %(title)s takes a code or a passkey besides the password."
+                    ),
+                    _("Keep the recovery codes in a safe place: they let you in without the app or the passkey."),
                 ],
                 _("See how you log in"),
                 "/settings/second_factor",
@@ -181,6 +184,44 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 "/settings/password",
                 _("Changing the password logs out everybody else."),
             )
+        case _:
+            return _about_passkeys(words, about.kind, said, nothing)
+
+
+def _about_passkeys(words: Translated, kind: MailKind, said: Callable[..., _Said], nothing: str) -> _Said:
+    _ = words.text
+    if kind is MailKind.PASSKEY_ADDED:
+        return said(
+            _("@%(name)s has a new passkey"),
+            [
+                _("Since %(when)s, the passkey “%(passkey)s” logs in as @%(name)s on %(title)s, without the password."),
+                nothing,
+            ],
+            _("It was not me: remove the passkey"),
+            "/settings/passkeys",
+            _("Then change the password: whoever added the passkey has it."),
+        )
+    if kind is MailKind.PASSKEY_REMOVED:
+        return said(
+            _("A passkey of @%(name)s was removed"),
+            [
+                _("Since %(when)s, the passkey “%(passkey)s” does not log in as @%(name)s on %(title)s any more."),
+                nothing,
+            ],
+            _("It was not me: change the password"),
+            "/settings/password",
+            _("Changing the password logs out everybody else."),
+        )
+    return said(
+        _("A copy of a passkey of @%(name)s was refused"),
+        [
+            _("On %(when)s, a copy of the passkey “%(passkey)s” of @%(name)s on %(title)s was used, and refused."),
+            _("The device counts its signatures, and the count did not grow: that happens when a key was copied."),
+        ],
+        _("Remove the passkey"),
+        "/settings/passkeys",
+        _("Then add a new one on the device that you have."),
+    )
 
 
 @cache

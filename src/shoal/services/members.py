@@ -260,6 +260,13 @@ async def knows_password(writes: Writes, name_or_email: str, password: str, aske
     return member
 
 
+async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
+    """Return the member of whom this is the answer of a passkey, who may come in. Raises as `log_in`."""
+    member = await guesses.by_passkey(writes, answer, asker)
+    check_welcome(member)
+    return member
+
+
 async def by_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
     """Return the member with this name or address and this password, also one who may not come in.
 

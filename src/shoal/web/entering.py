@@ -5,12 +5,14 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from shoal.api.login import guesses
-from shoal.core.errors import TooMany
+from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
+from shoal.core.login.passkeys import is_answer
 from shoal.core.model import HALFWAY, Member
 from shoal.services.login import sessions
 from shoal.services.login.apps import NewToken
 from shoal.web.views.errors.passwords import PasswordRefusal, password_refusal
 from shoal.web.visit import Visit, is_local
+from shoal.words.languages import Translated
 
 
 async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) -> Response:
@@ -39,8 +41,22 @@ async def code_refusal(visit: Visit, member: Member, code: str) -> PasswordRefus
             return None
     except TooMany as error:
         return password_refusal(visit.words, error)
-    wrong = visit.words.text("This is not the code that the app shows now, nor a recovery code that is left.")
+    _ = visit.words.text
+    if is_answer(code):
+        return PasswordRefusal(
+            _("This passkey is none of this account, or it took too long. Please try again."), 422, {}
+        )
+    wrong = _("This is not the code that the app shows now, nor a recovery code that is left.")
     return PasswordRefusal(wrong, 422, {})
+
+
+def passkey_refusal(words: Translated, error: Unauthenticated | NotAllowed | TooMany) -> PasswordRefusal:
+    """Return what is answered to a passkey that opens nothing, to a member who may not come in, and to one too many."""
+    if isinstance(error, NotAllowed | TooMany):
+        return password_refusal(words, error)
+    return PasswordRefusal(
+        words.text("This passkey opens no account here, or it took too long. Please try again."), 422, {}
+    )
 
 
 def goal(to: str) -> str:

@@ -348,7 +348,7 @@ def test_what_people_and_apps_are_called_is_text(shared: World) -> None:
     visitor.open(client.query(state=evil))
     wrong = visitor.press("login", username=evil, password="x")
     for page in (wrong, visitor.log_in("ray")):
-        assert "<script" not in page.text
+        assert "<script>" not in page.text
         assert "'><b>" not in page.text
     assert told(visitor.press("allow"))["state"] == evil
 
@@ -362,7 +362,14 @@ def test_the_page_cannot_be_framed_and_does_not_stand_in_the_way_of_popups(share
     assert "cross-origin-opener-policy" not in answer.headers
     assert answer.headers["cache-control"] == "no-store"
     assert "access-control-allow-origin" not in answer.headers
-    assert "<script" not in answer.text
+    assert answer.text.count("<script") == 1, "the one that asks for passkeys"
+    assert "script-src 'self'; connect-src 'self'" in policy
+    register(shared, "vic")
+    visitor = Visitor(shared)
+    visitor.open(Client(shared).query())
+    asked = visitor.log_in("vic")
+    assert "script" not in asked.headers["content-security-policy"]
+    assert "<script" not in asked.text
 
 
 @pytest.mark.parametrize("base", ["http://shoal.test", "https://shoal.test"])

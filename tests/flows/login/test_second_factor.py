@@ -10,6 +10,7 @@ import pytest
 from shoal import Handle, Shoal
 from shoal.core.errors import CodeNeeded, InvalidInput, NotAllowed, SecondFactorNeeded, Unauthenticated
 from shoal.core.ids import milliseconds_of
+from shoal.core.login.passkeys import Site
 from shoal.core.model import Role
 from shoal.graph.access import access_member
 from shoal.ops.checking.check import check
@@ -244,6 +245,7 @@ class Asker:
 
     def __init__(self, address: str) -> None:
         self.address = self.network = address
+        self.site = Site("https://shoal.test", "shoal.test", "Shoal")
         self.known: list[bool] = []
         self.accounts: list[tuple[str, bool]] = []
 

@@ -33,6 +33,8 @@ NOT_PAGES = {
     "/manifest.webmanifest": "JSON",
     "/worker.js": "a script",
     "/oauth/authorize": "has tests of its own",
+    "/login/passkey": "JSON",
+    "/settings/passkeys/{id}": "is shown for a passkey, which a browser makes: has tests of its own",
     "/login/code": "is shown between password and code alone",
 }
 """Addresses that browsers ask for, but not to show them to somebody; each with what it is."""

@@ -11,12 +11,13 @@ from shoal.api.context import Context
 from shoal.api.http.limits.admission import outside
 from shoal.api.http.limits.ratelimit import Limiter, RateKey, address_of, network_key
 from shoal.core.errors import TooMany, TooManyMails
+from shoal.core.login.passkeys import Site, site_of
 from shoal.core.model import Member
 from shoal.services import members
 from shoal.services.leaving import departures
 from shoal.services.leaving.departures import Farewell
 from shoal.services.login import guesses as counted
-from shoal.services.login import passwords, proofs, renewals, second_factor
+from shoal.services.login import passkeys, passwords, proofs, renewals, second_factor
 from shoal.services.login.guesses import account_key
 
 
@@ -34,8 +35,9 @@ async def hashing(scope: Scope) -> AsyncIterator[None]:
 class Attempt:
     """One password from one address: what `services/login/guesses.py` calls an asker."""
 
-    def __init__(self, limiter: Limiter, address: str) -> None:
+    def __init__(self, limiter: Limiter, address: str, site: Site) -> None:
         self._limiter = limiter
+        self.site = site
         self._counted: list[RateKey] = []
         self.address = address
         self.network = network_key(address) if address else ""
@@ -76,6 +78,32 @@ async def knows_password(context: Context, name: str, password: str) -> Member:
 async def code_counts(context: Context, member: Member, code: str) -> bool:
     """Whether this is a code of the member's second factor. Raises `TooMany`."""
     return await counted.code_counts(context.deps.writes, member, code, _attempt(context))
+
+
+async def by_passkey(context: Context, answer: str) -> Member:
+    """The member of whom this is the answer of a passkey. Raises as `members.by_passkey`."""
+    return await members.by_passkey(context.deps.writes, answer, _attempt(context))
+
+
+async def turn_on_by_passkey(context: Context, member_id: int, password: str, answer: str) -> list[str]:
+    """A second factor by passkeys, and its recovery codes. Raises as `second_factor.turn_on`."""
+    async with hashing(context.request.scope):
+        return await second_factor.turn_on_by_passkey(
+            context.deps.writes, member_id, password, answer, _attempt(context)
+        )
+
+
+async def add_passkey(context: Context, member_id: int, name: str, answer: str, password: str, code: str) -> None:
+    """Another passkey. Raises as `passkeys.add`."""
+    attempt = _attempt(context)
+    async with hashing(context.request.scope):
+        await passkeys.add(context.deps.writes, attempt.site, member_id, name, answer, password, code, attempt)
+
+
+async def remove_passkey(context: Context, member_id: int, id_: str, password: str, code: str) -> None:
+    """One passkey less. Raises as `passkeys.remove`."""
+    async with hashing(context.request.scope):
+        await passkeys.remove(context.deps.writes, member_id, id_, password, code, _attempt(context))
 
 
 async def turn_on(context: Context, member_id: int, password: str, key: str, code: str) -> list[str]:
@@ -151,4 +179,4 @@ async def come_back(context: Context, name: str, password: str) -> Member:
 
 def _attempt(context: Context) -> Attempt:
     front = context.deps
-    return Attempt(front.limiter, address_of(context.request.scope))
+    return Attempt(front.limiter, address_of(context.request.scope), site_of(front.at.root, front.settings.title))

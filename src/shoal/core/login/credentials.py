@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.core.login.passkeys import Passkey
 from shoal.core.login.second_factor import SecondFactor
 from shoal.core.model import Node
 
@@ -18,7 +19,7 @@ class Login(Node, frozen=True, tag="login"):
     """Whether a mail to the address was read: a link that only it had was opened."""
     needs_approval: bool = False
     """Whether a member who is `unconfirmed` waits for moderators too."""
-    networks: tuple[bytes, ...] = ()  # hashes of those from which the right password came, newest first
+    networks: tuple[bytes, ...] = ()  # hashes of those from which the member logged in, newest first
     kept: tuple[tuple[str, int], ...] = ()
     """Former addresses that can be brought back, oldest first, each with when it becomes free (Unix ms)."""
     voided: tuple[tuple[int, int], ...] = ()
@@ -26,5 +27,7 @@ class Login(Node, frozen=True, tag="login"):
     sent, too."""
     second: SecondFactor | None = None
     """The second factor that is asked for besides the password; None for none."""
+    passkeys: tuple[Passkey, ...] = ()
+    """Oldest first."""
     confirm_by: int = 0
     """Until when a member who is `unconfirmed` may confirm, where the mail was sent again; Unix milliseconds."""

@@ -34,7 +34,7 @@ class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
     """A key for codes, and the recovery codes that are left."""
 
     key: bytes
-    """The secret that the app and we share."""
+    """The secret that the app and we share; empty where passkeys are the second factor, without an app."""
     used: int = 0
     """The newest step whose code was used."""
     recovery: tuple[bytes, ...] = ()
@@ -79,6 +79,8 @@ def used(factor: SecondFactor, code: str, now: int) -> SecondFactor | None:
 
 
 def _by_app(factor: SecondFactor, typed: str, step: int) -> SecondFactor | None:
+    if not factor.key:
+        return None
     app = pyotp.TOTP(base64.b32encode(factor.key).decode())
     for around in _AROUND:
         if step + around > factor.used and hmac.compare_digest(app.generate_otp(step + around), typed):

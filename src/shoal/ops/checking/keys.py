@@ -8,6 +8,7 @@ from shoal.core.contacts import ContactSalt
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock
+from shoal.core.login.challenges import ChallengeKey
 from shoal.core.login.credentials import Login
 from shoal.core.model import Media, Member, Share
 from shoal.core.name_blocks import NameBlock, key_text
@@ -16,6 +17,7 @@ from shoal.graph.media_life import key_of_files
 from shoal.graph.schema import (
     AnyNode,
     Key,
+    challenge_key_key,
     contact_salt_key,
     email_block_key,
     email_domain_block_key,
@@ -57,8 +59,8 @@ def names_of(node: AnyNode) -> KeyTarget | None:
             return KeyTarget(name_block_key(key_text(node.word, part=node.part)), node.id)
         case Taste():
             return KeyTarget(taste_key(node.member_id), node.id)
-        case ContactSalt():
-            return KeyTarget(contact_salt_key(), node.id)
+        case ContactSalt() | ChallengeKey():
+            return KeyTarget(contact_salt_key() if isinstance(node, ContactSalt) else challenge_key_key(), node.id)
         case SeenPosts():
             return KeyTarget(seen_key(node.member_id), node.id)
     return None

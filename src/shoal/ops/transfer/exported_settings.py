@@ -1,4 +1,4 @@
-"""Profile, lists, albums, invitations, logins, filters and choices about ranking in a member's export."""
+"""Profile, lists, albums, invitations, logins, passkeys, filters and choices about ranking in a member's export."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from shoal.core.login.invitations import Invitation
 from shoal.core.member_lists import MemberList
 from shoal.core.model import App, Media, Token
 from shoal.graph.access import members_by_id
+from shoal.graph.addresses import login_of
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.albums import MOST_PHOTOS, collected_of, in_order
 from shoal.graph.payloads.filters import filters_of
@@ -25,12 +26,13 @@ _INTERNAL = frozenset({"login_id", "follows_inviter"})
 
 
 async def write(export: Export) -> None:
-    """The profile, lists, albums, invitations, logins, filters and choices about ranking."""
+    """The profile, lists, albums, invitations, logins, passkeys, filters and choices about ranking."""
     await _profile(export)
     await export.array("lists", _lists(export))
     await export.array("albums", _albums(export))
     await export.array("invitations", _invitations(export))
     await export.array("sessions", _sessions(export))
+    await _passkeys(export)
     await _filters(export)
     await _ranking(export)
 
@@ -125,6 +127,18 @@ async def _sessions(export: Export) -> AsyncGenerator[dict[str, Any], None]:
                     "last_used": iso(use.at) or None,
                     "last_used_from": use.used_from or None,
                 }
+
+
+async def _passkeys(export: Export) -> None:
+    """Export the member's passkeys: their names, and when they were used. The keys themselves say nothing to anybody else."""
+    login = await login_of(export.graph, export.member)
+    export.document(
+        "passkeys",
+        [
+            {"name": one.name, "made": iso(one.made_at), "last_used": iso(one.used_at) or None}
+            for one in (login.passkeys if login else ())
+        ],
+    )
 
 
 async def _photos(export: Export, album_id: int) -> list[dict[str, str]]:

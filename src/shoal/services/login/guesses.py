@@ -1,4 +1,4 @@
-"""Checks of passwords and codes for callers from outside: counted, so that guessing is slow, and logged when they fail.
+"""Checks of passwords, codes and passkeys for callers from outside: counted, so that guessing is slow, and logged when they fail.
 
 Wrong passwords are counted for the account, wherever they come from. That alone would let a stranger keep the owner out, so a
 network from which the right password came before is counted by itself: there the owner waits only for mistakes that were made
@@ -14,17 +14,19 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from shoal.core.errors import ShoalError, TooMany
+from shoal.core.errors import ShoalError, TooMany, Unauthenticated
 from shoal.core.events import MailDue
 from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.login.challenges import Purpose
 from shoal.core.login.credentials import Login
+from shoal.core.login.passkeys import BadAnswer, Site, is_answer
 from shoal.core.login.second_factor import used
 from shoal.core.mail import MailKind
 from shoal.core.model import Member
 from shoal.graph.addresses import login_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
-from shoal.services.login import passwords
+from shoal.services.login import assertions, passwords
 from shoal.services.writes import Writes
 
 _log = logging.getLogger("shoal.logins")
@@ -32,6 +34,7 @@ _log = logging.getLogger("shoal.logins")
 _KNOWN = 8
 """Networks that are remembered for a member."""
 _LOGGED_CHARACTERS = 64
+_WRONG_PASSKEY = "this passkey opens no account here, or it took too long"
 
 
 class Asker(Protocol):
@@ -40,6 +43,10 @@ class Asker(Protocol):
     @property
     def address(self) -> str:
         """Its address, for the log; empty when it is not known."""
+
+    @property
+    def site(self) -> Site:
+        """The site on which it asks, as passkeys are for one."""
 
     @property
     def network(self) -> str:
@@ -74,13 +81,40 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     return True
 
 
-async def code_counts(writes: Writes, member: Member, code: str, asker: Asker | None) -> bool:
-    """Whether this is a code of the member's second factor, which is used up by that; true where they have none.
+async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
+    """Return the member of whom this is the answer of a passkey, alone: also one who may not come in.
 
-    Wrong codes are counted as wrong passwords are, by themselves. Raises `TooMany`.
+    Raises `Unauthenticated`, alike for everything that can be wrong, and `TooMany`: answers that prove nothing are counted as wrong
+    passwords are, by themselves.
+    """
+    try:
+        member_id = assertions.said_by(answer)
+    except BadAnswer:
+        raise Unauthenticated(_WRONG_PASSKEY) from None
+    node = (await writes.graph.obj_get((member_id,))).get(member_id)
+    member = node if isinstance(node, Member) else None
+    name = member.name if member else "-"
+    before = await login_of(writes.graph, member) if member else None
+    await _begin(before, account_key(f"passkey of {member_id}"), name, asker, what="passkeys")
+    login = await assertions.use(writes, asker.site, member, answer, Purpose.LOG_IN) if member else None
+    if member is None or login is None:
+        _tell("wrong passkey", name, asker)
+        raise Unauthenticated(_WRONG_PASSKEY)
+    await asker.take_back()
+    await remember(writes, login, asker)
+    return member
+
+
+async def code_counts(
+    writes: Writes, member: Member, code: str, asker: Asker | None, purpose: Purpose = Purpose.SECOND
+) -> bool:
+    """Whether this is a code of the member's second factor, or the answer of a passkey of theirs, made for this purpose.
+
+    It is used up by that. True where they have no second factor. Wrong ones are counted as wrong passwords are, by themselves.
+    Raises `TooMany`.
     """
     if asker is not None:
-        await _begin(await login_of(writes.graph, member), str(member.id), member.name, asker, code=True)
+        await _begin(await login_of(writes.graph, member), str(member.id), member.name, asker, code=True, what="codes")
 
     async def attempt() -> Login | None:
         login = await login_of(writes.graph, member)
@@ -96,7 +130,10 @@ async def code_counts(writes: Writes, member: Member, code: str, asker: Asker | 
         await writes.graph.commit(batch)
         return kept
 
-    login = await retry_on_conflict(attempt)
+    if asker is not None and is_answer(code):
+        login = await assertions.use(writes, asker.site, member, code, purpose)
+    else:
+        login = await retry_on_conflict(attempt)
     if login is None:
         if asker is not None:
             _tell("wrong code", member.name, asker)
@@ -108,12 +145,14 @@ async def code_counts(writes: Writes, member: Member, code: str, asker: Asker | 
     return True
 
 
-async def _begin(login: Login | None, account: str, name: str, asker: Asker, *, code: bool = False) -> None:
+async def _begin(
+    login: Login | None, account: str, name: str, asker: Asker, *, code: bool = False, what: str = "passwords"
+) -> None:
     mark = _mark_from(login, asker)
     try:
         await asker.begin(account, known=login is not None and mark in login.networks, code=code)
     except TooMany:
-        _tell(f"too many wrong {'codes' if code else 'passwords'}", name, asker)
+        _tell(f"too many wrong {what}", name, asker)
         raise
 
 

@@ -321,10 +321,12 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
             return _Moved(replace(changed, kept=tuple(kept.items()), voided=voided), freed, before)
         end = kept[address]
     elif proof is not None:
-        # Nobody logs in by the password that was used; a second factor from after the change is the thief's.
+        # Nobody logs in by the password that was used; a second factor and passkeys from after the change are the thief's.
         end = proof.expires_at
-        second = login.second if login.second is not None and login.second.since < end - _UNDO_MS else None
-        changed = replace(changed, password="", networks=(), second=second)
+        changed_at = end - _UNDO_MS
+        second = login.second if login.second is not None and login.second.since < changed_at else None
+        passkeys = tuple(one for one in login.passkeys if one.made_at < changed_at)
+        changed = replace(changed, password="", networks=(), second=second, passkeys=passkeys)
     else:
         end = 0
     stays = {one: until for one, until in kept.items() if until < end and one != address}

@@ -1,16 +1,21 @@
-"""A second factor: a member turns it on with an app that makes codes, and off again; an operator helps whoever lost everything.
+"""A second factor: a member turns it on with an app that makes codes or with a passkey, and off again; an operator helps whoever
+lost everything.
 
 How a login asks for a code is in `guesses` and `sessions`.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded
 from shoal.core.events import MailDue
 from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.login.challenges import Purpose
 from shoal.core.login.credentials import Login
+from shoal.core.login.passkeys import is_answer
 from shoal.core.login.second_factor import SecondFactor, key_of, new_recovery_codes, used
 from shoal.core.mail import MailKind
 from shoal.core.model import Member, Role
@@ -45,6 +50,21 @@ async def turn_on(
     await _check_password(writes, member_id, password, asker)
     codes, hashes = new_recovery_codes()
     await _change(writes, member_id, replace(begun, recovery=hashes, since=now), MailKind.SECOND_ON)
+    return codes
+
+
+async def turn_on_by_passkey(writes: Writes, member_id: int, password: str, answer: str, asker: Asker) -> list[str]:
+    """Ask for a passkey from the next login on, as `turn_on` does for codes, and return ten recovery codes.
+
+    `answer` is that of a passkey of the member. Raises as `turn_on`.
+    """
+    await _check_password(writes, member_id, password, asker)
+    member = await access_member(writes.graph, member_id)
+    if not is_answer(answer) or not await guesses.code_counts(writes, member, answer, asker, Purpose.CONFIRM):
+        raise InvalidInput(_WRONG_CODE, field="code")
+    codes, hashes = new_recovery_codes()
+    now = writes.new_id.now()
+    await _change(writes, member_id, SecondFactor(key=b"", recovery=hashes, since=now), MailKind.SECOND_ON)
     return codes
 
 
@@ -91,9 +111,33 @@ async def reset(writes: Writes, member_id: int) -> None:
     await _change(writes, member_id, None, MailKind.SECOND_OFF)
 
 
+class SecondWays(NamedTuple):
+    """The ways in which a member shows the second factor, besides recovery codes."""
+
+    app: bool
+    passkeys: bool
+
+
+async def ways(writes: Writes, member_id: int) -> SecondWays:
+    """Return how a member may show the second factor."""
+    login = await _login(writes, member_id)
+    return SecondWays(login.second is not None and login.second.key != b"", bool(login.passkeys))
+
+
 async def state(writes: Writes, member_id: int) -> SecondFactor | None:
     """Return the second factor of a member; None for none."""
     return (await _login(writes, member_id)).second
+
+
+async def check_owner(writes: Writes, member_id: int, password: str, code: str, asker: Asker | None) -> None:
+    """Check the password of a member and, where they have a second factor, a code of it or the answer of a passkey.
+
+    Raises `InvalidInput` where one of them is wrong, and `TooMany`.
+    """
+    await _check_password(writes, member_id, password, asker)
+    member = await access_member(writes.graph, member_id)
+    if member.second_factor:
+        await _check_code(writes, member, code, asker)
 
 
 def check_staff(member: Member, *, required: bool) -> None:
@@ -132,7 +176,7 @@ async def _check_password(writes: Writes, member_id: int, password: str, asker: 
 
 
 async def _check_code(writes: Writes, member: Member, code: str, asker: Asker | None) -> None:
-    if not await guesses.code_counts(writes, member, code, asker):
+    if not await guesses.code_counts(writes, member, code, asker, Purpose.CONFIRM):
         raise InvalidInput(_WRONG_CODE, field="code")
 
 

@@ -1,8 +1,8 @@
 """The authorize page: an app sends a member here, who logs in and lets the app in, and is sent back with a code.
 
 Each form leads to a page that may be loaded again: who logged in is sent to the question, so a password is posted once. The
-browser stays logged in, and the next app need only be let in. These pages stand alone, without places to go to or scripts: a
-person came here from an app, and goes back to it.
+browser stays logged in, and the next app need only be let in. These pages stand alone, without places to go to: a person came
+here from an app, and goes back to it. The one script on them asks for passkeys.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from shoal.api.login.authorize_request import (
     read,
 )
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
+from shoal.core.login.passkeys import MOST_CHARACTERS
 from shoal.core.model import Member
-from shoal.services.login import grants, sessions
+from shoal.services.login import grants, second_factor, sessions
+from shoal.services.login.second_factor import SecondWays
 from shoal.web import rows
-from shoal.web.entering import code_refusal, log_in
+from shoal.web.entering import code_refusal, log_in, passkey_refusal
 from shoal.web.rendering import framed
 from shoal.web.views.authorize import app_of, permissions_of, whither
 from shoal.web.views.errors.passwords import password_refusal
@@ -38,17 +40,20 @@ from shoal.web.visit import Visit
 _SENT = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 # No `form-action`: Chromium holds it against the address that a form is sent on to, which is the app's.
 _POLICY = "default-src 'none'; img-src 'self' data:; style-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+_ASKING = {"authorize_login", "authorize_second"}
+_SCRIPTED = f"{_POLICY}; script-src 'self'; connect-src 'self'"
+"""The policy of the pages that ask for passkeys. The one where an app is let in has no scripts."""
 
 
 class Decision(Authorization, frozen=True):
     """Fields of the forms on the authorize page, by which a person decides."""
 
-    do: Literal["login", "code", "allow", "deny", "switch"] = "login"
+    do: Literal["login", "passkey", "code", "allow", "deny", "switch"] = "login"
     form_token: Annotated[str, Meta(max_length=200)] = ""
     username: Annotated[str, Meta(max_length=2_000)] = ""
     password: Annotated[str, Meta(max_length=2_000)] = ""
-    second: Annotated[str, Meta(max_length=2_000)] = ""
-    """A code of the second factor."""
+    second: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
+    """A code of the second factor, or what a passkey answered."""
 
 
 async def show(visit: Visit, params: Authorization) -> Response:
@@ -69,6 +74,8 @@ async def decide(visit: Visit, params: Decision) -> Response:
             return _page(visit, asked, visitor, told=_too_old(visit), status=403)
         if params.do == "login":
             return await _log_in(visit, asked, params)
+        if params.do == "passkey":
+            return await _by_passkey(visit, asked, params)
         if params.do == "code":
             return await _show_code(visit, asked, params)
         if params.do == "switch":
@@ -93,6 +100,15 @@ async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Re
     return await _logged_in(visit, params, member)
 
 
+async def _by_passkey(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
+    try:
+        member = await guesses.by_passkey(visit.anonymous, params.second)
+    except (Unauthenticated, NotAllowed, TooMany) as error:
+        refusal = passkey_refusal(visit.words, error)
+        return refusal.on(_page(visit, asked, _Visitor(), told=refusal.words))
+    return await _logged_in(visit, params, member, proved=True)
+
+
 async def _show_code(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
     found = await sessions.halfway(visit.front.writes, visit.browser.login)
     if found is None:
@@ -100,7 +116,7 @@ async def _show_code(visit: Visit, asked: AuthorizeRequest, params: Decision) ->
     refusal = await code_refusal(visit, found.member, params.second)
     if refusal is None:
         return await _logged_in(visit, params, found.member, proved=True)
-    return refusal.on(_page(visit, asked, _Visitor(half=found.member), told=refusal.words))
+    return refusal.on(_page(visit, asked, await _halfway(visit, found.member), told=refusal.words))
 
 
 async def _logged_in(visit: Visit, params: Decision, member: Member, *, proved: bool = False) -> Response:
@@ -123,6 +139,8 @@ class _Visitor(NamedTuple):
     """The member who need not log in again."""
     half: Member | None = None
     """The member who has shown the password here, and of whom a code is wanted."""
+    ways: SecondWays | None = None
+    """How they may show the second factor."""
     told: str = ""
     """Why somebody may not log in."""
 
@@ -136,7 +154,11 @@ async def _visitor(visit: Visit, params: Authorization) -> _Visitor:
         half = None if member is not None else await sessions.halfway(writes, login)
     except NotAllowed as error:
         return _Visitor(told=told(visit.words, error))
-    return _Visitor(member, half.member if half is not None else None)
+    return await _halfway(visit, half.member) if half is not None else _Visitor(member)
+
+
+async def _halfway(visit: Visit, member: Member) -> _Visitor:
+    return _Visitor(half=member, ways=await second_factor.ways(visit.front.writes, member.id))
 
 
 def _page(
@@ -145,7 +167,8 @@ def _page(
     """Return the question for who is logged in; the form to log in, or for a code, for who is not. `told` is what went wrong."""
     app, told, member = app_of(asked), told or visitor.told, visitor.member
     if visitor.half is not None:
-        return _alone(visit, "authorize_second", status or 200, app=app, told=told, name=visitor.half.name)
+        name, ways = visitor.half.name, visitor.ways
+        return _alone(visit, "authorize_second", status or 200, app=app, told=told, name=name, ways=ways)
     if member is None:
         return _alone(visit, "authorize_login", status or (403 if told else 200), app=app, told=told, name=name)
     views = {
@@ -158,7 +181,8 @@ def _page(
 
 def _alone(visit: Visit, template: str, status: int = 200, **views: object) -> Response:
     response = framed(visit, bare_shell(visit, visit.words.text("Let an app in")), template, status=status, **views)
-    response.headers.update({"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"})
+    policy = _SCRIPTED if template in _ASKING else _POLICY
+    response.headers.update({"Content-Security-Policy": policy, "Cache-Control": "no-store"})
     return response
 
 

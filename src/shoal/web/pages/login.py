@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from shoal.api.login import guesses
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
+from shoal.core.login.passkeys import MOST_CHARACTERS
 from shoal.core.model import Member
 from shoal.services import members
-from shoal.services.login import proofs, sessions
+from shoal.services.login import proofs, second_factor, sessions
 from shoal.web import rows
 from shoal.web.entering import begin, code_refusal, goal
 from shoal.web.pages import leaving
@@ -38,16 +39,16 @@ class LogIn(Form, frozen=True, kw_only=True):
 
 
 class Code(Form, frozen=True, kw_only=True):
-    """A code of an authenticator app, or a recovery code."""
+    """A code of an authenticator app, a recovery code, or what a passkey answered."""
 
-    code: _Typed = ""
+    code: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
 
 
 async def form(visit: Visit, query: LogInQuery) -> Response:
     """The form to log in. Somebody who is logged in goes on to where they wanted."""
     if visit.viewer is not None:
         return visit.go(goal(query.to))
-    return await _form(visit, query.to)
+    return await login_page(visit, query.to)
 
 
 async def log_in(visit: Visit, asked: LogIn) -> Response:
@@ -61,7 +62,7 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
         return await _ask_again(visit, asked.username)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(visit.words, error)
-        return refusal.on(await _form(visit, asked.to, asked.username, refusal.words))
+        return refusal.on(await login_page(visit, asked.to, asked.username, refusal.words))
     return await begin(visit, member, asked.to)
 
 
@@ -96,7 +97,7 @@ async def code(visit: Visit, asked: Code) -> Response:
 
 
 async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> Response:
-    title = visit.words.text("One more step")
+    title, ways = visit.words.text("One more step"), await second_factor.ways(visit.front.writes, member.id)
     response = await page(
         visit,
         "login_code",
@@ -105,6 +106,7 @@ async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> 
         to=to,
         name=member.name,
         wrong=wrong,
+        ways=ways,
         contact=visit.front.settings.contact_email,
     )
     response.headers["Cache-Control"] = "no-store"
@@ -132,7 +134,8 @@ async def log_out(visit: Visit, asked: Form) -> Response:
     return response
 
 
-async def _form(visit: Visit, to: str, name: str = "", wrong: str = "") -> Response:
+async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "") -> Response:
+    """Return the form to log in, with what was typed and what was wrong."""
     title = visit.words.text("Log in")
     return await page(
         visit,

@@ -1,4 +1,4 @@
-"""The second factor: turned on with an app that makes codes, other recovery codes, and turned off."""
+"""The second factor: turned on with an app that makes codes or by a passkey, other recovery codes, and turned off."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from shoal.api.login import guesses
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany
+from shoal.core.login.passkeys import MOST_CHARACTERS
 from shoal.core.login.second_factor import address_of, key_of, new_key
 from shoal.core.model import Member, Role
 from shoal.services.login import second_factor, sessions
@@ -23,6 +24,7 @@ from shoal.web.views.errors.refusals import RIGHT, Wrong, told, wrong_of
 from shoal.web.visit import Form, Visit
 
 _Typed = Annotated[str, Meta(max_length=2_000)]
+_Answer = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
 _PIXELS = 5
 """Pixels of a square of the QR code."""
 
@@ -42,17 +44,24 @@ class TurnOn(Form, frozen=True, kw_only=True):
     current_password: _Typed = ""
 
 
-class TurnOff(Form, frozen=True, kw_only=True):
-    """A code and the password."""
+class ByPasskeys(Form, frozen=True, kw_only=True):
+    """The answer of a passkey, and the password."""
 
-    code: _Typed = ""
+    answer: _Answer = ""
+    own_password: _Typed = ""
+
+
+class TurnOff(Form, frozen=True, kw_only=True):
+    """A code, or the answer of a passkey, and the password."""
+
+    code: _Answer = ""
     current_password: _Typed = ""
 
 
 class OtherCodes(Form, frozen=True, kw_only=True):
-    """A code."""
+    """A code, or the answer of a passkey."""
 
-    renewal_code: _Typed = ""
+    renewal_code: _Answer = ""
 
 
 async def show(visit: Visit, query: SecondFactorQuery) -> Response:
@@ -68,6 +77,21 @@ async def turn_on(visit: Visit, asked: TurnOn) -> Response:
         codes = await guesses.turn_on(visit.anonymous, member.id, asked.current_password, asked.key, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(visit, error, key=asked.key)
+    return await _turned_on(visit, member, codes)
+
+
+async def turn_on_by_passkey(visit: Visit, asked: ByPasskeys) -> Response:
+    """Turn it on by a passkey, and show the recovery codes."""
+    member = visit.checked(asked)
+    try:
+        _check_not_lent(visit)
+        codes = await guesses.turn_on_by_passkey(visit.anonymous, member.id, asked.own_password, asked.answer)
+    except (InvalidInput, NotAllowed, TooMany) as error:
+        return await _refused(visit, error, field="answer")
+    return await _turned_on(visit, member, codes)
+
+
+async def _turned_on(visit: Visit, member: Member, codes: list[str]) -> Response:
     response = await _codes(visit, codes)
     # The logins of moderators and admins have ended; this one has shown a code.
     now = (await visit.front.graph.obj_get((member.id,))).get(member.id)
@@ -102,17 +126,24 @@ def _check_not_lent(visit: Visit) -> None:
 
 
 async def _refused(
-    visit: Visit, error: InvalidInput | NotAllowed | TooMany, *, key: str = "", field: str = "code"
+    visit: Visit,
+    error: InvalidInput | NotAllowed | TooMany,
+    *,
+    key: str = "",
+    field: str = "code",
 ) -> Response:
     """Return the page with what was wrong. The key stays the same: the app has it by now."""
     _ = visit.words.text
     if isinstance(error, InvalidInput):
         known = {
             "current_password": _("This is not your password."),
-            "code": _("This is not the code that the app shows now. Is the clock of your phone right?"),
+            "code": _("This is not the code that the app shows now. Is the clock of your phone right?")
+            if field != "answer"
+            else _("This passkey is none of this account, or it took too long. Please try again."),
         }
         found = wrong_of(visit.words, error, **known)
-        return await _page(visit, {field if name == "code" else name: said for name, said in found.items()}, key=key)
+        fields = {"code": field, "current_password": "own_password" if field == "answer" else "current_password"}
+        return await _page(visit, {fields.get(name, name): said for name, said in found.items()}, key=key)
     if isinstance(error, NotAllowed):
         response = await _page(visit, {"": told(visit.words, error)}, key=key)
         response.status_code = 403
@@ -132,6 +163,7 @@ async def _page(
 ) -> Response:
     member, front = visit.member, visit.front
     state = await second_factor.state(front.writes, member.id)
+    ways = await second_factor.ways(front.writes, member.id)
     offered = key if key_of(key) else new_key()
     otpauth = address_of(offered, member.name, front.settings.title)
     response = await settings_page(
@@ -141,6 +173,7 @@ async def _page(
         saved=saved,
         needed=needed,
         name=member.name,
+        ways=ways,
         on=state is not None,
         left=len(state.recovery) if state else 0,
         offered=offered,
@@ -165,6 +198,7 @@ def _drawn(text: str) -> str:
 ROUTES = (
     rows.page("/settings/second_factor", show, SecondFactorQuery),
     rows.form("/settings/second_factor", turn_on, TurnOn, limit_class="login"),
+    rows.form("/settings/second_factor/passkey", turn_on_by_passkey, ByPasskeys, limit_class="login"),
     rows.form("/settings/second_factor/codes", other_codes, OtherCodes, limit_class="login"),
     rows.form("/settings/second_factor/off", turn_off, TurnOff, limit_class="login"),
 )

@@ -57,6 +57,11 @@ COMPLAINTS = (
     "Cannot attach a video to a post that already contains images",
     "Media attachment is currently used by a status",
     "Media attachment is currently used by a scheduled status",
+    # Passkeys
+    "The device did not make a passkey for this account in time; please try again",
+    "This device has a passkey for this account already",
+    "You have as many passkeys as there can be: remove one first",
+    "This passkey is your second factor: add another one first, or turn the second factor off",
     # Posts and polls
     "a post has pictures or a poll, not both",
     "at most %(most)s pictures in a post",

@@ -73,6 +73,7 @@ def _of_account(visit: Visit) -> _Groups:
             _("Account"),
             (
                 ("password", "key-round", _("Password"), _("Choose another one")),
+                ("passkeys", "smartphone", _("Passkeys"), _("Log in by a finger, a face or a key")),
                 ("second_factor", "shield-check", _("Second factor"), _("A code besides the password")),
                 ("email", "mail", _("E-mail address"), _("Where mail for you goes")),
                 ("sessions", "laptop", _("Sessions and apps"), _("Where you are logged in")),

@@ -1,0 +1,53 @@
+"""Challenges for passkeys: made, checked, and used up. The key of them is the network's; whoever needs it first makes it."""
+
+from __future__ import annotations
+
+import secrets
+
+from shoal.core.login.challenges import GOOD_MS, KEY_BYTES, ChallengeKey, Purpose, is_good, made_at, new_challenge
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch, Reader
+from shoal.graph.schema import challenge_key_key, used_challenge_key
+from shoal.services.writes import Writes, add_node
+
+
+async def make(writes: Writes, purpose: Purpose, member_id: int = 0) -> bytes:
+    """Return a challenge for a member; 0 where it is not known who answers."""
+    return new_challenge(await _secret(writes), purpose, member_id, writes.new_id.now())
+
+
+async def fits(writes: Writes, challenge: bytes, purpose: Purpose, member_id: int = 0) -> bool:
+    """Return whether this is a challenge of ours for this, and not too old. Whether it was used, the commit says."""
+    return is_good(await _secret(writes), challenge, purpose, member_id, writes.new_id.now())
+
+
+def use_up(writes: Writes, batch: Batch, challenge: bytes) -> None:
+    """Use a challenge up with the batch, which fails with `KeyTaken` where it was used before."""
+    key = used_challenge_key(batch.shard, challenge)
+    batch.key_add(key, writes.new_id(batch.shard), until=made_at(challenge) + 2 * GOOD_MS)
+
+
+async def _secret(writes: Writes) -> bytes:
+    async def attempt() -> ChallengeKey:
+        return await _stored(writes.graph) or await _made(writes)
+
+    return (await retry_on_conflict(attempt)).secret
+
+
+async def _stored(graph: Reader) -> ChallengeKey | None:
+    id_ = (await graph.key_get((challenge_key_key(),))).get(challenge_key_key(), 0)
+    node = (await graph.obj_get((id_,))).get(id_) if id_ else None
+    return node if isinstance(node, ChallengeKey) else None
+
+
+async def _made(writes: Writes) -> ChallengeKey:
+    key = challenge_key_key()
+    secret = secrets.token_bytes(KEY_BYTES)
+
+    def build(id_: int) -> tuple[ChallengeKey, Batch]:
+        node, batch = ChallengeKey(id=id_, secret=secret), Batch(key.shard)
+        batch.obj_add(node)
+        batch.key_add(key, id_)
+        return node, batch
+
+    return await add_node(writes, key.shard, build)

@@ -1,0 +1,313 @@
+"""Passkeys over HTTP: added, used alone and besides the password, for the web app and for apps; and what is refused there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from shoal.core.model import Role
+from shoal.server import build
+from shoal.services import members, moderation
+from tests.api.visitor import Client
+from tests.api.visitor import Visitor as AppVisitor
+from tests.api.world import BASE, STAFF_SCOPES, World, world
+from tests.engines.authenticator import code_of
+from tests.engines.smtp import post_office
+from tests.engines.soft_passkeys import SoftDevice
+from tests.web.visitor import PASSWORD, Page, Visitor, member, visitor
+
+PATH, SECOND, QUESTION = "/settings/passkeys", "/settings/second_factor", "/login/passkey"
+
+
+@pytest.fixture
+def here() -> Iterator[World]:
+    with world() as made:
+        member(made, "ann")
+        yield made
+
+
+def question(browser: Visitor, kind: str) -> Any:
+    """Return what the script of a page asks for."""
+    page = browser.open(f"{QUESTION}?kind={kind}")
+    assert (page.status, page.answer.headers["Cache-Control"]) == (200, "no-store"), page.answer.text
+    return json.loads(page.answer.text)
+
+
+def visitor_from(here: World, address: str) -> Visitor:
+    """Return somebody with a browser at an address."""
+    made = visitor(here)
+    transport = httpx.ASGITransport(here.app, client=(address, 1))
+    made._client = httpx.AsyncClient(
+        transport=transport, base_url=BASE, follow_redirects=True, headers=made._client.headers
+    )
+    return made
+
+
+def send(browser: Visitor, page: str, path: str, /, **fields: str) -> Page:
+    """Send a form of a page as a script does that has filled a field."""
+    return browser.post(path, [("form_token", browser.open(page).form_token), *fields.items()])
+
+
+def added(ann: Visitor, device: SoftDevice | None = None, **fields: str) -> SoftDevice:
+    """Add a passkey of a device."""
+    held = device or SoftDevice(BASE)
+    answer = held.make(question(ann, "add"))
+    done = send(ann, PATH, PATH, name="Phone", answer=answer, current_password=PASSWORD, **fields)
+    assert (done.status, done.path) == (200, f"{PATH}?saved=1"), done.text
+    return held
+
+
+def by_passkey(browser: Visitor, device: SoftDevice, to: str = "", **cheat: Any) -> Page:
+    """Log in by a passkey alone."""
+    answer = device.answer(question(browser, "login"), **cheat)
+    return send(browser, "/login", "/login/passkey", answer=answer, to=to)
+
+
+def guarded(ann: Visitor, device: SoftDevice) -> list[str]:
+    """Have the password ask for a passkey besides, and return the recovery codes."""
+    answer = device.answer(question(ann, "confirm"))
+    done = send(ann, SECOND, f"{SECOND}/passkey", answer=answer, own_password=PASSWORD)
+    codes = [one.text for one in done.html.select(".recovery-codes code")]
+    assert (done.status, len(codes)) == (200, 10), done.text
+    return codes
+
+
+def test_a_passkey_is_added_named_used_and_removed(here: World) -> None:
+    ann = visitor(here, "ann")
+    device = added(ann)
+    page = ann.open(PATH)
+    assert ("Phone" in page.text, "never used" in page.text) == (True, True)
+    stranger = visitor(here)
+    inside = by_passkey(stranger, device, "/settings/email")
+    assert (inside.status, inside.path) == (200, "/settings/email")
+    page = ann.open(PATH)
+    assert "last used:" in page.text
+    one = page.follow("Change")
+    page = send(ann, one.path, one.path, name="My old phone")
+    assert "My old phone" in page.text
+    wrong = page.follow("Change").press("Remove it", current_password="not it")
+    assert (wrong.status, "This is not your password." in wrong.text) == (422, True)
+    gone = wrong.press("Remove it", current_password=PASSWORD)
+    assert (gone.path, "My old phone" in gone.text) == (f"{PATH}?saved=1", False)
+    refused = by_passkey(visitor(here), device)
+    assert (refused.status, "opens no account here" in refused.text) == (422, True)
+    assert ann.open(one.path).status == 404
+    assert stranger.open("/settings").status == 200, "who is logged in stays so"
+
+
+def test_two_browsers_log_in_by_one_passkey(here: World) -> None:
+    device = added(visitor(here, "ann"))
+    first, second = visitor(here), visitor(here)
+    answers = [device.answer(question(one, "login")) for one in (first, second)]
+    # The one that asked later is done first.
+    for browser, answer in ((second, answers[1]), (first, answers[0])):
+        assert send(browser, "/login", "/login/passkey", answer=answer).path == "/"
+
+
+def test_an_answer_is_no_good_a_second_time_nor_from_elsewhere(here: World) -> None:
+    device = added(visitor(here, "ann"))
+    answer = device.answer(question(visitor(here), "login"))
+    assert send(visitor(here), "/login", "/login/passkey", answer=answer).path == "/"
+    again = send(visitor(here), "/login", "/login/passkey", answer=answer)
+    assert (again.status, visitor(here).open("/settings").path.startswith("/login")) == (422, True)
+    for cheat in ({"origin": "http://elsewhere.test"}, {"verified": False}, {"challenge": b"x" * 40}):
+        refused = by_passkey(visitor(here), device, **cheat)
+        assert (refused.status, "opens no account here" in refused.text) == (422, True)
+    for text in ("", "{}", "[]", "null", '{"id": 1}', "x" * 9_000):
+        assert send(visitor(here), "/login", "/login/passkey", answer=text).status in {400, 422}
+    # A form that is of no page of ours.
+    assert visitor(here).post("/login/passkey", [("form_token", "0" * 128), ("answer", answer)]).status == 403
+
+
+def test_the_question_says_nothing_about_any_account(here: World) -> None:
+    added(visitor(here, "ann"))
+    stranger = visitor(here)
+    plain = question(stranger, "login")
+    for query in ("&username=ann", "&username=nobody", "&name=ann&to=/"):
+        asked = json.loads(stranger.open(f"{QUESTION}?kind=login{query}").answer.text)
+        assert {**asked, "challenge": ""} == {**plain, "challenge": ""}
+    assert plain.keys() == {"challenge", "rpId", "userVerification"}
+    assert (plain["rpId"], plain["userVerification"]) == ("shoal.test", "required")
+    assert stranger.open(f"{QUESTION}?kind=second").status == 404
+    for kind in ("confirm", "add"):
+        assert stranger.open(f"{QUESTION}?kind={kind}").path.startswith("/login?to=")
+    unknown = by_passkey(stranger, added(visitor(here, "ann")), handle=(7).to_bytes(8))
+    known = by_passkey(stranger, SoftDevice(BASE, held=added(visitor(here, "ann")).held), signature=b"x")
+    assert (unknown.status, unknown.text) == (known.status, known.text)
+
+
+def test_the_password_asks_for_a_passkey_besides_once_that_is_the_second_factor(here: World) -> None:
+    ann = visitor(here, "ann")
+    device = added(ann)
+    assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
+    codes = guarded(ann, device)
+    assert "needs a passkey" in ann.open(SECOND).text
+    other = visitor(here)
+    asked = other.open("/settings/email").press("Log in", username="ann", password=PASSWORD)
+    assert (asked.path.split("?")[0], "Now a passkey of @ann" in asked.text) == ("/login/code", True)
+    assert other.open("/settings/email").path.startswith("/login"), "the password alone opens nothing"
+    step = question(other, "second")
+    assert len(step["allowCredentials"]) == 1
+    assert step["userVerification"] == "preferred"
+    refused = send(other, "/login/code", "/login/code", code=device.answer(step, origin="http://elsewhere.test"))
+    assert (refused.status, "none of this account" in refused.text) == (422, True)
+    answer = device.answer(question(other, "second"), verified=False)
+    assert send(other, "/login/code", "/login/code", code=answer, to="/settings/email").path == "/settings/email"
+    third = visitor(here)
+    third.open("/login").press("Log in", username="ann", password=PASSWORD)
+    assert send(third, "/login/code", "/login/code", code=answer).status == 422, "it was used"
+    assert third.open("/login/code").press("Log in", code=codes[0]).path == "/"
+    # Alone it logs in as before, and needs no code.
+    assert by_passkey(visitor(here), device).path == "/"
+    # It is turned off by the password and a passkey.
+    page = ann.open(PATH).follow("Change")
+    stays = page.press("Remove it", current_password=PASSWORD, code=codes[1])
+    assert (stays.status, "is your second factor" in stays.text) == (403, True)
+    off = send(ann, SECOND, f"{SECOND}/off", code=device.answer(question(ann, "confirm")), current_password=PASSWORD)
+    assert off.path == f"{SECOND}?saved=1"
+    assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
+
+
+def test_with_an_app_and_a_passkey_either_will_do(here: World) -> None:
+    ann = visitor(here, "ann")
+    page = ann.open(SECOND)
+    key = page.one("code.key").text.replace(" ", "")
+    page.press("Turn it on", code=code_of(key, -1), current_password=PASSWORD)
+    refused = send(ann, PATH, PATH, answer=SoftDevice(BASE).make(question(ann, "add")), current_password=PASSWORD)
+    assert (refused.status, "neither a code that counts" in refused.text) == (422, True)
+    device = added(ann, code=code_of(key))
+    browser = visitor(here)
+    asked = browser.open("/login").press("Log in", username="ann", password=PASSWORD)
+    assert "Now a passkey, or the code" in asked.text
+    done = send(browser, "/login/code", "/login/code", code=device.answer(question(browser, "second")))
+    assert done.path == "/"
+    made = send(ann, SECOND, f"{SECOND}/codes", renewal_code=device.answer(question(ann, "confirm")))
+    assert len(made.html.select(".recovery-codes code")) == 10
+
+
+def test_an_app_is_let_in_by_a_passkey_alone_or_besides(here: World) -> None:
+    ann = visitor(here, "ann")
+    device, app = added(ann), Client(here)
+    query = app.query(state="s" * 3_900)
+
+    def asked(browser: AppVisitor, kind: str) -> Any:
+        return here.run(browser.web.get(QUESTION, params={"kind": kind})).json()
+
+    alone = AppVisitor(here)
+    alone.open(query)
+    wrong = alone.press("passkey", second=device.answer(asked(alone, "login"), origin="http://elsewhere.test"))
+    assert (wrong.status_code, "opens no account here" in wrong.text) == (422, True)
+    alone.press("passkey", second=device.answer(asked(alone, "login")))
+    alone.follow()
+    assert re.search(r"[?&]code=([^&]+)", alone.press("allow").headers["location"])
+    guarded(ann, device)
+    besides = AppVisitor(here)
+    besides.open(query)
+    besides.press("login", username="ann", password=PASSWORD)
+    assert "Now a passkey of @ann" in besides.follow().text
+    assert besides.press("allow").status_code == 403, "nobody is logged in yet"
+    besides.open(query)
+    assert besides.press("code", second=device.answer(asked(besides, "second"), present=False)).status_code == 422
+    besides.press("code", second=device.answer(asked(besides, "second")))
+    besides.follow()
+    sent = re.search(r"[?&]code=([^&]+)", besides.press("allow").headers["location"])
+    assert sent is not None
+    assert app.exchange(sent[1]).status_code == 200
+
+
+def test_who_may_not_come_in_is_told_the_same_as_with_a_password(here: World) -> None:
+    ann = here.run(members.find(here.network.writes, "ann"))
+    assert ann is not None
+    device = added(visitor(here, "ann"))
+    here.run(moderation.suspend(here.network.writes, ann.id))
+    by_word = visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD)
+    refused = by_passkey(visitor(here), device)
+    assert (refused.status, refused.text) == (by_word.status, by_word.text.replace('value="ann"', ""))
+    assert "currently disabled" in refused.text
+
+
+def test_answers_that_prove_nothing_are_counted_and_lock_no_password_out() -> None:
+    limits = {"login": "off", "account_guesses": "3/24h", "network_guesses": "100/24h"}
+    with world(rate_limits=True, limits=limits) as busy:
+        member(busy, "ann")
+        device = added(visitor(busy, "ann"))
+        answers = [by_passkey(visitor(busy), device, signature=b"x") for _ in range(4)]
+        assert [one.status for one in answers] == [422, 422, 422, 429]
+        assert int(answers[-1].answer.headers["Retry-After"]) > 3_600
+        assert visitor(busy).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
+        assert by_passkey(visitor(busy), device).status == 429, "these were mistakes made here"
+        # What is done elsewhere does not count here, nor what is done here there.
+        assert by_passkey(visitor_from(busy, "192.0.2.7"), device).path == "/"
+
+
+def test_a_passkey_is_second_factor_enough_for_staff() -> None:
+    with world(staff_second_factor=True) as strict:
+        ann = member(strict, "ann")
+        strict.run(moderation.set_role(strict.network.writes, ann.id, Role.ADMIN))
+        browser = visitor(strict, "ann")
+        device = added(browser)
+        # To have one is not enough: the password alone would go on opening everything.
+        assert browser.open("/moderation").path == f"{SECOND}?needed=1"
+        guarded(browser, device)
+        assert browser.open("/moderation").path == "/moderation"
+        token = strict.token(Client(strict).app.id, ann.id, STAFF_SCOPES)
+        assert strict.ask("GET", "/api/v1/admin/reports", token).status_code == 200
+        assert "cannot be turned off" in browser.open(SECOND).text
+        other = visitor(strict)
+        by_passkey(other, device)
+        assert other.open("/moderation").path == "/moderation"
+
+
+def test_the_place_of_a_log_in_by_passkey_is_told_as_that_of_one_by_password() -> None:
+    with post_office() as office, world(mail=office.url) as here:
+        member(here, "ann")
+        device = added(visitor(here, "ann"))
+        here.settle()
+        office.take()
+
+        def from_(address: str) -> list[str]:
+            assert by_passkey(visitor_from(here, address), device).path == "/"
+            here.settle()
+            return [mail.subject for mail in office.take()]
+
+        # The place is known from which the passkey was added.
+        assert from_("127.0.0.9") == []
+        assert from_("192.0.2.7") == ["@ann was used from a new place"]
+        assert from_("192.0.2.9") == [], "the same network"
+        assert from_("198.51.100.7") == ["@ann was used from a new place"]
+        assert from_("198.51.100.7") == []
+
+
+def test_a_forgotten_password_leaves_passkeys_and_second_factor_as_they_are() -> None:
+    with post_office() as office, world(mail=office.url) as here:
+        member(here, "ann")
+        ann = visitor(here, "ann")
+        device = added(ann)
+        guarded(ann, device)
+        here.settle()
+        assert {mail.subject for mail in office.take()} == {"@ann has a new passkey", "@ann has a second factor"}
+        visitor(here).open("/forgotten").press("Send me the mail", username="ann")
+        here.settle()
+        (mail,) = office.take()
+        browser = visitor(here)
+        asked = browser.open(mail.path).press("Set the password", password="high tide at noon")
+        assert asked.path.startswith("/login/code")
+        done = send(browser, "/login/code", "/login/code", code=device.answer(question(browser, "second")))
+        assert done.path == "/"
+        assert by_passkey(visitor(here), device).path == "/"
+
+
+def test_nobody_adds_a_passkey_to_what_a_demo_lends_to_everybody(here: World) -> None:
+    ann = here.run(members.find(here.network.writes, "ann"))
+    assert ann is not None
+    here.app = build(replace(here.deps, demo_member=ann.id))
+    browser = visitor(here, "ann")
+    answer = SoftDevice(BASE).make(question(browser, "add"))
+    refused = send(browser, PATH, PATH, answer=answer, current_password=PASSWORD)
+    assert (refused.status, "one visitor's alone" in refused.text) == (403, True)
