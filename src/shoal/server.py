@@ -14,7 +14,7 @@ from functools import partial
 import uvicorn
 from starlette.types import ASGIApp
 
-from shoal.api.context import Deps, Front, front_of
+from shoal.api.context import Deps, Front, acting, front_of
 from shoal.api.http.authentication import caller_of
 from shoal.api.http.limits.admission import Gate
 from shoal.api.http.limits.connections import OpenConnections, connections, room
@@ -86,6 +86,7 @@ def application(front: Front, *, https: bool, gate: Gate | None = None) -> ASGIA
         meter=front.meter,
         answers=front.answers,
         recorder=front.recorder,
+        bind=acting,
     )
 
 

@@ -155,6 +155,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     where one process has the store: a home page is 25 to 35. At most twice as much; 0: none."""
     tombstone_days: Days = 30.0
     """Days for which ended associations are remembered, so that a late repeat cannot revive them."""
+    audit_days: Annotated[float, msgspec.Meta(ge=0, le=36_500)] = 365.0
+    """Days for which entries of the audit log are kept; 0: for good."""
     follow_history_days: Annotated[float, msgspec.Meta(ge=0, le=3_650)] = 400.0
     """Days for which the end of a follow is remembered, so that the two members can look up when they followed each other and
     each how their followers grew; 0 to 3,650, 0: not at all."""

@@ -26,6 +26,7 @@ from shoal.graph.schema import EVERYBODY, LOUD, tag_id
 from shoal.graph.sqlite import SqliteGraph
 from shoal.ops.upkeep import Upkeep
 from shoal.services import relationships
+from shoal.services.audit import drop_old
 from shoal.settings import Settings
 from shoal.timelines.contract import Window
 from shoal.wiring import Network, open_network
@@ -417,7 +418,15 @@ async def test_upkeep_finds_the_loud_of_a_network_from_before(tmp_path: Path) ->
             assert await home_texts(fan) == known
             forget = partial(forget_inactive, network.store)
             upkeep = Upkeep(
-                network.store, network.timelines, network.effects.loudness.review, forget, 14.0, 30.0, 400.0
+                network.store,
+                network.timelines,
+                network.effects.loudness.review,
+                forget,
+                14.0,
+                30.0,
+                400.0,
+                partial(drop_old, network.writes),
+                0.0,
             )
             with patch("shoal.fanout.loudness._REVIEWED_AT_ONCE", 2):
                 await upkeep.once()

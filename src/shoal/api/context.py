@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+from starlette.requests import Request
 
 from shoal.api.cloud.picture import Pictures
 from shoal.api.entities.addresses import Addresses
@@ -12,7 +14,7 @@ from shoal.api.entities.encoded import Presenter
 from shoal.api.http import calls
 from shoal.api.http.limits.connections import USUAL as USUAL_PATIENCE
 from shoal.api.http.limits.connections import Patience
-from shoal.api.http.limits.ip_guard import IpGuard
+from shoal.api.http.limits.ip_guard import IpGuard, client_of
 from shoal.api.http.limits.listeners import USUAL, Pace, Streams
 from shoal.api.http.limits.ratelimit import Limiter, MemoryLimiter, rules
 from shoal.api.http.meter import Meter
@@ -20,6 +22,7 @@ from shoal.api.http.readiness import Probe, Readiness
 from shoal.api.http.remembered import kept
 from shoal.api.http.replies import Reply
 from shoal.api.network_totals import NetworkTotals
+from shoal.core.audit.entries import MAX_ADDRESS, Origin
 from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Renewed
 from shoal.graph.cache.answers import Answers
@@ -120,6 +123,12 @@ Context = calls.Context[Front]
 P = TypeVar("P")
 Handler = Callable[[Context, P], Awaitable[object]]
 """Answers a row with these parameters, or, where they are None, one that takes none; see `AnyHandler`."""
+
+
+def acting(front: Front, caller: calls.Caller, request: Request) -> Front:
+    """Return the front whose services know who calls, and from which address: the audit log says so."""
+    address = client_of(request.scope).partition("%")[0][:MAX_ADDRESS]
+    return replace(front, writes=front.writes.by(Origin(caller.member_id or 0, caller.name, address)))
 
 
 def front_of(deps: Deps) -> Front:

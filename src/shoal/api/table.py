@@ -31,7 +31,7 @@ from shoal.api import (
     timelines,
 )
 from shoal.api.admin import accounts as admin_accounts
-from shoal.api.admin import email_blocks, ip_blocks, statistics
+from shoal.api.admin import audit_log, email_blocks, ip_blocks, statistics
 from shoal.api.admin import reports as admin_reports
 from shoal.api.admin import trends as admin_trends
 from shoal.api.discover import contacts, foryou, suggestions, trends, wishes
@@ -116,7 +116,7 @@ def parts(settings: Settings) -> tuple[RouteGroup, ...]:
         RouteGroup(
             "administration",
             "The network as a whole, for those who look after it: what trends, and whether it may; and figures.",
-            (*admin_trends.ROUTES, *statistics.ROUTES),
+            (*admin_trends.ROUTES, *statistics.ROUTES, *audit_log.ROUTES),
         ),
         RouteGroup(
             "streaming",

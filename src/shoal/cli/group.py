@@ -34,6 +34,7 @@ COMMANDS = {
     "rank": "Try another recipe of the ranked feed before it is the server's.",
     "post": "Take posts out of sight, and show them again.",
     "block": "Say with which e-mail addresses nobody signs up, and which networks are kept out.",
+    "audit": "Show who did what to whom, when, why and from where, or write all of it into a file.",
     "tags": "Show the tag cloud, and say what is not to be in it.",
     "search": "Look after the search index.",
     "move": "Take a whole network to other stores.",

@@ -14,14 +14,14 @@ from rich.console import Console
 from shoal.api.cloud.picture import draw
 from shoal.api.entities.addresses import Addresses
 from shoal.cli.group import pass_settings
-from shoal.cli.stores import existing
+from shoal.cli.stores import existing, perform
 from shoal.cli.words.tags import bar_lines, cloud_block, rule_line, tag_lines
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
 from shoal.feeds.discover import related
+from shoal.ops.operations import RuleTag
 from shoal.settings import Settings
 from shoal.tagcloud.cloud import ORDERS
-from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.likeness import RelatedTag
 from shoal.tagcloud.reading import TagCloud
 from shoal.tagcloud.words import MAX_WORDS, Counted
@@ -118,7 +118,7 @@ def picture(settings: Settings, file: Path, order: str, limit: int) -> None:
 @pass_settings
 def deny(settings: Settings, name: str) -> None:
     """Show the tag NAME in no cloud and no trend, nor tags that count as it. Posts keep it."""
-    _say(settings, lambda clouds: clouds.deny(name))
+    _say(settings, RuleTag("deny", name))
 
 
 @tags.command()
@@ -126,7 +126,7 @@ def deny(settings: Settings, name: str) -> None:
 @pass_settings
 def allow(settings: Settings, name: str) -> None:
     """Show the tag NAME again."""
-    _say(settings, lambda clouds: clouds.allow(name))
+    _say(settings, RuleTag("allow", name))
 
 
 @tags.command()
@@ -135,7 +135,7 @@ def allow(settings: Settings, name: str) -> None:
 @pass_settings
 def merge(settings: Settings, name: str, target: str) -> None:
     """Count the tag NAME as the tag TARGET from now on, with all its uses so far."""
-    _say(settings, lambda clouds: clouds.merge(name, target))
+    _say(settings, RuleTag("merge", name, target))
 
 
 @tags.command()
@@ -143,7 +143,7 @@ def merge(settings: Settings, name: str, target: str) -> None:
 @pass_settings
 def unmerge(settings: Settings, name: str) -> None:
     """Count the tag NAME for itself again."""
-    _say(settings, lambda clouds: clouds.unmerge(name))
+    _say(settings, RuleTag("unmerge", name))
 
 
 @tags.command()
@@ -154,8 +154,8 @@ def rules(settings: Settings) -> None:
     click.echo("\n".join(map(rule_line, found)) if found else "no rules")
 
 
-def _say(settings: Settings, what: Callable[[TagCloud], Awaitable[TagRule]]) -> None:
-    click.echo(rule_line(asyncio.run(_clouds(settings, what))))
+def _say(settings: Settings, rule: RuleTag) -> None:
+    click.echo(rule_line(perform(existing(settings), rule)))
 
 
 async def _clouds(settings: Settings, what: Callable[[TagCloud], Awaitable[T]]) -> T:

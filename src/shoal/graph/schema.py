@@ -152,6 +152,9 @@ COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 PUSHES = AssocType(101, "pushes")  # member -> token of a session; data: where its messages go, and by which keys
 OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
 TOKEN_USES_KEPT = AssocType(104, "token_uses_kept", counted=False)  # everybody -> everybody; time: since when they are
+AUDITED = AssocType(
+    103, "audited", counted=False
+)  # public list of a data source, or member -> entry of the audit log (its id); data: the entry, or an address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
 """Types that lead from a member to a token or an authorization code, and end with it."""

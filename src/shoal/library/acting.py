@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from shoal.core.audit.entries import Origin
 from shoal.core.errors import NotFound
 from shoal.core.model import Member
 from shoal.feeds.hydrate import Profile
 from shoal.services import members
+from shoal.services.writes import Writes
 from shoal.wiring import Network
 
 
@@ -16,9 +18,12 @@ class Seeing:
 
     def __init__(self, network: Network, viewer: int | None) -> None:
         self._network = network
-        self._writes = network.writes
         self._reads = network.reads
         self._viewer = viewer
+
+    @property
+    def _writes(self) -> Writes:
+        return self._network.writes
 
     async def _resolve(self, who: AnyMember) -> int:
         return await resolve(self._network, who)
@@ -41,6 +46,10 @@ class Acting(Seeing, Identity):
     def __init__(self, network: Network, id_: int, name: str) -> None:
         Seeing.__init__(self, network, id_)
         Identity.__init__(self, id_, name)
+
+    @property
+    def _writes(self) -> Writes:
+        return self._network.writes.by(Origin(self.id, self.name))
 
 
 AnyMember: TypeAlias = Identity | Member | Profile | int | str

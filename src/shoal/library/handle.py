@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.core.audit.entries import Origin
 from shoal.core.model import Member
 from shoal.library.albums import OwnAlbums, SeesAlbums
 from shoal.library.contacts import FindsContacts
@@ -12,7 +13,7 @@ from shoal.library.invitations import Invites
 from shoal.library.lists import OwnLists
 from shoal.library.live import Listens
 from shoal.library.media import Uploads
-from shoal.library.moderation import Complains
+from shoal.library.moderation import Complains, Moderation
 from shoal.library.notifications import OwnNotifications
 from shoal.library.people import Relates, SeesPeople
 from shoal.library.posts import SeesPosts, WritesPosts
@@ -62,3 +63,4 @@ class Handle(
         self.notifications = OwnNotifications(network, member.id)
         self.conversations = OwnConversations(network, member.id)
         self.scheduled = OwnScheduled(network, member.id)
+        self.moderation = Moderation(network, Origin(member.id, member.name))

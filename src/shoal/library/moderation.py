@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from shoal.core.audit.entries import NOBODY, AuditVerb, Origin, verb_of
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, Post, Role
 from shoal.core.reports import Report
-from shoal.feeds import reported
+from shoal.feeds import audit, reported
+from shoal.feeds.audit import AuditPage, WantedEntries
 from shoal.feeds.discover import everybody, popular
 from shoal.feeds.discover.everybody import Members, MemberState
 from shoal.feeds.hydrate import Entry, hydrate_reported
@@ -16,8 +18,10 @@ from shoal.feeds.reported import Reports, WantedReports
 from shoal.graph.access import access_post, members_by_id
 from shoal.library.acting import Acting, AnyMember, resolve
 from shoal.library.arguments import AnyPost, one_of, part, post_id
+from shoal.ops import tag_rules
 from shoal.services import moderation, reports
 from shoal.services.reports import Complaint
+from shoal.services.writes import Writes
 from shoal.wiring import Network
 
 AnyReport: TypeAlias = Report | int
@@ -51,12 +55,19 @@ class Complains(Acting):
 
 
 class Moderation:
-    """Verbs of moderators. The caller says who may use them: the network does not ask."""
+    """Verbs of moderators. The caller says who may use them: the network does not ask.
 
-    def __init__(self, network: Network) -> None:
+    The audit log says that a program did them. A `Handle.moderation` says who.
+    """
+
+    def __init__(self, network: Network, origin: Origin = NOBODY) -> None:
         self._network = network
-        self._writes = network.writes
+        self._origin = origin
         self._reads = network.reads
+
+    @property
+    def _writes(self) -> Writes:
+        return self._network.writes.by(self._origin)
 
     async def members(
         self,
@@ -157,11 +168,11 @@ class Moderation:
 
     async def deny_tag(self, name: str) -> None:
         """Show a tag in no trend, cloud or list of tags. Raises `InvalidInput` for text that is no tag."""
-        await self._reads.tags.deny(name)
+        await tag_rules.lay_down(self._writes, self._reads.tags, tag_rules.denying(name))
 
     async def allow_tag(self, name: str) -> None:
         """Undo `deny_tag`. Raises `InvalidInput` for text that is no tag."""
-        await self._reads.tags.allow(name)
+        await tag_rules.lay_down(self._writes, self._reads.tags, tag_rules.allowing(name))
 
     async def denied_tags(self) -> list[str]:
         """The tags that are shown nowhere. Raises `Unavailable`."""
@@ -223,6 +234,27 @@ class Moderation:
         """Change what a report is about. Raises `NotFound`, and `InvalidInput` for another category or rule."""
         known = _rules(self._network)
         return await reports.sort(self._writes, _id(which), category=category, rule_ids=rules, rules=known)
+
+    async def audit_log(
+        self,
+        before: int | None = None,
+        limit: int = 100,
+        *,
+        by: AnyMember | None = None,
+        about: AnyMember | None = None,
+        verbs: Sequence[AuditVerb | str] = (),
+    ) -> AuditPage:
+        """A page of the audit log, newest first: of acts by a member, about a member, of some kinds ("login.failed").
+
+        A page may come short, and `next` goes on from there. Raises `NotFound` for a name that nobody has, and `InvalidInput`
+        for an act that there is not.
+        """
+        wanted = WantedEntries(
+            actor_id=None if by is None else await resolve(self._network, by),
+            target_id=None if about is None else await resolve(self._network, about),
+            verbs=frozenset(verb_of(verb) for verb in verbs),
+        )
+        return await audit.page(self._reads.graph, part(before, limit), wanted)
 
     async def _id(self, who: AnyMember) -> int:
         return (await self.member(who)).id

@@ -65,6 +65,7 @@ class Options(TypedDict, total=False):
     object_cache: int
     answer_cache: int
     tombstone_days: float
+    audit_days: float
     follow_history_days: float
     rate_limits: bool
     limits: dict[str, str]

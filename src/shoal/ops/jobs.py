@@ -12,8 +12,11 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from shoal.broker.tally import WorkerFigures
+from shoal.core.audit.entries import AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput
 from shoal.graph.contract import Job, Outbox
+from shoal.services.audit import note_alone
+from shoal.services.writes import Writes
 
 _NAME = re.compile(r"(?:(\d+):)?(\d+)")
 
@@ -78,12 +81,16 @@ def check_names(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-async def replay(outboxes: Mapping[str, Outbox], names: Sequence[str] | None) -> int:
-    """Give these buried jobs again (None: all of them); how many. A name without a store means any store's."""
+async def replay(writes: Writes, outboxes: Mapping[str, Outbox], names: Sequence[str] | None) -> int:
+    """Give these buried jobs again (None: all of them); how many. A name without a store means any store's.
+
+    The entry of the audit log comes first, as outboxes may be elsewhere than the graph.
+    """
     given = 0
-    for outbox in outboxes.values():
+    for name, outbox in outboxes.items():
         chosen = [job for job, _ in await outbox.buried() if names is None or _is_named(job, names)]
         if chosen:
+            await note_alone(writes, AuditVerb.JOBS_REPLAYED, AuditTarget(TargetKind.JOBS, name=name), jobs=len(chosen))
             given += await outbox.unbury(chosen)
     return given
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from shoal.core.errors import NotFound, Taken
 from shoal.core.model import Member, Role
 from shoal.core.ranking.recipes import Recipe
-from shoal.ops import jobs, reading
+from shoal.ops import jobs, reading, tag_rules
+from shoal.ops.audit_operations import ExportAudit, ListAudit
 from shoal.ops.block_operations import BlockAddress, BlockDomain, BlockName, BlockNetwork, Unblock, UnblockName
 from shoal.ops.checking.check import check
 from shoal.ops.checking.report import CheckReport, Progress
@@ -23,12 +25,14 @@ from shoal.ops.replays import replay as replays
 from shoal.ops.replays.replay import ReplayOptions, ReplayReport
 from shoal.ops.session_operations import EndSessions, ListSessions
 from shoal.ops.slow_operations import ShowSlow
+from shoal.ops.tag_rules import Ruling
 from shoal.ops.transfer.imports import import_all
 from shoal.ops.transfer.sources import Sources
 from shoal.ops.transfer.summary import ImportReport, Summary
 from shoal.services import invitations, members, moderation
 from shoal.services.leaving import departures
 from shoal.services.login import proofs, renewals, second_factor
+from shoal.tagcloud.contract import TagRule
 
 _MOST_WARM = 10_000_000
 
@@ -230,7 +234,30 @@ class Replay(Operation[int]):
     names: list[str] | None = None
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> int:
-        return await jobs.replay({"store": network.store}, self.names)
+        return await jobs.replay(network.writes, {"store": network.store}, self.names)
+
+
+class RuleTag(Operation[TagRule]):
+    """Have a rule on a tag hold: deny it, allow it, merge it into another or unmerge it."""
+
+    answer = TagRule
+    do: Literal["deny", "allow", "merge", "unmerge"]
+    name: str
+    target: str = ""
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> TagRule:
+        return await tag_rules.lay_down(network.writes, network.reads.tags, self._wanted())
+
+    def _wanted(self) -> Ruling:
+        match self.do:
+            case "deny":
+                return tag_rules.denying(self.name)
+            case "allow":
+                return tag_rules.allowing(self.name)
+            case "merge":
+                return tag_rules.merging(self.name, self.target)
+            case "unmerge":
+                return tag_rules.unmerging(self.name)
 
 
 class ShowFeed(Operation[FeedShown]):
@@ -318,11 +345,14 @@ AnyOperation = (
     | Import
     | Check
     | Replay
+    | RuleTag
     | AskStatus
     | ShowFeed
     | ShowSuggestions
     | ReplayRecipe
     | ShowSlow
+    | ListAudit
+    | ExportAudit
 )
 
 

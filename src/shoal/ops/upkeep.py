@@ -1,5 +1,6 @@
 """Upkeep of a running network: idle timelines become cold, loud sources with few followers fade, posts that nobody
-reacts to any more are no longer active, old tombstones, histories of follows and expired keys are forgotten.
+reacts to any more are no longer active, old entries of the audit log are dropped, old tombstones, histories of follows and
+expired keys are forgotten.
 
 Glossary (`docs/glossary.md`): loud.
 """
@@ -60,7 +61,8 @@ async def _note_histories(store: Store, since: int) -> None:
 class Upkeep:
     """Works in the background between `start` and `stop`; `once` does it now.
 
-    `review` makes loud sources fade; `forget` ends what is inactive at a moment (Unix milliseconds).
+    `review` makes loud sources fade; `forget` ends what is inactive at a moment (Unix milliseconds). `drop_audited` drops entries
+    of the audit log from before a snowflake; `audit_days` are those for which they are kept, 0 for good.
     """
 
     def __init__(
@@ -72,6 +74,8 @@ class Upkeep:
         idle_days: float,
         tombstone_days: float,
         history_days: float,
+        drop_audited: Callable[[int], Awaitable[None]],
+        audit_days: float,
     ) -> None:
         self._store = store
         self._timelines = timelines
@@ -81,6 +85,8 @@ class Upkeep:
         self._tombstone_days = tombstone_days
         # As tombstones, histories also keep a late repeat from reviving what has ended.
         self._history_days = max(tombstone_days, history_days)
+        self._drop_audited = drop_audited
+        self._audit_days = audit_days
         self._histories_swept = -_DAY_SECONDS
         self._task: asyncio.Task[None] | None = None
 
@@ -101,6 +107,8 @@ class Upkeep:
         await self._review()
         now = _now_ms()
         await self._forget(now)
+        if self._audit_days:
+            await self._drop_audited(_days_before(now, self._audit_days))
         await self._store.sweep(_days_before(now, self._tombstone_days), now)
         if time.monotonic() - self._histories_swept >= _DAY_SECONDS:
             before = _days_before(now, self._history_days)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, invitation_target
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound, OutcomeUnknown, ShoalError, is_refusal
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.login.bearer import fits, hash_of, new_secret, opened
@@ -35,6 +36,7 @@ from shoal.graph.cache.freshness import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import OWNS_INVITATION
+from shoal.services.audit import note
 from shoal.services.maxima import Claim, in_turn
 from shoal.services.moderation import check_may_act
 from shoal.services.writes import Writes, add_node
@@ -87,6 +89,7 @@ async def create(
             claim(batch)
             batch.obj_add(made)
             batch.assoc_add(member_id, OWNS_INVITATION, id_, id_)
+            note(writes, batch, AuditVerb.INVITATION_CREATED, invitation_target(made), uses=uses)
             if closed and len(kept) >= _KEPT:
                 batch.obj_del(closed[-1].id, closed[-1].version)
                 batch.assoc_del(member_id, OWNS_INVITATION, closed[-1].id, id_)
@@ -124,10 +127,16 @@ async def of_member(writes: Writes, member_id: int) -> list[Invitation]:
 
 async def end(writes: Writes, member_id: int, invitation_id: int) -> None:
     """End an own invitation: nobody signs up by it any more. Raises `NotFound` for somebody else's."""
-    invitation = await _access(writes, invitation_id)
-    if invitation.owner_id != member_id:
+    if (await _access(writes, invitation_id)).owner_id != member_id:
         raise NotFound(_NOT_THERE)
-    await _end(writes, invitation)
+    await _end(writes, invitation_id)
+
+
+async def drop(writes: Writes, member_id: int, invitation_id: int) -> None:
+    """End an invitation of a member whose account is being deleted."""
+    batch = Batch(shard_of(invitation_id))
+    _take(writes, batch, member_id, invitation_id)
+    await writes.graph.commit(batch)
 
 
 async def end_as_staff(writes: Writes, member_id: int, invitation_id: int) -> None:
@@ -141,7 +150,7 @@ async def end_as_staff(writes: Writes, member_id: int, invitation_id: int) -> No
         raise NotFound(_NOT_THERE)
     if invitation.owner_id != member_id and invitation.owner_id in people:
         check_may_act(people[member_id], people[invitation.owner_id])
-    await _end(writes, invitation)
+    await _end(writes, invitation_id)
 
 
 async def _access(writes: Writes, invitation_id: int) -> Invitation:
@@ -151,11 +160,20 @@ async def _access(writes: Writes, invitation_id: int) -> Invitation:
     return node
 
 
-async def _end(writes: Writes, invitation: Invitation) -> None:
-    batch = Batch(shard_of(invitation.id))
-    batch.obj_del(invitation.id)
-    batch.assoc_del(invitation.owner_id, OWNS_INVITATION, invitation.id, writes.new_id(batch.shard))
-    await writes.graph.commit(batch)
+async def _end(writes: Writes, invitation_id: int) -> None:
+    async def attempt() -> None:
+        invitation = await _access(writes, invitation_id)
+        batch = Batch(shard_of(invitation.id))
+        _take(writes, batch, invitation.owner_id, invitation.id, invitation.version)
+        note(writes, batch, AuditVerb.INVITATION_ENDED, invitation_target(invitation))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+def _take(writes: Writes, batch: Batch, owner_id: int, invitation_id: int, version: int = 0) -> None:
+    batch.obj_del(invitation_id, version)
+    batch.assoc_del(owner_id, OWNS_INVITATION, invitation_id, writes.new_id(batch.shard))
 
 
 async def offered(writes: Writes, code: str) -> Offer:

@@ -13,6 +13,7 @@ from shoal.core.contacts import hash_address
 from shoal.core.errors import (
     CodeNeeded,
     InvalidInput,
+    NotAllowed,
     ShoalError,
     Taken,
     TooLarge,
@@ -256,7 +257,11 @@ async def knows_password(writes: Writes, name_or_email: str, password: str, aske
     Raises as `log_in`.
     """
     member = await by_password(writes, name_or_email, password, asker)
-    check_welcome(member)
+    try:
+        check_welcome(member)
+    except NotAllowed:
+        await guesses.failed(writes, await login_of(writes, member), member.name, asker, "not allowed in")
+        raise
     return member
 
 

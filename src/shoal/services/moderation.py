@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, member_target, post_target
 from shoal.core.errors import NotAllowed, NotFound
 from shoal.core.events import MailDue, MemberRemoved, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
@@ -19,8 +20,9 @@ from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.tag_uses import hidden_batch
-from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
+from shoal.graph.schema import AUDITED, EVERYBODY, LOGGED_IN, SERVES, user_name_key
 from shoal.services import relationships
+from shoal.services.audit import note
 from shoal.services.writes import Writes
 
 _MAX_TOKENS = 10_000
@@ -46,6 +48,8 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
         after, batch = hidden_batch(post, why, milliseconds_of(writes.new_id(shard_of(post_id))))
         if hidden:
             batch.emit(PostHidden(post_id=post_id))
+        verb = AuditVerb.POST_HIDDEN if hidden else AuditVerb.POST_REVEALED
+        note(writes, batch, verb, post_target(post), author=str(post.author_id))
         await writes.graph.commit(batch)
         return after
 
@@ -63,10 +67,15 @@ async def let_trend(writes: Writes, post_id: int) -> Post:
 
 
 async def _set_untrendable(writes: Writes, post_id: int, *, untrendable: bool) -> Post:
+    def beside(batch: Batch, _before: Post, post: Post) -> None:
+        verb = AuditVerb.POST_KEPT_FROM_TRENDS if untrendable else AuditVerb.POST_ALLOWED_IN_TRENDS
+        note(writes, batch, verb, post_target(post), author=str(post.author_id))
+
     return await change_object(
         writes.graph,
         lambda: _access_post(writes, post_id),
         lambda post: replace(post, untrendable=untrendable),
+        beside,
     )
 
 
@@ -79,18 +88,20 @@ async def _access_post(writes: Writes, post_id: int) -> Post:
 
 async def suspend(writes: Writes, member_id: int) -> Member:
     """Hide the member and their posts from everybody, and refuse their requests. Posts cease to count soon after."""
-    return await _become(writes, member_id, suspended=True)
+    return await _become(writes, member_id, AuditVerb.MEMBER_SUSPENDED, suspended=True)
 
 
 async def restore(writes: Writes, member_id: int) -> Member:
     """Undo `suspend`."""
-    return await _become(writes, member_id, suspended=False)
+    return await _become(writes, member_id, AuditVerb.MEMBER_UNSUSPENDED, suspended=False)
 
 
 async def approve(writes: Writes, member_id: int) -> Member:
     """Admit a member who waits for approval, or to confirm their address. Raises `NotAllowed` for one who does not wait."""
     await _access_pending(writes, member_id)
-    return await _become(writes, member_id, pending=False, unconfirmed=False, suspended=False)
+    return await _become(
+        writes, member_id, AuditVerb.SIGN_UP_APPROVED, pending=False, unconfirmed=False, suspended=False
+    )
 
 
 async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> Member:
@@ -116,7 +127,11 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
         for token in tokens:
             batch.obj_del(token.id2)
             batch.assoc_del(member_id, LOGGED_IN, token.id2, writes.new_id(batch.shard))
+        for entry in await writes.graph.assoc_range(member_id, AUDITED, Cursor(limit=_MAX_TOKENS)):
+            batch.assoc_del(member_id, AUDITED, entry.id2, writes.new_id(batch.shard))
         batch.emit(MemberRemoved(member_id=member_id, address=login.email if isinstance(login, Login) else ""))
+        if not unconfirmed_at:
+            note(writes, batch, AuditVerb.SIGN_UP_REJECTED, member_target(member))
         await writes.graph.commit(batch)
         return member
 
@@ -134,37 +149,37 @@ async def _access_pending(writes: Writes, member_id: int) -> Member:
 
 async def silence(writes: Writes, member_id: int) -> Member:
     """Leave the member's posts out of public lists, except for their followers."""
-    return await _become(writes, member_id, silenced=True)
+    return await _become(writes, member_id, AuditVerb.MEMBER_SILENCED, silenced=True)
 
 
 async def unsilence(writes: Writes, member_id: int) -> Member:
     """Undo `silence`."""
-    return await _become(writes, member_id, silenced=False)
+    return await _become(writes, member_id, AuditVerb.MEMBER_UNSILENCED, silenced=False)
 
 
 async def sensitize(writes: Writes, member_id: int) -> Member:
     """Show the media of all the member's posts, past and future, as sensitive to others."""
-    return await _become(writes, member_id, sensitized=True)
+    return await _become(writes, member_id, AuditVerb.MEMBER_SENSITIZED, sensitized=True)
 
 
 async def unsensitize(writes: Writes, member_id: int) -> Member:
     """Undo `sensitize`: the member's own marks on each post count again."""
-    return await _become(writes, member_id, sensitized=False)
+    return await _become(writes, member_id, AuditVerb.MEMBER_UNSENSITIZED, sensitized=False)
 
 
 async def disable(writes: Writes, member_id: int) -> Member:
     """Lock the member out: they can neither log in nor act. Their posts stay."""
-    return await _become(writes, member_id, disabled=True)
+    return await _become(writes, member_id, AuditVerb.MEMBER_DISABLED, disabled=True)
 
 
 async def enable(writes: Writes, member_id: int) -> Member:
     """Undo `disable`: the member's tokens are valid again."""
-    return await _become(writes, member_id, disabled=False)
+    return await _become(writes, member_id, AuditVerb.MEMBER_ENABLED, disabled=False)
 
 
 async def set_role(writes: Writes, member_id: int, role: Role) -> Member:
     """Give a member a role in moderation, or take it away."""
-    return await _become(writes, member_id, role=role)
+    return await _become(writes, member_id, AuditVerb.MEMBER_ROLE_CHANGED, role=role)
 
 
 def check_may_act(actor: Member, target: Member) -> None:
@@ -173,7 +188,7 @@ def check_may_act(actor: Member, target: Member) -> None:
         raise NotAllowed("This action is not allowed")
 
 
-async def _become(writes: Writes, member_id: int, **changes: Any) -> Member:
+async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: Any) -> Member:
     """Apply changes to the member as they are now; nothing is stored if that makes no difference."""
 
     async def attempt() -> Member:
@@ -191,7 +206,10 @@ async def _become(writes: Writes, member_id: int, **changes: Any) -> Member:
         if after.departure_id and not after.suspended:
             raise NotAllowed("This member asked for their account to be deleted: only they can come back")
         after = replace(after, version=before.version + 1)
-        await writes.graph.commit(await _batch(writes, before, after))
+        batch = await _batch(writes, before, after)
+        roles = {} if after.role is before.role else {"role": after.role.value, "was": before.role.value}
+        note(writes, batch, verb, member_target(after), **roles)
+        await writes.graph.commit(batch)
         return after
 
     return await retry_on_conflict(attempt)

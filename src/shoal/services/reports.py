@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, report_target
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import ReportFiled, VerdictChanged
 from shoal.core.ids import milliseconds_of, shard_of
@@ -20,6 +21,7 @@ from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Missing, Reader
 from shoal.graph.payloads.reported import encode_reports
 from shoal.graph.schema import EVERYBODY, FILED, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST, AssocType
+from shoal.services.audit import note
 from shoal.services.writes import Writes, add_node
 
 MAX_COMMENT = 1_000
@@ -80,7 +82,8 @@ async def file(
 
 async def assign(writes: Writes, report_id: int, to: int) -> Report:
     """Assign the report to a moderator; 0: to nobody."""
-    return await _change(writes, report_id, lambda report: replace(report, assigned_to=to))
+    verb = AuditVerb.REPORT_ASSIGNED if to else AuditVerb.REPORT_UNASSIGNED
+    return await _change(writes, report_id, verb, lambda report: replace(report, assigned_to=to))
 
 
 async def resolve(writes: Writes, report_id: int, by: int, *, upheld: bool | None = None) -> Report:
@@ -98,12 +101,17 @@ async def resolve(writes: Writes, report_id: int, by: int, *, upheld: bool | Non
         now = milliseconds_of(writes.new_id(shard_of(report_id)))
         return replace(report, closed_at=now, closed_by=by, upheld=upheld)
 
-    return await _change(writes, report_id, change)
+    return await _change(writes, report_id, AuditVerb.REPORT_RESOLVED, change)
 
 
 async def reopen(writes: Writes, report_id: int) -> Report:
     """Undo `resolve`."""
-    return await _change(writes, report_id, lambda report: replace(report, closed_at=0, closed_by=0, upheld=None))
+    return await _change(
+        writes,
+        report_id,
+        AuditVerb.REPORT_REOPENED,
+        lambda report: replace(report, closed_at=0, closed_by=0, upheld=None),
+    )
 
 
 async def _was_acted_on(graph: Reader, report: Report) -> bool:
@@ -139,7 +147,7 @@ async def sort(
         changes["category"] = category
         if category != "violation":
             changes["rule_ids"] = ()
-    return await _change(writes, report_id, lambda report: replace(report, **changes))
+    return await _change(writes, report_id, AuditVerb.REPORT_CATEGORIZED, lambda report: replace(report, **changes))
 
 
 async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Report:
@@ -176,10 +184,11 @@ async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids
     return wanted
 
 
-async def _change(writes: Writes, report_id: int, change: Callable[[Report], Report]) -> Report:
+async def _change(writes: Writes, report_id: int, verb: AuditVerb, change: Callable[[Report], Report]) -> Report:
     """Apply a change to the report as it is now; nothing is stored if that makes no difference."""
 
     def beside(batch: Batch, before: Report, after: Report) -> None:
+        note(writes, batch, verb, report_target(after), **_said(verb, after))
         if bool(before.closed_at) is bool(after.closed_at):
             return
         time = writes.new_id(batch.shard)
@@ -190,6 +199,16 @@ async def _change(writes: Writes, report_id: int, change: Callable[[Report], Rep
         batch.emit(VerdictChanged(report_id=after.id))
 
     return await change_object(writes.graph, lambda: access_report(writes.graph, report_id), change, beside)
+
+
+def _said(verb: AuditVerb, report: Report) -> dict[str, str | int]:
+    """Return what an entry of the audit log says about a report that was changed."""
+    about: dict[str, str | int] = {"about": str(report.target_id)}
+    if verb is AuditVerb.REPORT_RESOLVED:
+        return {**about, "verdict": "upheld" if report.upheld else "dismissed"}
+    if verb is AuditVerb.REPORT_ASSIGNED:
+        return {**about, "to": str(report.assigned_to)}
+    return {**about, "category": report.category} if verb is AuditVerb.REPORT_CATEGORIZED else about
 
 
 def _verdict(report: Report) -> AssocType | None:

@@ -16,7 +16,7 @@ from shoal.sync.lists import OwnLists
 from shoal.sync.live import Listens
 from shoal.sync.loop_thread import LoopThread
 from shoal.sync.media import Uploads
-from shoal.sync.moderation import Complains
+from shoal.sync.moderation import Complains, Moderation
 from shoal.sync.notifications import OwnNotifications
 from shoal.sync.people import Relates, SeesPeople
 from shoal.sync.posts import SeesPosts, WritesPosts
@@ -66,3 +66,4 @@ class Handle(
         self.notifications = OwnNotifications(loop, of.notifications)
         self.conversations = OwnConversations(loop, of.conversations)
         self.scheduled = OwnScheduled(loop, of.scheduled)
+        self.moderation = Moderation(loop, of.moderation)

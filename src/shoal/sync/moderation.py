@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shoal.core.audit.entries import AuditVerb
 from shoal.core.model import Member, Post, Role
 from shoal.core.reports import Report
+from shoal.feeds.audit import AuditPage
 from shoal.feeds.discover.everybody import Members, MemberState
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.reported import Reports
@@ -43,7 +45,9 @@ class Complains(Acting):
 
 
 class Moderation(Calling):
-    """Verbs of moderators. The caller says who may use them: the network does not ask."""
+    """Verbs of moderators. The caller says who may use them: the network does not ask.
+
+    The audit log says that a program did them. A `Handle.moderation` says who."""
 
     _awaited: awaited.Moderation
 
@@ -188,3 +192,19 @@ class Moderation(Calling):
     def sort(self, which: AnyReport, *, category: Category | None = None, rules: Sequence[str] | None = None) -> Report:
         """Change what a report is about. Raises `NotFound`, and `InvalidInput` for another category or rule."""
         return self._loop.call(self._awaited.sort(which, category=category, rules=rules))
+
+    def audit_log(
+        self,
+        before: int | None = None,
+        limit: int = 100,
+        *,
+        by: AnyMember | None = None,
+        about: AnyMember | None = None,
+        verbs: Sequence[AuditVerb | str] = (),
+    ) -> AuditPage:
+        """A page of the audit log, newest first: of acts by a member, about a member, of some kinds ("login.failed").
+
+        A page may come short, and `next` goes on from there. Raises `NotFound` for a name that nobody has, and `InvalidInput`
+        for an act that there is not.
+        """
+        return self._loop.call(self._awaited.audit_log(before, limit, by=by, about=about, verbs=verbs))

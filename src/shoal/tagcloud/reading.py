@@ -127,21 +127,22 @@ class TagCloud:
 
     async def deny(self, name: str) -> TagRule:
         """Show a tag nowhere. Raises `InvalidInput` for one that counts as another."""
-        return await self._rule(ruling.denying(name))
+        return await self.rule(ruling.denying(name))
 
     async def allow(self, name: str) -> TagRule:
         """Show it again."""
-        return await self._rule(ruling.allowing(name))
+        return await self.rule(ruling.allowing(name))
 
     async def merge(self, name: str, target: str) -> TagRule:
         """Count a tag as another. Raises `InvalidInput` for itself, for a chain, and for one that is denied."""
-        return await self._rule(ruling.merging(name, target))
+        return await self.rule(ruling.merging(name, target))
 
     async def unmerge(self, name: str) -> TagRule:
         """Count it for itself again."""
-        return await self._rule(ruling.unmerging(name))
+        return await self.rule(ruling.unmerging(name))
 
-    async def _rule(self, decide: ruling.Decide) -> TagRule:
+    async def rule(self, decide: ruling.Decide) -> TagRule:
+        """Have a rule hold that is decided by those before it. Raises `InvalidInput` when it cannot be."""
         rule = await ruling.lay_down(self._store, decide, self.clock, self._sizes)
         # A look that began before the rule must not be remembered after it.
         async with self._looking:

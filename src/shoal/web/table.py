@@ -12,6 +12,7 @@ from shoal.settings import Settings
 from shoal.web.errors import error_page
 from shoal.web.pages import (
     around,
+    audit,
     authorize,
     beside,
     components,
@@ -75,6 +76,7 @@ def pages(settings: Settings) -> tuple[Route, ...]:
         *kept.ROUTES,
         *static.ROUTES,
         *moderation.ROUTES,
+        *audit.ROUTES,
         *ops.ROUTES,
         *installed.ROUTES,
         *beside.ROUTES,

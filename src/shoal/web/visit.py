@@ -189,4 +189,4 @@ async def logged_in(front: Front, request: Request) -> Caller | None:
     token, member = found
     front.uses.note(token, lambda: origin_of_request(request))
     unguarded = member.unguarded(required=front.settings.staff_second_factor)
-    return Caller(token.id, 0, member.id, frozenset(), member.role, unguarded)
+    return Caller(token.id, 0, member.id, frozenset(), member.role, unguarded, member.name)

@@ -35,6 +35,7 @@ from shoal.ops.upkeep import Upkeep, begin_histories, begin_token_uses
 from shoal.ops.vitals.contract import EngineProbe
 from shoal.outbox import Runner
 from shoal.push.server_key import ServerKey
+from shoal.services.audit import drop_old
 from shoal.services.pressure import Pressure
 from shoal.services.writes import Limits, Writes
 from shoal.settings import Settings
@@ -350,6 +351,8 @@ def _runner(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool)
 def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
     """Start everything that runs beside requests; it stops in the opposite order."""
     settings = network.settings
+    # What upkeep drops and what is due lasts: it is made of the graph as it is.
+    lasting = replace(network.writes, graph=network.effects.graph)
     upkeep = Upkeep(
         network.store,
         network.timelines,
@@ -358,6 +361,8 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         settings.timeline_idle_days,
         settings.tombstone_days,
         settings.follow_history_days,
+        partial(drop_old, lasting),
+        settings.audit_days,
     )
     upkeep.start()
     stack.push_async_callback(upkeep.stop)
@@ -370,8 +375,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         stack.push_async_callback(network.counting.collector.stop)
         network.runner.start()
         stack.push_async_callback(network.runner.stop)
-        # What is due lasts: it is made of the graph as it is.
-        agenda = Agenda(replace(network.writes, graph=network.effects.graph))
+        agenda = Agenda(lasting)
         agenda.start()
         stack.push_async_callback(agenda.stop)
         begin_filling(network.store, network.effects.graph, network.search, stack)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -25,6 +26,7 @@ from shoal.graph.payloads.activity import WINDOW_MS, active_at
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS, public_list
 from shoal.ops.checking.check import check
 from shoal.ops.upkeep import Upkeep
+from shoal.services.audit import drop_old
 from tests.flows.notifications.noting import repeat_everything
 from tests.flows.people import register
 from tests.running import in_loop, run
@@ -275,7 +277,15 @@ async def test_upkeep_forgets_what_nobody_reacts_to_any_more(url: str | dict[str
 
         with patch.object(activity, "_FORGOTTEN_AT_ONCE", 7):
             await Upkeep(
-                network.store, network.timelines, network.effects.loudness.review, forget, 14.0, 30.0, 400.0
+                network.store,
+                network.timelines,
+                network.effects.loudness.review,
+                forget,
+                14.0,
+                30.0,
+                400.0,
+                partial(drop_old, network.writes),
+                0.0,
             ).once()
         assert await listed(network.store) == {}
         ended = [row for row in await all_links(network.store) if row.atype == ACTIVE.number]

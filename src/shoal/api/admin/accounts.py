@@ -88,7 +88,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     report_id: Id | None = None
     """A report about the account, which the action resolves."""
     text: Annotated[str, Meta(max_length=5_000)] = ""
-    """Why; it is logged."""
+    """Why; it is in the audit log."""
     warning_preset_id: _Text = ""
     """Refused: there are no presets."""
 
@@ -208,11 +208,11 @@ async def act(context: Context, params: Act) -> object:
     target = await _target(context, params.id)
     if params.report_id is not None:
         await reports.access_report(front.graph, params.report_id, about=target.id)
-    verb = _ACTS.get(params.type)
+    verb, writes = _ACTS.get(params.type), front.writes.because(params.text)
     if verb is not None:
-        await verb(front.writes, target.id)
+        await verb(writes, target.id)
     if params.report_id is not None:
-        await reports.resolve(front.writes, params.report_id, actor(context))
+        await reports.resolve(writes, params.report_id, actor(context))
     _log.info("%s: %s %s (%s); why: %r", actor(context), params.type, target.name, target.id, params.text)
     return {}
 

@@ -24,6 +24,7 @@ from shoal.core.text import check_tag
 from shoal.feeds.discover import popular, trends
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.schema import tag_id
+from shoal.ops import tag_rules
 from shoal.services import moderation
 from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.words import Counted
@@ -70,7 +71,7 @@ async def approve(context: Context, params: Which) -> AdminTag:
     """The tag may be shown."""
     front = context.deps
     name = await _named(front, params.id)
-    await front.reads.tags.allow(name)
+    await tag_rules.lay_down(front.writes, front.reads.tags, tag_rules.allowing(name))
     _log.info("%s: allow #%s", actor(context), name)
     return _tag(front, name, await front.reads.tags.tag(name), trendable=True)
 
@@ -79,7 +80,7 @@ async def reject(context: Context, params: Which) -> AdminTag:
     """The tag is shown in no trend, cloud or list of tags."""
     front = context.deps
     name = await _named(front, params.id)
-    await front.reads.tags.deny(name)
+    await tag_rules.lay_down(front.writes, front.reads.tags, tag_rules.denying(name))
     _log.info("%s: deny #%s", actor(context), name)
     return _tag(front, name, None, trendable=False)
 

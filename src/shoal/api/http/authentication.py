@@ -37,7 +37,7 @@ async def caller_with(
     if member is None:
         return Caller(token.id, token.app_id, None, _scopes(token.scopes))
     unguarded = member.unguarded(required=staff_second_factor)
-    return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role, unguarded)
+    return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role, unguarded, member.name)
 
 
 def bearer_of(request: HTTPConnection) -> str | None:

@@ -26,6 +26,8 @@ class Caller(msgspec.Struct, frozen=True):
     """The member's."""
     unguarded: bool = False
     """See `Member.unguarded`."""
+    name: str = ""
+    """The member's."""
 
 
 ANONYMOUS = Caller(0, 0, None, frozenset())
@@ -59,6 +61,10 @@ Authenticate = Callable[[Request], Awaitable[Caller | None]]
 
 It must not read the body.
 """
+
+
+Bind = Callable[[Any, Caller, Request], object]
+"""Returns the bundle that `build_app` was given, bound to whoever calls: for handlers that change something."""
 
 
 class _Address(msgspec.Struct, frozen=True):

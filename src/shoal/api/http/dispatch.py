@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.api.http.bodies import BodyReceiver, deliver, read_body
-from shoal.api.http.calls import ANONYMOUS, Authenticate, Caller, Context, Route
+from shoal.api.http.calls import ANONYMOUS, Authenticate, Bind, Caller, Context, Route
 from shoal.api.http.convert import convert
 from shoal.api.http.errors import MethodNotAllowed, NeedsMember, OutsideScopes, reply_for
 from shoal.api.http.limits import ratelimit
@@ -42,6 +42,8 @@ _ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public"
 """Ends of the names of routes whose answer goes on: the time until it began is what counts."""
 _PRIVATE = (b"cache-control", b"private, no-store")
 """The header of every answer to a token, unless the answer itself says for how long it may be kept."""
+_SAFE = frozenset(("GET", "HEAD"))
+"""Methods of requests that change nothing."""
 
 
 ErrorPage = Callable[[Reply, Request], Response]
@@ -64,6 +66,7 @@ class Api:
         self,
         trie: Trie[MatchedRoute],
         deps: object,
+        bind: Bind | None,
         authenticate: Authenticate,
         log_in: Authenticate,
         limiter: ratelimit.Limiter,
@@ -77,6 +80,7 @@ class Api:
     ) -> None:
         self._find = trie.find
         self._deps = deps
+        self._bind = bind
         self._authenticate = authenticate
         self._log_in = log_in
         self._limiter = limiter
@@ -244,7 +248,10 @@ class Api:
             params = convert({**said, **path}, route.params)
             await intake.load()
         enter(HANDLE)
-        answer = await route.handler(Context(caller, request, self._deps, path), params)
+        deps = self._deps
+        if self._bind is not None and route.method not in _SAFE:
+            deps = self._bind(deps, caller, request)
+        answer = await route.handler(Context(caller, request, deps, path), params)
         return answer if isinstance(answer, Reply | Response) else Reply(answer)
 
 

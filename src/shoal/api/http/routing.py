@@ -13,7 +13,7 @@ from functools import partial
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shoal.api.http.calls import ANONYMOUS, Authenticate, Caller, Context, Route
+from shoal.api.http.calls import ANONYMOUS, Authenticate, Bind, Caller, Context, Route
 from shoal.api.http.convert import prepare
 from shoal.api.http.declared import complaint
 from shoal.api.http.dispatch import Api, ErrorPage, MatchedRoute
@@ -59,6 +59,7 @@ def build_app(
     meter: Meter | None = None,
     answers: Answers[Reply] | None = None,
     recorder: Recorder | None = None,
+    bind: Bind | None = None,
 ) -> ASGIApp:
     """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
 
@@ -68,6 +69,7 @@ def build_app(
     are for uploads. `https`: clients come by it. `log_in` says who is logged in in a browser. The `error_page` is for people
     whose page was refused. The `guard` keeps networks out that are blocked, before all of these; without one, none.
     The `meter` counts requests, the `recorder` writes their lines. The `answers` are remembered; without them, none.
+    `bind` tells the `deps` who acts, where a route changes something.
     """
     trie: Trie[MatchedRoute] = Trie()
     for route in routes:
@@ -79,6 +81,7 @@ def build_app(
     api: ASGIApp = Api(
         trie,
         deps,
+        bind,
         authenticate,
         log_in,
         limiter,

@@ -28,14 +28,20 @@ async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
     found: set[int] = set()
     for atype, id1s in sources.items():
         if id1s:
-            found |= await _pull(graph, atype, id1s, at)
+            found |= (await _pull(graph, atype, id1s, at)).keys()
     return sorted(found, reverse=not at.oldest_first)[: at.limit]
 
 
-async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> set[int]:
+async def pull_entries(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> list[Assoc]:
+    """As `pull`, of lists of one type that share no time: the entries themselves."""
+    found = await _pull(graph, atype, id1s, at)
+    return [found[time] for time in sorted(found, reverse=not at.oldest_first)[: at.limit]]
+
+
+async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> dict[int, Assoc]:
     few = min(at.limit, 2 + 2 * at.limit // len(id1s))
     lists = await _read(graph, atype, id1s, at.of(few))
-    times = _times(lists)
+    times = _by_time(lists)
     bounded = at
     if len(times) >= at.limit:
         bounded = _until(at, sorted(times, reverse=not at.oldest_first)[at.limit - 1])
@@ -44,7 +50,7 @@ async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor
         for id1, page in lists.items()
         if len(page) == few < at.limit and bounded.after < page[-1].time < bounded.before
     ]
-    return times | _times(await _read(graph, atype, more, bounded)) if more else times
+    return times | _by_time(await _read(graph, atype, more, bounded)) if more else times
 
 
 def _until(at: Cursor, bound: int) -> Cursor:
@@ -56,5 +62,5 @@ async def _read(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor
     return await graph.assoc_ranges(id1s, atype, at)
 
 
-def _times(lists: Mapping[int, Sequence[Assoc]]) -> set[int]:
-    return {entry.time for page in lists.values() for entry in page}
+def _by_time(lists: Mapping[int, Sequence[Assoc]]) -> dict[int, Assoc]:
+    return {entry.time: entry for page in lists.values() for entry in page}

@@ -13,6 +13,7 @@ import numpy as np
 from shoal.graph.schema import (
     ACTIVE,
     ASSOC_TYPES,
+    AUDITED,
     CELL_OF,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
@@ -212,8 +213,13 @@ def ends(links: Links, objects: Objects) -> Found:
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))
     # The place of an emoji is no object: it is there as long as its post says so.
     there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)
-    # A list of active posts begins at no object.
-    begins = objects.exist(live.id1) | ((live.atype == ACTIVE.number) & np.isin(live.id1, PUBLIC_LISTS))
+    # An entry of the audit log is no object either: it is there as long as it stands in a public list.
+    audited = links.of(AUDITED.number)
+    entries = audited.only(np.isin(audited.id1, PUBLIC_LISTS)).id2
+    there |= (live.atype == AUDITED.number) & np.isin(live.id2, entries)
+    # Lists of active posts and of the audit log begin at no object.
+    open_to_all = np.isin(live.atype, (ACTIVE.number, AUDITED.number)) & np.isin(live.id1, PUBLIC_LISTS)
+    begins = objects.exist(live.id1) | open_to_all
     loose = np.nonzero(~(begins & there))[0]
     findings = [_loose(live, at) for at in loose[:MOST]]
     return Found(len(live.id1), len(loose), findings)

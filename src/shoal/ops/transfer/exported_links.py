@@ -1,17 +1,19 @@
-"""Whom and what a member has to do with, in their export: a CSV file for each kind."""
+"""Whom and what a member has to do with, and what was done with their account, in their export: a CSV file for each kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from shoal.core.model import Poll
+from shoal.feeds import audit
 from shoal.feeds.hydrate import hydrate
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Assoc
 from shoal.graph.payloads.emoji import chosen_of
 from shoal.graph.payloads.follow_options import follow_terms, mute_terms
 from shoal.graph.schema import (
+    AUDITED,
     BLOCKS,
     BOOKMARKS,
     ENDORSES,
@@ -85,6 +87,7 @@ async def write(export: Export) -> None:
         await _people(export, noun, people)
     for noun, atype in _TAGS.items():
         await _tags(export, noun, atype)
+    await _audited(export)
 
 
 async def _posts(export: Export, noun: str, atype: AssocType) -> None:
@@ -158,6 +161,22 @@ async def _tags(export: Export, noun: str, atype: AssocType) -> None:
         return [(when(assoc.time), assoc.data.decode()) for assoc in page]
 
     await export.table(noun, atype, ("time", "tag"), rows)
+
+
+async def _audited(export: Export) -> None:
+    """Acts on the member's own account, with the addresses they came from, and log-ins that failed."""
+
+    async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
+        entries = await audit.own(export.graph, export.member.id, page)
+        return [
+            (when(id_), entry.verb.value, address, _words(entry.details.items())) for id_, entry, address in entries
+        ]
+
+    await export.table("account_activity", AUDITED, ("time", "act", "address", "details"), rows)
+
+
+def _words(details: Iterable[tuple[str, str | int]]) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in details)
 
 
 def _yes(value: bool) -> str:

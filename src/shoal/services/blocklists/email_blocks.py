@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
+from shoal.core.audit.entries import AuditVerb, TargetKind
 from shoal.core.email_blocks import (
     CanonicalEmailBlock,
     EmailDomainBlock,
@@ -31,13 +32,23 @@ from shoal.graph.schema import (
     email_block_key,
     email_domain_block_key,
 )
-from shoal.services.blocklists.keeping import add_block, remove_blocks
+from shoal.services.blocklists.keeping import Blocklist, add_block, remove_blocks
 from shoal.services.writes import Writes
 
 B = TypeVar("B", bound=Node)
 
 MAX_DOMAINS = 20_000
 MAX_ADDRESSES = 200_000
+_DOMAINS = Blocklist(
+    BLOCKS_EMAIL_DOMAIN,
+    MAX_DOMAINS,
+    TargetKind.EMAIL_DOMAIN,
+    AuditVerb.EMAIL_DOMAIN_BLOCKED,
+    AuditVerb.EMAIL_DOMAIN_UNBLOCKED,
+)
+_ADDRESSES = Blocklist(
+    BLOCKS_EMAIL, MAX_ADDRESSES, TargetKind.EMAIL, AuditVerb.EMAIL_BLOCKED, AuditVerb.EMAIL_UNBLOCKED
+)
 
 
 async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
@@ -47,9 +58,7 @@ async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
     """
     name = check_domain(domain)
     key, taken = email_domain_block_key(name), Taken("Domain has already been taken", field="domain")
-    return await add_block(
-        writes, BLOCKS_EMAIL_DOMAIN, MAX_DOMAINS, key, lambda id_: EmailDomainBlock(id=id_, domain=name), taken
-    )
+    return await add_block(writes, _DOMAINS, key, lambda id_: EmailDomainBlock(id=id_, domain=name), taken)
 
 
 async def block_address(writes: Writes, address: str) -> CanonicalEmailBlock:
@@ -66,8 +75,7 @@ async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
     taken = Taken("Canonical email hash has already been taken", field="canonical_email_hash")
     return await add_block(
         writes,
-        BLOCKS_EMAIL,
-        MAX_ADDRESSES,
+        _ADDRESSES,
         email_block_key(checked),
         lambda id_: CanonicalEmailBlock(id=id_, digest=checked),
         taken,
@@ -77,14 +85,14 @@ async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
 async def unblock_domain(writes: Writes, block_id: int) -> EmailDomainBlock:
     """End a block. Raises `NotFound`."""
     block = await access(writes.graph, EmailDomainBlock, block_id)
-    await remove_blocks(writes, BLOCKS_EMAIL_DOMAIN, {email_domain_block_key(block.domain): block.id})
+    await remove_blocks(writes, _DOMAINS, {email_domain_block_key(block.domain): block.id})
     return block
 
 
 async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
     """End a block. Raises `NotFound`."""
     block = await access(writes.graph, CanonicalEmailBlock, block_id)
-    await remove_blocks(writes, BLOCKS_EMAIL, {email_block_key(block.digest): block.id})
+    await remove_blocks(writes, _ADDRESSES, {email_block_key(block.digest): block.id})
     return block
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, ip_target
 from shoal.core.errors import NotFound, Taken
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network
@@ -19,6 +20,7 @@ from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import BLOCKS_IP, EVERYBODY, IP_BLOCKS_CHANGED, ip_block_key
+from shoal.services.audit import note
 from shoal.services.blocklists.keeping import check_room
 from shoal.services.writes import Writes, add_node
 
@@ -59,6 +61,7 @@ async def block(writes: Writes, network: str, severity: IpSeverity, *, comment: 
         batch.assoc_add(EVERYBODY, BLOCKS_IP, id_, id_)
         if node.ticket_id:
             put_on(batch, node.ticket_id, node.expires_at, id_)
+        note(writes.because(node.comment), batch, AuditVerb.IP_BLOCKED, ip_target(node), severity=node.severity.value)
         return node, batch
 
     try:
@@ -85,6 +88,8 @@ async def update(writes: Writes, block_id: int, changes: IpBlockChanges) -> IpBl
             take_off(batch, before.ticket_id, writes.new_id(_SHARD))
             if after.ticket_id:
                 put_on(batch, after.ticket_id, after.expires_at, block_id)
+        changed = AuditVerb.IP_BLOCK_CHANGED
+        note(writes.because(after.comment), batch, changed, ip_target(after), severity=after.severity.value)
         try:
             await writes.graph.commit(batch)
         except KeyTaken as error:
@@ -99,7 +104,9 @@ async def unblock(writes: Writes, block_id: int) -> IpBlock:
 
     async def attempt() -> IpBlock:
         node = await access(writes.graph, block_id)
-        await expire(writes, node)
+        batch = _ending(writes, node)
+        note(writes, batch, AuditVerb.IP_UNBLOCKED, ip_target(node), severity=node.severity.value)
+        await writes.graph.commit(batch)
         return node
 
     return await retry_on_conflict(attempt)
@@ -107,12 +114,16 @@ async def unblock(writes: Writes, block_id: int) -> IpBlock:
 
 async def expire(writes: Writes, node: IpBlock) -> None:
     """End a block in the version that was read. Raises `Conflict` if it was changed since."""
+    await writes.graph.commit(_ending(writes, node))
+
+
+def _ending(writes: Writes, node: IpBlock) -> Batch:
     batch = _changing(writes)
     batch.obj_del(node.id, node.version)
     batch.key_del(ip_block_key(node.network), node.id)
     batch.assoc_del(EVERYBODY, BLOCKS_IP, node.id, writes.new_id(_SHARD))
     take_off(batch, node.ticket_id, writes.new_id(_SHARD))
-    await writes.graph.commit(batch)
+    return batch
 
 
 async def access(graph: Reader, block_id: int) -> IpBlock:

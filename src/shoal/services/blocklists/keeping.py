@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from shoal.core.errors import Taken, Unfit
+from shoal.core.audit.entries import AuditTarget, AuditVerb, TargetKind
+from shoal.core.errors import NotFound, Taken, Unfit
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Reader
 from shoal.graph.schema import EVERYBODY, AssocType, Key
+from shoal.services.audit import note
 from shoal.services.writes import Writes, add_node
 
 B = TypeVar("B", bound=Node)
@@ -24,17 +27,26 @@ async def check_room(graph: Reader, atype: AssocType, maximum: int) -> None:
         raise Unfit(f"There are {maximum} such blocks already, which is the maximum")
 
 
-async def add_block(
-    writes: Writes, atype: AssocType, maximum: int, key: Key, make: Callable[[int], B], taken: Taken
-) -> B:
+class Blocklist(NamedTuple):
+    """A list of blocks: where it stands, how long it may be, and what the audit log says of its blocks."""
+
+    atype: AssocType
+    maximum: int
+    kind: TargetKind
+    blocked: AuditVerb
+    unblocked: AuditVerb
+
+
+async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[[int], B], taken: Taken) -> B:
     """Return a new block, made with its id. Raises `taken` where there is one under this key, and `Unfit` for one too many."""
-    await check_room(writes.graph, atype, maximum)
+    await check_room(writes.graph, listed.atype, listed.maximum)
 
     def build(id_: int) -> tuple[B, Batch]:
         block, batch = make(id_), Batch(_SHARD)
         batch.key_add(key, id_)
         batch.obj_add(block)
-        batch.assoc_add(EVERYBODY, atype, id_, id_)
+        batch.assoc_add(EVERYBODY, listed.atype, id_, id_)
+        note(writes, batch, listed.blocked, AuditTarget(listed.kind, id_, key.name))
         return block, batch
 
     try:
@@ -43,11 +55,20 @@ async def add_block(
         raise taken from error
 
 
-async def remove_blocks(writes: Writes, atype: AssocType, blocks: Mapping[Key, int]) -> None:
-    """End blocks of a list, given their ids by their keys."""
-    batch = Batch(_SHARD)
-    for key, id_ in blocks.items():
-        batch.key_del(key, id_)
-        batch.obj_del(id_)
-        batch.assoc_del(EVERYBODY, atype, id_, writes.new_id(_SHARD))
-    await writes.graph.commit(batch)
+async def remove_blocks(writes: Writes, listed: Blocklist, blocks: Mapping[Key, int]) -> None:
+    """End blocks of a list, given their ids by their keys. Raises `NotFound` where none of them is there any more."""
+
+    async def attempt() -> None:
+        nodes = await writes.graph.obj_get(list(blocks.values()))
+        batch = Batch(_SHARD)
+        for key, id_ in blocks.items():
+            if id_ in nodes:
+                batch.key_del(key, id_)
+                batch.obj_del(id_, nodes[id_].version)
+                batch.assoc_del(EVERYBODY, listed.atype, id_, writes.new_id(_SHARD))
+                note(writes, batch, listed.unblocked, AuditTarget(listed.kind, id_, key.name))
+        if not batch.objects:
+            raise NotFound("Record not found")
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from shoal.core.audit.entries import AuditVerb, TargetKind
 from shoal.core.errors import NotFound, Reserved, Taken
 from shoal.core.name_blocks import NameBlock, check_word, key_text, plain, refusing
 from shoal.graph.contract import Reader
 from shoal.graph.schema import BLOCKS_NAME, name_block_key
-from shoal.services.blocklists.keeping import add_block, remove_blocks
+from shoal.services.blocklists.keeping import Blocklist, add_block, remove_blocks
 from shoal.services.writes import Writes
 
 MAX_NAMES = 20_000
+_NAMES = Blocklist(BLOCKS_NAME, MAX_NAMES, TargetKind.NAME, AuditVerb.NAME_BLOCKED, AuditVerb.NAME_UNBLOCKED)
 
 
 async def block(writes: Writes, word: str, *, part: bool = False) -> NameBlock:
@@ -20,9 +22,7 @@ async def block(writes: Writes, word: str, *, part: bool = False) -> NameBlock:
     checked = check_word(word, part=part)
     key = name_block_key(key_text(checked, part=part))
     taken = Taken("This word is blocked already", field="word")
-    return await add_block(
-        writes, BLOCKS_NAME, MAX_NAMES, key, lambda id_: NameBlock(id=id_, word=checked, part=part), taken
-    )
+    return await add_block(writes, _NAMES, key, lambda id_: NameBlock(id=id_, word=checked, part=part), taken)
 
 
 async def unblock(writes: Writes, word: str) -> None:
@@ -31,7 +31,7 @@ async def unblock(writes: Writes, word: str) -> None:
     found = await writes.graph.key_get(keys)
     if not found:
         raise NotFound(f"{word} is not blocked")
-    await remove_blocks(writes, BLOCKS_NAME, found)
+    await remove_blocks(writes, _NAMES, found)
 
 
 async def check_sign_up(graph: Reader, name: str) -> None:

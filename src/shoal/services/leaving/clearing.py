@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.departures import DAY_MS, RECEIPT_DAYS, Departure
 from shoal.core.errors import Conflict, NotFound
 from shoal.core.events import FilesReleased, MemberRemoved
@@ -27,6 +28,7 @@ from shoal.graph.payloads.emoji import chosen_of
 from shoal.graph.payloads.tastes import tastes_of
 from shoal.graph.schema import (
     ACCEPTS_NOTICES,
+    AUDITED,
     BLOCKED_BY,
     BLOCKS,
     BOOKMARKS,
@@ -86,6 +88,7 @@ from shoal.services import (
     relationships,
     scheduling,
 )
+from shoal.services.audit import note
 from shoal.services.profile import albums
 from shoal.services.writes import Writes
 
@@ -141,8 +144,9 @@ _PLAIN = (
     MARKED,
     REPORT_UPHELD,
     REPORT_DISMISSED,
+    AUDITED,
 )
-"""Associations that have nothing else to them. What the member reported stays with the reports."""
+"""Associations that have nothing else to them. What the member reported stays, and in the audit log all but the addresses."""
 
 _Step = Callable[[Writes, int], Awaitable[int]]
 
@@ -171,9 +175,9 @@ async def _begin(writes: Writes, departure: Departure) -> Departure:
     found["posts"] -= found["shares"]
     node = (await writes.graph.obj_get((member,))).get(member)
     found["bytes"] = node.media_bytes if isinstance(node, Member) else 0
-    batch = Batch(shard_of(departure.id))
-    now = milliseconds_of(writes.new_id(batch.shard))
+    now = milliseconds_of(writes.new_id(shard_of(departure.id)))
     begun = replace(departure, counts=found, begun_at=now, version=departure.version + 1)
+    batch = Batch(shard_of(departure.id))
     batch.obj_set(begun)
     await writes.graph.commit(batch)
     return begun
@@ -290,8 +294,7 @@ def _plain(atype: AssocType) -> _Step:
     """Return a step that ends the associations of a type, many with one commit."""
 
     async def step(writes: Writes, member: int) -> int:
-        page = await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE))
-        batch = Batch(shard_of(member))
+        page, batch = await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE)), Batch(shard_of(member))
         for assoc in page:
             batch.assoc_del(member, atype, assoc.id2, writes.new_id(batch.shard))
         return await _commit(writes, batch)
@@ -303,8 +306,7 @@ async def _media(writes: Writes, member: int) -> int:
     page = await writes.graph.assoc_range(member, OWNS, Cursor(limit=_PAGE))
     # One after the other: each changes how many bytes the member has.
     for owned in page:
-        media = await media_life.media_of(writes.graph, owned.id2)
-        if isinstance(media, Media):
+        if isinstance(media := await media_life.media_of(writes.graph, owned.id2), Media):
             await media_life.delete(writes.graph, writes.new_id, media)
     return len(page)
 
@@ -359,7 +361,7 @@ _STEPS: Sequence[_Step] = (
     _by_verb(OWNS_LIST, lists.delete),
     _by_verb(OWNS_ALBUM, albums.delete),
     _by_verb(OWNS_FILTER, filters.delete),
-    _by_verb(OWNS_INVITATION, invitations.end),
+    _by_verb(OWNS_INVITATION, invitations.drop),
     _media,
     *map(_plain, _PLAIN),
     _logins,
@@ -381,6 +383,7 @@ async def _end(writes: Writes, departure: Departure) -> None:
         if keys := files_of_member(member):
             batch.emit(FilesReleased(keys=tuple(keys)))
         batch.emit(MemberRemoved(member_id=member.id, address=login.email if login else ""))
+        note(writes, batch, AuditVerb.DELETION_COMPLETED, member_target(member))
     ticket = writes.new_id(batch.shard)
     done = milliseconds_of(now)
     batch.obj_set(replace(departure, done_at=done, ticket_id=ticket, version=departure.version + 1))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.departures import DAY_MS, Departure
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import ProfileChanged, SuspensionChanged
@@ -22,6 +23,7 @@ from shoal.graph.contract import Batch
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import EVERYBODY, SERVES
 from shoal.services import members
+from shoal.services.audit import note
 from shoal.services.login import guesses, sessions
 from shoal.services.login.apps import check_welcome
 from shoal.services.login.guesses import Asker
@@ -82,6 +84,7 @@ async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
             put_on(batch, made.ticket_id, made.at, made.id)
             _hide(batch, member, made, id_)
             batch.emit(ended)
+            note(writes, batch, AuditVerb.DELETION_REQUESTED, member_target(member), days=days)
             return made, batch
 
         ended = await sessions.all_ended(writes, member_id)
@@ -97,7 +100,8 @@ async def come_back(writes: Writes, name_or_email: str, password: str, asker: As
     Raises as `members.log_in`, and `NotAllowed` for a member who does not leave, whose deletion has begun, or whom moderators
     keep out.
     """
-    return await keep(writes, (await members.by_password(writes, name_or_email, password, asker)).id)
+    member = await members.by_password(writes, name_or_email, password, asker)
+    return await keep(writes.by(writes.origin.proved(member)), member.id)
 
 
 async def keep(writes: Writes, member_id: int) -> Member:
@@ -120,6 +124,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
         back = replace(member, departure_id=0, suspended=False, version=member.version + 1)
         batch.obj_set(back)
         _tell(batch, member_id)
+        note(writes, batch, AuditVerb.DELETION_CANCELLED, member_target(member))
         await writes.graph.commit(batch)
         return back
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.errors import InvalidToken, Leaving, NotAllowed, Unauthenticated, Unconfirmed
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
@@ -19,9 +21,10 @@ from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Reader
+from shoal.graph.contract import Batch, Changed, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LEADING_TO_LOGINS, LOGGED_IN
+from shoal.services.audit import note
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24
@@ -165,6 +168,7 @@ async def issue_token(
     """
     if generation is None:
         generation = (await access_member(writes.graph, member_id)).generation if member_id else 0
+    member = await _member(writes, member_id) if member_id else None
     await use(writes, app_id)
     secret = new_secret(_SECRET_BYTES)
     shard = shard_of(member_id or app_id)
@@ -172,6 +176,9 @@ async def issue_token(
     def build(id_: int) -> tuple[Token, Batch]:
         batch = Batch(shard)
         token = put_token(batch, id_, secret, app_id, member_id, scopes, generation, origin)
+        if member is not None:
+            theirs = writes.by(writes.origin.proved(member))
+            note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), app=str(app_id))
         return token, batch
 
     token = await add_node(writes, shard, build)
@@ -240,12 +247,23 @@ async def revoke_token(writes: Writes, token: Token) -> None:
     drop_token(batch, token, writes.new_id(batch.shard))
     if token.member_id:
         batch.emit(SessionsEnded(member_id=token.member_id, token_ids=(token.id,)))
-    await writes.graph.commit(batch)
+        member = await _member(writes, token.member_id)
+        if member is not None and HALFWAY not in token.scopes:
+            theirs = writes.by(writes.origin.proved(member))
+            note(theirs, batch, AuditVerb.SESSION_ENDED, member_target(member), session=str(token.id))
+    # Of two who end it at once the second finds that it has ended.
+    with contextlib.suppress(Changed):
+        await writes.graph.commit(batch)
+
+
+async def _member(writes: Writes, member_id: int) -> Member | None:
+    node = (await writes.graph.obj_get((member_id,))).get(member_id)
+    return node if isinstance(node, Member) else None
 
 
 def drop_token(batch: Batch, token: Token, now: int) -> None:
     """The token and what leads to it go with the batch."""
     owner = token.member_id or token.app_id
-    batch.obj_del(token.id)
+    batch.obj_del(token.id, token.version)
     for atype in LEADING_TO_LOGINS:
         batch.assoc_del(owner, atype, token.id, now)

@@ -15,6 +15,7 @@ from hashlib import sha256
 
 import msgspec
 
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.errors import Conflict, Unauthenticated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.login.bearer import fits, hash_of, new_secret, opened, text_of
@@ -22,6 +23,7 @@ from shoal.core.login.token_use import NOWHERE, Origin
 from shoal.core.model import Grant, Member, Token
 from shoal.graph.contract import Batch
 from shoal.graph.schema import EXPIRING
+from shoal.services.audit import note
 from shoal.services.login.apps import NewToken, put_token, revoke_token, use
 from shoal.services.login.expiring_credentials import drop_expired, expired
 from shoal.services.writes import Writes, add_node
@@ -81,7 +83,8 @@ async def exchange(
         raise Unauthenticated(_REFUSED)
     if not (grant.redirect_uri == redirect_uri and _proves(verifier, grant.challenge)):
         raise Unauthenticated(_REFUSED)
-    await _check_live(writes, grant)
+    member = await _live_member(writes, grant)
+    theirs = writes.by(writes.origin.proved(member))
     shard, secret = shard_of(grant.member_id), new_secret(_TOKEN_BYTES)
 
     def build(id_: int) -> tuple[Token, Batch]:
@@ -89,6 +92,7 @@ async def exchange(
         token = put_token(batch, id_, secret, app_id, grant.member_id, grant.scopes, grant.generation, origin)
         # Of two exchanges at once one finds that the grant is not what it was.
         batch.obj_set(msgspec.structs.replace(grant, token_id=id_, version=grant.version + 1))
+        note(theirs, batch, AuditVerb.APP_AUTHORIZED, member_target(member), app=str(app_id))
         return token, batch
 
     try:
@@ -106,8 +110,8 @@ async def _grant(writes: Writes, app_id: int, code: str) -> Grant:
     return node
 
 
-async def _check_live(writes: Writes, grant: Grant) -> None:
-    """Neither the code has ended, nor has the member changed their password or been shut out since."""
+async def _live_member(writes: Writes, grant: Grant) -> Member:
+    """The member of a code that has not ended, who neither changed their password nor was shut out since."""
     member = (await writes.graph.obj_get((grant.member_id,))).get(grant.member_id)
     if (
         milliseconds_of(writes.new_id(shard_of(grant.id))) >= grant.expires_at
@@ -117,6 +121,7 @@ async def _check_live(writes: Writes, grant: Grant) -> None:
         or member.disabled
     ):
         raise Unauthenticated(_REFUSED)
+    return member
 
 
 def _proves(verifier: str, challenge: str) -> bool:

@@ -26,6 +26,7 @@ from shoal.core.model import Member
 from shoal.graph.addresses import login_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
+from shoal.services.audit import note_failed_login
 from shoal.services.login import assertions, passwords
 from shoal.services.writes import Writes
 
@@ -68,12 +69,13 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     `name` is what the caller gave. Raises `TooMany`.
     """
     stored, given = login.password if login else "", password[: writes.limits.password_most]
-    if asker is None:
-        return await passwords.matches(given, stored)
-    await _begin(login, account_key(name), name, asker)
+    if asker is not None:
+        await _begin(writes, login, account_key(name), name, asker)
     if not await passwords.matches(given, stored):
-        _tell("wrong password", name, asker)
+        await failed(writes, login, name, asker, "wrong password")
         return False
+    if asker is None:
+        return True
     await asker.take_back()
     # With a second factor the password alone says nothing about where its owner is.
     if login is not None and login.second is None:
@@ -95,10 +97,10 @@ async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
     member = node if isinstance(node, Member) else None
     name = member.name if member else "-"
     before = await login_of(writes.graph, member) if member else None
-    await _begin(before, account_key(f"passkey of {member_id}"), name, asker, what="passkeys")
+    await _begin(writes, before, account_key(f"passkey of {member_id}"), name, asker, what="passkeys")
     login = await assertions.use(writes, asker.site, member, answer, Purpose.LOG_IN) if member else None
     if member is None or login is None:
-        _tell("wrong passkey", name, asker)
+        await failed(writes, before, name, asker, "wrong passkey")
         raise Unauthenticated(_WRONG_PASSKEY)
     await asker.take_back()
     await remember(writes, login, asker)
@@ -114,7 +116,7 @@ async def code_counts(
     Raises `TooMany`.
     """
     if asker is not None:
-        await _begin(await login_of(writes.graph, member), str(member.id), member.name, asker, code=True, what="codes")
+        await _begin(writes, await login_of(writes.graph, member), str(member.id), member.name, asker, code=True, what="codes")
 
     async def attempt() -> Login | None:
         login = await login_of(writes.graph, member)
@@ -135,8 +137,7 @@ async def code_counts(
     else:
         login = await retry_on_conflict(attempt)
     if login is None:
-        if asker is not None:
-            _tell("wrong code", member.name, asker)
+        await failed(writes, await login_of(writes.graph, member), member.name, asker, "wrong code")
         return False
     if asker is not None:
         await asker.take_back()
@@ -146,13 +147,13 @@ async def code_counts(
 
 
 async def _begin(
-    login: Login | None, account: str, name: str, asker: Asker, *, code: bool = False, what: str = "passwords"
+    writes: Writes, login: Login | None, account: str, name: str, asker: Asker, *, code: bool = False, what: str = "passwords"
 ) -> None:
     mark = _mark_from(login, asker)
     try:
         await asker.begin(account, known=login is not None and mark in login.networks, code=code)
     except TooMany:
-        _tell(f"too many wrong {what}", name, asker)
+        await failed(writes, login, name, asker, f"too many wrong {what}")
         raise
 
 
@@ -205,5 +206,9 @@ def account_key(name: str) -> str:
     return blake2b(name.strip().lower().encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def _tell(what: str, name: str, asker: Asker) -> None:
-    _log.warning("login failed: reason=%r name=%r address=%s", what, name[:_LOGGED_CHARACTERS], asker.address or "-")
+async def failed(writes: Writes, login: Login | None, name: str, asker: Asker | None, why: str) -> None:
+    """Write a failed log-in into the log of the server and into the audit log. `name` is what was typed."""
+    if asker is not None:
+        _log.warning("login failed: reason=%r name=%r address=%s", why, name[:_LOGGED_CHARACTERS], asker.address or "-")
+    network = asker.network if asker is not None else ""
+    await note_failed_login(writes, login.member_id if login is not None else 0, name, network, why)

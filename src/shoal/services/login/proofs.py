@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.contacts import hash_address
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, ShoalError
 from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SuspensionChanged
@@ -28,6 +29,7 @@ from shoal.graph.contract import Batch
 from shoal.graph.payloads.agenda import take_off
 from shoal.graph.payloads.declared import redeclare
 from shoal.services import members, moderation, relationships
+from shoal.services.audit import note
 from shoal.services.blocklists import email_blocks
 from shoal.services.login import guesses, passwords, renewals, sessions
 from shoal.services.login.contact_salt import contact_salt
@@ -41,6 +43,12 @@ _KEPT = 4
 _UNDO_MS = PROOF_MS[MailKind.UNDO]
 _TOO_OFTEN = "This address was changed too often; try again in a week"
 _OVER = "This link is over, or was used before"
+_VERBS = {
+    MailKind.CHANGE: AuditVerb.EMAIL_CHANGED,
+    MailKind.UNDO: AuditVerb.EMAIL_RESTORED,
+    None: AuditVerb.EMAIL_SET,
+}
+"""Changes of an address by the proof of them."""
 
 
 class Proven(NamedTuple):
@@ -113,7 +121,9 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
 
     login = await members.login_of(writes, member)
     networks = guesses.networks_after(login, asker) if login is not None else ()
-    await renewals.replace_password(writes, member.id, secret, networks=networks, beside=used)
+    theirs = writes.by(writes.origin.proved(member))
+    verb = AuditVerb.PASSWORD_RESET
+    await renewals.replace_password(theirs, member.id, secret, verb, networks=networks, beside=used)
     return await access_as_is(writes, member.id)
 
 
@@ -278,6 +288,8 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
         batch.obj_set(after)
         redeclare(batch, member, after, now)
         batch.emit(EmailChanged(member_id=member_id, address=address, freed=moved.freed))
+        origin = writes.origin if proof is None else writes.origin.proved(member)
+        note(writes.by(origin), batch, _VERBS[proof.kind if proof is not None else None], member_target(member))
         if moved.told:
             batch.emit(MailDue(kind=MailKind.UNDO, asked=now, member_id=member_id, address=moved.told))
         if theft:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.errors import Conflict, InvalidInput, NotFound
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
@@ -15,6 +16,7 @@ from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.services import members
+from shoal.services.audit import note
 from shoal.services.login import guesses, passwords, sessions
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes
@@ -26,7 +28,8 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
     """Replace the password. Every token and authorization code of the member is invalid from then on."""
     if await members.login_of(writes, await access_member(writes.graph, member_id)) is None:
         raise Conflict("this member has no login")
-    await replace_password(writes, member_id, await passwords.hashed(members.check_password(writes, password)))
+    secret = await passwords.hashed(members.check_password(writes, password))
+    await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_SET)
 
 
 async def change_password(
@@ -45,13 +48,15 @@ async def change_password(
     if login is None or not fits:
         raise InvalidInput(_WRONG_CURRENT, field="current_password")
     secret = await passwords.hashed(password)
-    await replace_password(writes, member_id, secret, login.password, guesses.networks_after(login, asker))
+    networks = guesses.networks_after(login, asker)
+    await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_CHANGED, login.password, networks)
 
 
 async def replace_password(
     writes: Writes,
     member_id: int,
     secret: str,
+    verb: AuditVerb,
     known: str = "",
     networks: tuple[bytes, ...] = (),
     beside: Callable[[Batch, Member], None] = lambda _batch, _member: None,
@@ -74,6 +79,7 @@ async def replace_password(
         batch.obj_set(replace(member, generation=member.generation + 1, version=member.version + 1))
         batch.emit(ended)
         beside(batch, member)
+        note(writes, batch, verb, member_target(member))
         if login.email:
             batch.emit(MailDue(kind=MailKind.RENEWED, asked=writes.new_id(batch.shard), member_id=member.id))
         await writes.graph.commit(batch)

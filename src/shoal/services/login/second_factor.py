@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded
 from shoal.core.events import MailDue
 from shoal.core.ids import milliseconds_of, shard_of
@@ -23,6 +24,7 @@ from shoal.graph.access import access_member
 from shoal.graph.addresses import login_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
+from shoal.services.audit import note
 from shoal.services.login import guesses, sessions
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes
@@ -49,7 +51,7 @@ async def turn_on(
         raise InvalidInput(_WRONG_CODE, field="code")
     await _check_password(writes, member_id, password, asker)
     codes, hashes = new_recovery_codes()
-    await _change(writes, member_id, replace(begun, recovery=hashes, since=now), MailKind.SECOND_ON)
+    await _change(writes, member_id, replace(begun, recovery=hashes, since=now), AuditVerb.SECOND_FACTOR_ENABLED)
     return codes
 
 
@@ -80,7 +82,7 @@ async def turn_off(
         raise SecondFactorNeeded
     await _check_password(writes, member_id, password, asker)
     await _check_code(writes, member, code, asker)
-    await _change(writes, member_id, None, MailKind.SECOND_OFF)
+    await _change(writes, member_id, None, AuditVerb.SECOND_FACTOR_DISABLED)
 
 
 async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | None = None) -> list[str]:
@@ -90,7 +92,8 @@ async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | No
     """
     if await state(writes, member_id) is None:
         raise NotAllowed(_OFF)
-    await _check_code(writes, await access_member(writes.graph, member_id), code, asker)
+    member = await access_member(writes.graph, member_id)
+    await _check_code(writes, member, code, asker)
     codes, hashes = new_recovery_codes()
 
     async def attempt() -> None:
@@ -100,6 +103,7 @@ async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | No
         batch = Batch(shard_of(member_id))
         second = replace(login.second, recovery=hashes)
         batch.obj_set(replace(login, second=second, version=login.version + 1))
+        note(writes, batch, AuditVerb.SECOND_FACTOR_CODES_RENEWED, member_target(member))
         await writes.graph.commit(batch)
 
     await retry_on_conflict(attempt)
@@ -108,7 +112,7 @@ async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | No
 
 async def reset(writes: Writes, member_id: int) -> None:
     """Turn a second factor off, for an operator who knows that it is the member who asks. Raises `NotAllowed` where it is off."""
-    await _change(writes, member_id, None, MailKind.SECOND_OFF)
+    await _change(writes, member_id, None, AuditVerb.SECOND_FACTOR_RESET)
 
 
 class SecondWays(NamedTuple):
@@ -146,7 +150,7 @@ def check_staff(member: Member, *, required: bool) -> None:
         raise SecondFactorNeeded
 
 
-async def _change(writes: Writes, member_id: int, factor: SecondFactor | None, kind: MailKind) -> None:
+async def _change(writes: Writes, member_id: int, factor: SecondFactor | None, verb: AuditVerb) -> None:
     ended = await sessions.all_ended(writes, member_id)
 
     async def attempt() -> None:
@@ -162,7 +166,9 @@ async def _change(writes: Writes, member_id: int, factor: SecondFactor | None, k
         )
         if ends:
             batch.emit(ended)
+        note(writes, batch, verb, member_target(member))
         if login.email:
+            kind = MailKind.SECOND_OFF if factor is None else MailKind.SECOND_ON
             batch.emit(MailDue(kind=kind, asked=writes.new_id(batch.shard), member_id=member_id))
         await writes.graph.commit(batch)
 

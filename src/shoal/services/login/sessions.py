@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
@@ -12,6 +13,7 @@ from shoal.core.login.token_use import NOWHERE, Origin
 from shoal.core.model import HALFWAY, App, Member, Token
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
+from shoal.services.audit import note
 from shoal.services.login.apps import NewToken, check_token, check_welcome, put_token, revoke_token
 from shoal.services.login.expiring_credentials import drop_expired, expired, has_expired
 from shoal.services.writes import Writes, add_node
@@ -51,11 +53,14 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
     scopes = (HALFWAY,) if member.second_factor and not proved else ()
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member.id)
     old = await expired(writes, member.id)
+    theirs = writes.by(writes.origin.proved(member))
 
     def build(id_: int) -> tuple[Token, Batch]:
         batch = Batch(shard)
         token = put_token(batch, id_, secret, 0, member.id, scopes, member.generation, origin)
         drop_expired(batch, member.id, old, id_)
+        if not scopes:
+            note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member))
         return token, batch
 
     token = await add_node(writes, shard, build)

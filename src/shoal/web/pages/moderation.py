@@ -137,6 +137,7 @@ async def queue(visit: Visit, query: Queue) -> Response:
         visit,
         "moderation",
         title=visit.words.text("Moderation"),
+        admin=visit.member.role is Role.ADMIN,
         cards=await report_cards(visit, found.reports),
         show=query.show,
         next=following,
@@ -205,6 +206,7 @@ async def members(visit: Visit, query: MembersQuery) -> Response:
         visit,
         "moderated_members",
         title=visit.words.text("Members"),
+        admin=visit.member.role is Role.ADMIN,
         people=await standings(visit, found.members),
         state=query.state,
         name=query.name,
@@ -232,7 +234,7 @@ async def member(visit: Visit, path: MemberPath) -> Response:
 
 async def act(visit: Visit, asked: MemberForm) -> Response:
     """Do something about a member, or take it back. On the page of a report it upholds that."""
-    me, writes = _acting(visit, asked), visit.front.writes
+    me, writes = _acting(visit, asked), visit.front.writes.because(asked.why)
     found = await members_by_id(visit.front.graph, (asked.id,))
     if asked.id not in found:
         raise NotFound("There is no such member")

@@ -9,10 +9,12 @@ from babel.numbers import format_decimal
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.errors import Unavailable
 from shoal.core.model import Member
 from shoal.feeds.hydrate import profiles_by_id
 from shoal.ops.transfer.streamed_export import streamed
+from shoal.services.audit import note_alone
 from shoal.web import rows
 from shoal.web.pages.settings.frame import settings_page
 from shoal.web.visit import Form, Visit
@@ -43,6 +45,7 @@ async def download(visit: Visit, asked: Form) -> Response:
         raise Unavailable(
             _("An archive is being sent already. Please try again in a minute."), retry_after=_RETRY_SECONDS
         )
+    await note_alone(visit.front.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
     # From now on, and not only when the first piece is asked for: there is time for another request in between.
     _under_way.add(member.id)
     name = f"{member.name}-{visit.now_ms // 1000}.zip"

@@ -1,0 +1,101 @@
+"""Operations that read the audit log: a page of it, or all of it into a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+import msgspec
+
+from shoal.core.audit.entries import verb_of
+from shoal.core.errors import NotFound
+from shoal.feeds import audit
+from shoal.feeds.audit import DatedEntry, WantedEntries
+from shoal.graph.contract import MAX_TIME, Cursor, Reader
+from shoal.ops.audit_log import AuditRecord, record_of
+from shoal.ops.checking.report import Progress
+from shoal.ops.network import AnyNetwork
+from shoal.ops.operation import Operation
+from shoal.services import members
+
+MOST_LISTED = 100
+"""Entries of a page: with the longest reasons they fit into one answer of a server to a command."""
+_WRITTEN_AT_ONCE = 500
+
+
+class ListAudit(Operation[list[AuditRecord]]):
+    """Read a page of the audit log, newest first: of one actor, about one member, of one kind of act; empty for all."""
+
+    answer = list[AuditRecord]
+    actor: str = ""
+    target: str = ""
+    verb: str = ""
+    before: int = 0
+    limit: int = MOST_LISTED
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> list[AuditRecord]:
+        wanted = WantedEntries(
+            await _id_of(network, self.actor) if self.actor else None,
+            await _id_of(network, self.target) if self.target else None,
+            frozenset((verb_of(self.verb),)) if self.verb else frozenset(),
+        )
+        found: list[DatedEntry] = []
+        before: int | None = self.before or MAX_TIME
+        while before is not None and len(found) < self.limit:
+            at = Cursor(before=before, limit=min(self.limit, MOST_LISTED) - len(found))
+            page = await audit.page(network.reads.graph, at, wanted)
+            found += page.entries
+            before = page.next
+        return [record_of(one) for one in found]
+
+
+class ExportAudit(Operation[int]):
+    """Write all of the audit log into a new file of this machine, a line of JSON for each entry, oldest first; how many."""
+
+    answer = int
+    alone = True
+    to: Path
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> int:
+        # Addresses of people are in it: nobody else on the machine may read it.
+        file = os.fdopen(os.open(self.to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        written = 0
+        try:
+            with file:
+                async with aclosing(_lines(network.reads.graph)) as lines:
+                    async for lines_of_page, count in lines:
+                        await asyncio.to_thread(file.write, lines_of_page)
+                        written += count
+                        progress("entries", written, 0)
+        except BaseException:
+            # Half of a log is none.
+            with suppress(OSError):
+                self.to.unlink()
+            raise
+        return written
+
+
+async def _lines(graph: Reader) -> AsyncGenerator[tuple[bytes, int], None]:
+    """The log in pieces: lines, and how many they are."""
+    piece: list[bytes] = []
+    async with aclosing(audit.everything(graph)) as entries:
+        async for one in entries:
+            piece.append(msgspec.json.encode(record_of(one)) + b"\n")
+            if len(piece) == _WRITTEN_AT_ONCE:
+                yield b"".join(piece), len(piece)
+                piece = []
+    if piece:
+        yield b"".join(piece), len(piece)
+
+
+async def _id_of(network: AnyNetwork, who: str) -> int:
+    """Return the id that is meant by a user name or an id: members who are gone have only that."""
+    if who.isdecimal():
+        return int(who)
+    found = await members.find(network.writes, who)
+    if found is None:
+        raise NotFound(f"there is no member {who!r}: members who are gone are found by id")
+    return found.id

@@ -1,0 +1,74 @@
+"""The audit log: acts note themselves in the batch that does them, so neither is without the other.
+
+Nothing changes an entry. Upkeep drops those that are older than the setting says, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from shoal.core.audit.entries import AuditTarget, AuditVerb, TargetKind, entry_of
+from shoal.core.errors import ShoalError
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.placement import place
+from shoal.core.text import MAX_USER_NAME
+from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.payloads.audit import put_entry, take_entry
+from shoal.graph.schema import AUDITED, PUBLIC_LISTS
+from shoal.services.writes import Writes
+
+_DROPPED_AT_ONCE = 20
+"""Entries of one commit: DynamoDB takes 100 items, and an entry makes four at most."""
+_TAKEN_AT_ONCE = 100
+
+
+def note(writes: Writes, batch: Batch, verb: AuditVerb, target: AuditTarget, **details: str | int) -> None:
+    """Have an act leave an entry, of whoever the bundle is bound to, with the batch that does it."""
+    entry = entry_of(verb, writes.origin, target, details)
+    put_entry(batch, writes.new_id(batch.shard), entry, writes.origin.address)
+
+
+async def note_alone(writes: Writes, verb: AuditVerb, target: AuditTarget, **details: str | int) -> None:
+    """Commit an entry by itself, before an act that changes nothing in the graph."""
+    batch = Batch(shard_of(target.member_id) if target.member_id else place(target.name).shard)
+    note(writes, batch, verb, target, **details)
+    await writes.graph.commit(batch)
+
+
+async def note_failed_login(writes: Writes, member_id: int, name: str, network: str, why: str) -> None:
+    """Note a log-in that failed, or rather that some did: a flood leaves few entries (`core.audit.repeats`).
+
+    `member_id` is 0 where nobody has the `name` that was typed: such names are counted together for each `network`. Best effort:
+    the answer to who logs in does not depend on it.
+    """
+    now = milliseconds_of(writes.new_id(0))
+    repeat = writes.failures.count(f"{member_id} {network} {why}", now)
+    if repeat is None:
+        return
+    holder = 0 if repeat.together else member_id
+    typed = "" if repeat.together else name[:MAX_USER_NAME]
+    batch = Batch(shard_of(holder) if holder else place(network).shard)
+    target = AuditTarget(TargetKind.MEMBER, holder, typed, holder)
+    note(writes, batch, AuditVerb.LOGIN_FAILED, target, why=why, count=repeat.times)
+    if holder:
+        # The member may have been deleted meanwhile: then nothing may begin at them.
+        batch.expect(holder)
+    with contextlib.suppress(ShoalError):
+        await writes.graph.commit(batch)
+
+
+async def drop_old(writes: Writes, before: int) -> None:
+    """Drop the entries from before a snowflake, a few at a time."""
+    old = Cursor(before=before, limit=_TAKEN_AT_ONCE, oldest_first=True)
+    while pages := await writes.graph.assoc_ranges(PUBLIC_LISTS, AUDITED, old):
+        for public, page in pages.items():
+            for at in range(0, len(page), _DROPPED_AT_ONCE):
+                await _drop(writes, shard_of(public), page[at : at + _DROPPED_AT_ONCE])
+
+
+async def _drop(writes: Writes, shard: int, entries: Sequence[Assoc]) -> None:
+    batch = Batch(shard)
+    for entry in entries:
+        take_entry(batch, entry, writes.new_id(shard))
+    await writes.graph.commit(batch)

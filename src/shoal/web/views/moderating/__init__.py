@@ -1,0 +1,1 @@
+"""Views for moderators and admins, besides reports and members."""
