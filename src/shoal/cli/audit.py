@@ -24,7 +24,9 @@ def audit() -> None:
 @audit.command("list")
 @click.option("--actor", default="", metavar="NAME", help="Only acts of this member: a user name, or an id.")
 @click.option("--target", default="", metavar="NAME", help="Only acts about this member, or whatever has this id.")
-@click.option("--verb", type=click.Choice(list(AuditVerb)), metavar="ACT", help="Only this act: login.failed.")
+@click.option(
+    "--verb", type=click.Choice([verb.value for verb in AuditVerb]), metavar="ACT", help="Only this act: login.failed."
+)
 @click.option("--before", type=click.IntRange(1), help="Only entries older than the one with this id.")
 @click.option("--limit", type=click.IntRange(1, MOST_LISTED), default=20, show_default=True, help="How many.")
 @click.option("--json", "as_json", is_flag=True, help="As lines of JSON, with everything.")

@@ -23,13 +23,13 @@ _DROPPED_AT_ONCE = 20
 _TAKEN_AT_ONCE = 100
 
 
-def note(writes: Writes, batch: Batch, verb: AuditVerb, target: AuditTarget, **details: str | int) -> None:
+def note(writes: Writes, batch: Batch, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
     """Have an act leave an entry, of whoever the bundle is bound to, with the batch that does it."""
     entry = entry_of(verb, writes.origin, target, details)
     put_entry(batch, writes.new_id(batch.shard), entry, writes.origin.address)
 
 
-async def note_alone(writes: Writes, verb: AuditVerb, target: AuditTarget, **details: str | int) -> None:
+async def note_alone(writes: Writes, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
     """Commit an entry by itself, before an act that changes nothing in the graph."""
     batch = Batch(shard_of(target.member_id) if target.member_id else place(target.name).shard)
     note(writes, batch, verb, target, **details)

@@ -1,0 +1,200 @@
+"""Failed log-ins are in the audit log, without what was typed as a password; a flood of them leaves few entries."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal import Shoal
+from shoal.core.audit.entries import AuditVerb
+from shoal.core.audit.repeats import HOUR_MS, RepeatCounter
+from shoal.core.errors import ShoalError
+from shoal.core.model import Member
+from shoal.graph.schema import AUDITED
+from shoal.services import members, moderation
+from shoal.services.leaving import clearing, departures
+from shoal.services.login import guesses
+from tests.api.world import World, world
+from tests.audit.reading import entries
+from tests.engines.authenticator import code_of
+from tests.examples import examples
+from tests.running import in_loop
+from tests.stores import all_links
+
+FAILED = AuditVerb.LOGIN_FAILED
+PASSWORD, WRONG = "a long password", "correct horse battery"
+
+
+@pytest.fixture
+def here() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+class From:
+    """A client at an address, that is counted for nothing."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.network = address.rpartition(".")[0]
+
+    async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
+        """Let everything pass."""
+
+    async def take_back(self) -> None:
+        """Nothing was counted."""
+
+
+async def tried(shoal: Shoal, name: str, password: str = WRONG, code: str = "", times: int = 1, at: str = "") -> None:
+    for _ in range(times):
+        with pytest.raises(ShoalError):
+            await members.log_in(shoal.network.writes, name, password, From(at) if at else None, code=code)
+
+
+async def told(shoal: Shoal) -> list[tuple[str, object, object]]:
+    found = await entries(shoal.network.store, FAILED)
+    return [(one.entry.target_name, one.entry.details["why"], one.entry.details["count"]) for one in found]
+
+
+@in_loop
+async def test_each_way_in_which_a_login_fails_is_told() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await shoal.register("ann", PASSWORD), await shoal.register("ben", PASSWORD)
+        key = await ann.second_factor_key()
+        await ann.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
+        await shoal.suspend(ben)
+        await tried(shoal, "ann")
+        await tried(shoal, "ann", PASSWORD, "000000")
+        await tried(shoal, "ben", PASSWORD)
+        await tried(shoal, "nobody" * 20)
+        assert sorted(await told(shoal), key=repr) == [
+            ("ann", "wrong code", 1),
+            ("ann", "wrong password", 1),
+            ("ben", "not allowed in", 1),
+            (("nobody" * 20)[:30], "wrong password", 1),
+        ]
+
+
+@in_loop
+async def test_a_code_that_is_still_to_come_is_no_failure() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", PASSWORD)
+        key = await ann.second_factor_key()
+        await ann.turn_on_second_factor(PASSWORD, key, code_of(key, -1))
+        await tried(shoal, "ann", PASSWORD)
+        assert await told(shoal) == []
+
+
+@in_loop
+async def test_repeats_are_told_at_each_power_of_ten() -> None:
+    async with Shoal.open("memory://") as shoal:
+        await shoal.register("ann")
+        writes = shoal.network.writes
+        login = await members.login_of(writes, await shoal.moderation.member("ann"))
+        for _ in range(1_234):
+            await guesses.failed(writes, login, "ann", From("203.0.113.9"), "wrong password")
+        assert [count for _, _, count in await told(shoal)] == [1, 10, 100, 1_000]
+
+
+@in_loop
+async def test_a_flood_of_names_networks_and_members_leaves_few_entries() -> None:
+    async with Shoal.open("memory://") as shoal:
+        chance = random.Random(7)
+        people = [await shoal.register(f"m{number}") for number in range(20)]
+        writes = replace(shoal.network.writes, failures=RepeatCounter(50))
+        logins = [await members.login_of(writes, await shoal.moderation.member(one)) for one in people]
+        for number in range(20_000):
+            at = From(f"{chance.randrange(256)}.{chance.randrange(256)}.{chance.randrange(256)}.9")
+            login = chance.choice([None, *logins])
+            await guesses.failed(writes, login, f"made up {number}", at, "wrong password")
+        found = await entries(shoal.network.store, FAILED)
+        # Fifty different ones, each at most at 1, 10, 100, 1,000 and 10,000, and what is beyond at the same.
+        assert 50 <= len(found) <= 50 + 5
+        beyond = [one.entry.details["count"] for one in found if not one.entry.target_name]
+        assert beyond == [1, 10, 100, 1_000, 10_000]
+        assert (
+            sum(len(row.data) for row in await all_links(shoal.network.store) if row.atype == AUDITED.number) < 20_000
+        )
+
+
+@settings(max_examples=examples(100))
+@given(
+    happened=st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 3 * HOUR_MS)), max_size=300),
+    most=st.integers(1, 5),
+)
+def test_an_hour_tells_of_a_bounded_number_of_things(happened: list[tuple[str, int]], most: int) -> None:
+    counter = RepeatCounter(most)
+    by_hour: dict[int, int] = {}
+    for what, at in sorted(happened, key=lambda one: one[1]):
+        repeat = counter.count(what, at)
+        if repeat is not None:
+            by_hour[at // HOUR_MS] = by_hour.get(at // HOUR_MS, 0) + 1
+    # 300 are told as 1, 10 and 100 of each, at most.
+    assert all(n <= (most + 1) * 3 for n in by_hour.values())
+    hours = {at // HOUR_MS for _, at in happened}
+    assert by_hour.keys() == hours
+
+
+def test_over_http_an_entry_has_the_address_and_no_word_of_the_password(here: World) -> None:
+    here.run(members.register(here.network.writes, "ann", password=PASSWORD))
+    for name in ("ann", "no_such_member"):
+        page = here.ask("GET", "/login")
+        token = page.text.split('name="form_token" value="')[1].split('"')[0]
+        form = {"form_token": token, "username": name, "password": WRONG}
+        assert here.ask("POST", "/login", data=form).status_code in {401, 422}
+    unknown, known = sorted(here.run(entries(here.network.store, FAILED)), key=lambda one: one.entry.target_id)
+    assert (known.entry.target_name, unknown.entry.target_name) == ("ann", "no_such_member")
+    assert known.address == unknown.address == "127.0.0.1"
+    assert known.entry.target_id > 0
+    assert known.entry.holder_id == known.entry.target_id
+    assert (unknown.entry.target_id, unknown.entry.holder_id) == (0, 0)
+    assert not any(WRONG.encode() in row.data for row in here.state().assocs)
+
+
+def test_guessing_beyond_the_limit_over_http_leaves_few_entries() -> None:
+    with world(rate_limits=True, limits={"login": "off", "pages": "off"}) as here:
+        here.run(members.register(here.network.writes, "ann", password=PASSWORD))
+        token = here.ask("GET", "/login").text.split('name="form_token" value="')[1].split('"')[0]
+        form = {"form_token": token, "username": "ann", "password": WRONG}
+        statuses = [here.ask("POST", "/login", data=form).status_code for _ in range(40)]
+        assert 429 in statuses
+        found = [one.entry.details for one in here.run(entries(here.network.store, FAILED))]
+        assert {str(one["why"]) for one in found} == {"wrong password", "too many wrong passwords"}
+        assert sorted(int(one["count"]) for one in found) == [1, 1, 10, 10]
+
+
+@in_loop
+async def test_the_addresses_of_a_member_s_own_acts_go_with_the_account_and_those_of_moderators_stay() -> None:
+    async with Shoal.open("memory://") as shoal:
+        await shoal.register("ann", PASSWORD)
+        mo = await shoal.register("mo")
+        writes = shoal.network.writes
+        origin = writes.origin._replace(address="203.0.113.9")
+        await tried(shoal, "ann")
+        with pytest.raises(ShoalError):
+            await members.log_in(writes.by(origin), "ann", "also wrong", From("203.0.113.9"))
+        ann = await shoal.moderation.member("ann")
+        await moderation.silence(writes.by(origin._replace(member_id=mo.id, name="mo", address="198.51.100.7")), ann.id)
+        assert [one.address for one in await entries(shoal.network.store, FAILED)] == ["", "203.0.113.9"]
+        await shoal.delete_member("ann")
+        await shoal.settle()
+        await gone(shoal, ann.id)
+        assert [one.address for one in await entries(shoal.network.store, FAILED)] == ["", ""]
+        (silenced,) = await entries(shoal.network.store, AuditVerb.MEMBER_SILENCED)
+        assert (silenced.address, silenced.entry.target_name) == ("198.51.100.7", "ann")
+        (done,) = await entries(shoal.network.store, AuditVerb.DELETION_COMPLETED)
+        assert done.entry.target_id == ann.id
+        assert not any(b"203.0.113.9" in row.data for row in await all_links(shoal.network.store))
+
+
+async def gone(shoal: Shoal, member_id: int) -> None:
+    """Carry the deletion out that is due."""
+    while isinstance(node := (await shoal.network.store.obj_get((member_id,))).get(member_id), Member):
+        departure = await departures.departure_of(shoal.network.writes, node)
+        assert departure is not None
+        await clearing.carry_out(shoal.network.writes, departure)

@@ -1,0 +1,164 @@
+"""Promises of the audit log on every graph: it is in order, is read in pages, and is forgotten as the setting says."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.core.audit.entries import AuditTarget, AuditVerb, Origin, TargetKind
+from shoal.core.errors import InvalidInput
+from shoal.core.ids import IdMaker, shard_of
+from shoal.feeds import audit
+from shoal.feeds.audit import AuditPage, WantedEntries
+from shoal.graph.contract import MAX_TIME, Batch, Cursor, Store
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.schema import AUDITED, PUBLIC_LISTS
+from shoal.media.library import MediaLibrary
+from shoal.services.audit import drop_old, note
+from shoal.services.writes import Writes
+from tests.audit.reading import entries
+from tests.examples import examples
+from tests.running import in_loop, run
+from tests.stores import ANN, BEN, CYD, Backend, all_links
+
+WHERE = "203.0.113.9"
+PEOPLE = (ANN, BEN, CYD)
+
+
+def bundle(graph: Store) -> Writes:
+    return Writes(graph, IdMaker(), cast("MediaLibrary", None))
+
+
+async def did(writes: Writes, actor: int, verb: AuditVerb, target: int, reason: str = "") -> None:
+    """An act about a member, on their shard."""
+    batch = Batch(shard_of(target))
+    acting = writes.by(Origin(actor, f"m{actor}" if actor else "", WHERE if actor else "", reason))
+    note(acting, batch, verb, AuditTarget(TargetKind.MEMBER, target, f"m{target}", target))
+    await writes.graph.commit(batch)
+
+
+async def filled(graph: Store) -> Writes:
+    """A log of 24 entries: each of three members is suspended and restored by each other, and logs in."""
+    writes = bundle(graph)
+    for target in PEOPLE:
+        for actor in PEOPLE:
+            if actor == target:
+                await did(writes, actor, AuditVerb.LOGIN_SUCCEEDED, actor)
+                await did(writes, 0, AuditVerb.PASSWORD_SET, actor)
+                continue
+            await did(writes, actor, AuditVerb.MEMBER_SUSPENDED, target, "spam")
+            await did(writes, actor, AuditVerb.MEMBER_UNSUSPENDED, target)
+        await did(writes, 0, AuditVerb.MEMBER_ROLE_CHANGED, target)
+        await did(writes, target, AuditVerb.SESSION_ENDED, target)
+    return writes
+
+
+async def pages(graph: Store, wanted: WantedEntries, limit: int, *, oldest_first: bool = False) -> list[AuditPage]:
+    found: list[AuditPage] = []
+    at = Cursor(limit=limit, oldest_first=oldest_first)
+    while True:
+        page = await audit.page(graph, at, wanted)
+        found.append(page)
+        if not page.entries or (page.next is None and not oldest_first):
+            return found
+        at = at.past(page.entries[0].id if oldest_first else page.next or 0)
+
+
+@in_loop
+async def test_an_entry_says_who_did_what_to_whom_why_and_from_where(backend: Backend) -> None:
+    async with backend.open() as graph:
+        writes = bundle(graph)
+        await did(writes, BEN, AuditVerb.MEMBER_SUSPENDED, ANN, "spam")
+        await did(writes, ANN, AuditVerb.LOGIN_SUCCEEDED, ANN)
+        await did(writes, 0, AuditVerb.PASSWORD_SET, ANN)
+        suspended, logged_in, helped = await entries(graph)
+        assert (suspended.entry.actor_id, suspended.entry.actor_name, suspended.address) == (BEN, f"m{BEN}", WHERE)
+        assert (suspended.entry.target_id, suspended.entry.target_name) == (ANN, f"m{ANN}")
+        assert (suspended.entry.reason, suspended.entry.verb) == ("spam", AuditVerb.MEMBER_SUSPENDED)
+        assert (logged_in.entry.actor_id, logged_in.address) == (ANN, WHERE)
+        assert (helped.entry.actor_id, helped.entry.actor_name, helped.address) == (0, "", "")
+        assert suspended.id < logged_in.id < helped.id
+
+
+@in_loop
+async def test_the_address_of_an_own_act_lies_with_the_member_alone(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await filled(graph)
+        rows = [row for row in await all_links(graph) if row.atype == AUDITED.number]
+        own = {row.id2: row.data.decode() for row in rows if row.id1 not in PUBLIC_LISTS}
+        assert set(own.values()) == {WHERE}
+        for one in await entries(graph):
+            alone = one.entry.actor_id == one.entry.target_id
+            assert (one.id in own) is alone
+            assert one.entry.address == ("" if alone or not one.entry.actor_id else WHERE)
+            assert one.address == (WHERE if one.entry.actor_id else "")
+
+
+@pytest.mark.parametrize("limit", [1, 4, 7, 40])
+@in_loop
+async def test_pages_have_each_wanted_entry_once_newest_first(backend: Backend, limit: int) -> None:
+    async with backend.open() as graph:
+        await filled(graph)
+        everything = [one.id for one in await entries(graph)]
+        assert len(everything) == 24
+        for wanted in (
+            WantedEntries(),
+            WantedEntries(actor_id=ANN),
+            WantedEntries(actor_id=0),
+            WantedEntries(target_id=BEN),
+            WantedEntries(ANN, BEN, frozenset({AuditVerb.MEMBER_SUSPENDED})),
+            WantedEntries(verbs=frozenset({AuditVerb.LOGIN_FAILED})),
+        ):
+            fitting = [one.id for one in await entries(graph) if wanted.admits(one.entry)]
+            found = await pages(graph, wanted, limit)
+            assert [one.id for page in found for one in page.entries] == fitting[::-1]
+            assert all(len(page.entries) <= limit for page in found)
+
+
+@in_loop
+async def test_a_page_of_no_entries_is_refused(backend: Backend) -> None:
+    async with backend.open() as graph:
+        with pytest.raises(InvalidInput, match="limit"):
+            await audit.page(graph, Cursor(limit=0), WantedEntries())
+
+
+@in_loop
+async def test_old_entries_are_dropped_with_their_addresses_and_younger_ones_stay(backend: Backend) -> None:
+    async with backend.open() as graph:
+        writes = await filled(graph)
+        before = await entries(graph)
+        border = before[10].id
+        await drop_old(writes, border)
+        assert await entries(graph) == before[10:]
+        kept = {one.id for one in before[10:]}
+        alive = [row for row in await all_links(graph) if row.atype == AUDITED.number and row.alive]
+        assert {row.id2 for row in alive} == kept
+        # Nothing of what was dropped is left in its tombstones.
+        assert not any(row.data for row in await all_links(graph) if row.atype == AUDITED.number and not row.alive)
+        await drop_old(writes, MAX_TIME)
+        assert await entries(graph) == []
+
+
+@settings(max_examples=examples(40))
+@given(
+    many=st.lists(st.tuples(st.sampled_from(PEOPLE), st.sampled_from(PEOPLE)), max_size=40),
+    limit=st.integers(1, 9),
+    actor=st.none() | st.sampled_from(PEOPLE),
+)
+def test_pages_are_the_log_whatever_is_in_it(many: list[tuple[int, int]], limit: int, actor: int | None) -> None:
+    async def check() -> None:
+        graph = MemoryGraph(lambda _shard: True)
+        writes = bundle(graph)
+        for by, about in many:
+            await did(writes, by, AuditVerb.MEMBER_SILENCED, about)
+        wanted = WantedEntries(actor_id=actor)
+        fitting = [one for one in await entries(graph) if wanted.admits(one.entry)]
+        newest_first = [one for page in await pages(graph, wanted, limit) for one in page.entries]
+        assert newest_first == fitting[::-1]
+        oldest_first = await pages(graph, wanted, limit, oldest_first=True)
+        assert [one for page in oldest_first for one in page.entries[::-1]] == fitting
+
+    run(check())

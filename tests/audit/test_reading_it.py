@@ -1,0 +1,127 @@
+"""The audit log over HTTP: for admins alone, in pages, by the API and on a page that works without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.core.model import Role
+from shoal.services import members, moderation
+from tests.api.world import Someone, World, world
+from tests.web.visitor import visitor
+
+LOG = "/api/v1/admin/audit_log"
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def chief(here: World) -> Someone:
+    return here.staff("chief", Role.ADMIN)
+
+
+@pytest.fixture(scope="module")
+def acted(here: World, chief: Someone) -> Someone:
+    """Ann, about whom the chief did four things, and Ben, about whom one."""
+    ann, ben = here.join("ann"), here.join("ben")
+    for type_ in ("silence", "sensitive"):
+        body = {"type": type_, "text": "advertises <b>boats</b>"}
+        here.json("POST", f"/api/v1/admin/accounts/{ann.id}/action", chief, json=body)
+    for undo in ("unsilence", "unsensitive"):
+        here.json("POST", f"/api/v1/admin/accounts/{ann.id}/{undo}", chief)
+    here.json("POST", f"/api/v1/admin/accounts/{ben.id}/action", chief, json={"type": "silence"})
+    return ann
+
+
+def test_an_entry_says_who_what_whom_why_and_from_where(here: World, chief: Someone, acted: Someone) -> None:
+    asked = {"actor_id": chief.id, "verb[]": "member.silenced"}
+    newest, oldest = here.json("GET", LOG, chief, params=asked)
+    assert newest["target"]["name"] == "ben"
+    assert oldest["actor"] == {"id": chief.id, "name": "chief"}
+    assert oldest["target"] == {"kind": "member", "id": acted.id, "name": "ann"}
+    assert oldest["reason"] == "advertises <b>boats</b>"
+    assert oldest["address"] == "127.0.0.1"
+    assert set(oldest) == {"id", "created_at", "verb", "actor", "target", "address", "reason", "details"}
+
+
+def test_it_is_read_in_pages_by_its_links(here: World, chief: Someone, acted: Someone) -> None:
+    asked = {"target_id": acted.id, "actor_id": chief.id}
+    whole = here.json("GET", LOG, chief, params=asked)
+    assert [one["verb"] for one in whole] == [
+        "member.unsensitized",
+        "member.unsilenced",
+        "member.sensitized",
+        "member.silenced",
+    ]
+    found, address = [], f"{LOG}?target_id={acted.id}&actor_id={chief.id}&limit=1"
+    while address:
+        answer = here.ask("GET", address, chief)
+        found += answer.json()
+        address = answer.links.get("next", {}).get("url", "")
+    assert found == whole
+    only = here.json("GET", LOG, chief, params={**asked, "verb[]": ["member.silenced", "member.sensitized"]})
+    assert [one["verb"] for one in only] == ["member.sensitized", "member.silenced"]
+    above = here.json("GET", LOG, chief, params={**asked, "min_id": whole[-1]["id"], "limit": 2})
+    assert above == whole[1:3]
+
+
+def test_only_admins_read_it(here: World) -> None:
+    mod, member = here.staff("warden", Role.MODERATOR), here.join("plain")
+    assert here.ask("GET", LOG).status_code == 401
+    assert here.ask("GET", LOG, mod).status_code == 403
+    assert here.ask("GET", LOG, member).status_code == 403
+    for name, status in (("warden", 403), ("plain", 403)):
+        assert visitor(here, name).open("/moderation/audit").status == status
+    assert "Audit log" not in visitor(here, "warden").open("/moderation").text
+
+
+def test_nothing_of_it_is_changed_over_http(here: World, chief: Someone) -> None:
+    (newest, *_) = here.json("GET", LOG, chief)
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert here.ask(method, LOG, chief).status_code == 405
+        assert here.ask(method, f"{LOG}/{newest['id']}", chief).status_code == 404
+
+
+def test_an_act_that_there_is_not_is_refused(here: World, chief: Someone) -> None:
+    assert here.ask("GET", LOG, chief, params={"verb[]": "member.eaten"}).status_code == 422
+
+
+def test_the_page_is_filtered_without_scripts(here: World, acted: Someone) -> None:
+    admin = visitor(here, "chief")
+    page = admin.open("/moderation").follow("Audit log")
+    assert "Member limited" in page.text
+    assert {one.text for one in page.html.select("blockquote")} == {"advertises <b>boats</b>"}
+    assert not page.html.select("blockquote b")
+    page = admin.open("/moderation/audit?target=ben&verb=member.silenced")
+    assert not page.html.select("blockquote")
+    assert [one.text for one in page.html.select(".act b")] == ["Member limited"]
+    assert page.html.select_one("input[name=target][value=ben]")
+    assert "No entries" in admin.open("/moderation/audit?actor=nobody_of_this_name").text
+    assert "No entries" in admin.open("/moderation/audit?actor=99999999999999999999999").text
+    assert admin.open("/moderation/audit?verb=member.eaten").html.select(".act")
+
+
+def test_a_member_who_is_gone_is_named_as_they_were(here: World, chief: Someone) -> None:
+    made = here.run(members.register(here.network.writes, "zoe", pending=True))
+    here.json("POST", f"/api/v1/admin/accounts/{made.id}/reject", chief)
+    here.settle()
+    page = visitor(here, "chief").open(f"/moderation/audit?target={made.id}")
+    assert "Sign-up rejected" in page.text
+    assert "@zoe" in page.text
+
+
+def test_acts_on_the_web_have_their_reason_and_address(here: World) -> None:
+    here.run(moderation.unsilence(here.network.writes, here.join("cyd").member.id))
+    found = here.run(members.find(here.network.writes, "cyd"))
+    assert found is not None
+    admin = visitor(here, "chief")
+    page = admin.open(f"/moderation/members/{found.id}")
+    page.press("Limit", why="rude to others")
+    page = admin.open("/moderation/audit?target=cyd")
+    assert "rude to others" in page.text
+    assert "127.0.0.1" in page.text
