@@ -1,4 +1,4 @@
-"""What tests read of the audit log."""
+"""Reading the audit log in tests."""
 
 from __future__ import annotations
 

@@ -174,12 +174,12 @@ async def test_the_addresses_of_a_member_s_own_acts_go_with_the_account_and_thos
         await shoal.register("ann", PASSWORD)
         mo = await shoal.register("mo")
         writes = shoal.network.writes
-        origin = writes.origin._replace(address="203.0.113.9")
+        actor = writes.actor._replace(address="203.0.113.9")
         await tried(shoal, "ann")
         with pytest.raises(ShoalError):
-            await members.log_in(writes.by(origin), "ann", "also wrong", From("203.0.113.9"))
+            await members.log_in(writes.by(actor), "ann", "also wrong", From("203.0.113.9"))
         ann = await shoal.moderation.member("ann")
-        await moderation.silence(writes.by(origin._replace(member_id=mo.id, name="mo", address="198.51.100.7")), ann.id)
+        await moderation.silence(writes.by(actor._replace(member_id=mo.id, name="mo", address="198.51.100.7")), ann.id)
         assert [one.address for one in await entries(shoal.network.store, FAILED)] == ["", "203.0.113.9"]
         await shoal.delete_member("ann")
         await shoal.settle()

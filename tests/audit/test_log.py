@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import cast
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.core.audit.entries import AuditTarget, AuditVerb, Origin, TargetKind
+from shoal import Shoal
+from shoal.core.audit.entries import Actor, AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import IdMaker, shard_of
+from shoal.fanout.activity import forget_inactive
 from shoal.feeds import audit
 from shoal.feeds.audit import AuditPage, WantedEntries
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 from shoal.media.library import MediaLibrary
+from shoal.ops.upkeep import Upkeep
 from shoal.services.audit import drop_old, note
 from shoal.services.writes import Writes
 from tests.audit.reading import entries
@@ -35,7 +41,7 @@ def bundle(graph: Store) -> Writes:
 async def did(writes: Writes, actor: int, verb: AuditVerb, target: int, reason: str = "") -> None:
     """An act about a member, on their shard."""
     batch = Batch(shard_of(target))
-    acting = writes.by(Origin(actor, f"m{actor}" if actor else "", WHERE if actor else "", reason))
+    acting = writes.by(Actor(actor, f"m{actor}" if actor else "", WHERE if actor else "", reason))
     note(acting, batch, verb, AuditTarget(TargetKind.MEMBER, target, f"m{target}", target))
     await writes.graph.commit(batch)
 
@@ -62,7 +68,7 @@ async def pages(graph: Store, wanted: WantedEntries, limit: int, *, oldest_first
     while True:
         page = await audit.page(graph, at, wanted)
         found.append(page)
-        if not page.entries or (page.next is None and not oldest_first):
+        if not page.entries if oldest_first else page.next is None:
             return found
         at = at.past(page.entries[0].id if oldest_first else page.next or 0)
 
@@ -113,7 +119,9 @@ async def test_pages_have_each_wanted_entry_once_newest_first(backend: Backend, 
             WantedEntries(verbs=frozenset({AuditVerb.LOGIN_FAILED})),
         ):
             fitting = [one.id for one in await entries(graph) if wanted.admits(one.entry)]
-            found = await pages(graph, wanted, limit)
+            # So few at a time that a page is looked for often, and comes short.
+            with patch.multiple(audit, _SEARCHED=3, _LOOKS=2):
+                found = await pages(graph, wanted, limit)
             assert [one.id for page in found for one in page.entries] == fitting[::-1]
             assert all(len(page.entries) <= limit for page in found)
 
@@ -142,6 +150,30 @@ async def test_old_entries_are_dropped_with_their_addresses_and_younger_ones_sta
         assert await entries(graph) == []
 
 
+@pytest.mark.parametrize(("days", "stays"), [(0.0, True), (1.0, True), (1e-9, False)])
+@in_loop
+async def test_upkeep_keeps_the_log_for_the_days_of_the_setting(days: float, stays: bool) -> None:
+    async with Shoal.open("memory://") as shoal:
+        network = shoal.network
+        await shoal.register("ann")
+        await shoal.suspend("ann")
+        await asyncio.sleep(0.002)
+        idle = network.settings
+        upkeep = Upkeep(
+            network.store,
+            network.timelines,
+            network.effects.loudness.review,
+            partial(forget_inactive, network.store),
+            idle.timeline_idle_days,
+            idle.tombstone_days,
+            idle.follow_history_days,
+            partial(drop_old, network.writes),
+            days,
+        )
+        await upkeep.once()
+        assert bool(await entries(network.store)) is stays
+
+
 @settings(max_examples=examples(40))
 @given(
     many=st.lists(st.tuples(st.sampled_from(PEOPLE), st.sampled_from(PEOPLE)), max_size=40),
@@ -156,9 +188,10 @@ def test_pages_are_the_log_whatever_is_in_it(many: list[tuple[int, int]], limit:
             await did(writes, by, AuditVerb.MEMBER_SILENCED, about)
         wanted = WantedEntries(actor_id=actor)
         fitting = [one for one in await entries(graph) if wanted.admits(one.entry)]
-        newest_first = [one for page in await pages(graph, wanted, limit) for one in page.entries]
-        assert newest_first == fitting[::-1]
-        oldest_first = await pages(graph, wanted, limit, oldest_first=True)
+        with patch.object(audit, "_SEARCHED", 2):
+            newest_first = [one for page in await pages(graph, wanted, limit) for one in page.entries]
+            assert newest_first == fitting[::-1]
+            oldest_first = await pages(graph, wanted, limit, oldest_first=True)
         assert [one for page in oldest_first for one in page.entries[::-1]] == fitting
 
     run(check())

@@ -22,7 +22,7 @@ from shoal.api.http.readiness import Probe, Readiness
 from shoal.api.http.remembered import kept
 from shoal.api.http.replies import Reply
 from shoal.api.network_totals import NetworkTotals
-from shoal.core.audit.entries import MAX_ADDRESS, Origin
+from shoal.core.audit.entries import MAX_ADDRESS, Actor
 from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Renewed
 from shoal.graph.cache.answers import Answers
@@ -128,7 +128,7 @@ Handler = Callable[[Context, P], Awaitable[object]]
 def acting(front: Front, caller: calls.Caller, request: Request) -> Front:
     """Return the front whose services know who calls, and from which address: the audit log says so."""
     address = client_of(request.scope).partition("%")[0][:MAX_ADDRESS]
-    return replace(front, writes=front.writes.by(Origin(caller.member_id or 0, caller.name, address)))
+    return replace(front, writes=front.writes.by(Actor(caller.member_id or 0, caller.name, address)))
 
 
 def front_of(deps: Deps) -> Front:

@@ -11,11 +11,12 @@ import msgspec
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import OutcomeUnknown, Unavailable
+from shoal.core.ids import IdMaker
 from shoal.ops import jobs as work
 from shoal.ops.control import NoServer, ask
 from shoal.ops.operations import Replay
 from shoal.settings import Settings
-from shoal.wiring import control_path, open_network
+from shoal.wiring import control_path
 from shoal.wiring.outboxes import open_outboxes
 
 
@@ -77,11 +78,8 @@ async def _replayed(settings: Settings, names: list[str] | None) -> int:
         with suppress(NoServer):
             return await ask(path, Replay(names))
     try:
-        async with open_network(settings, background=False) as network:
-            if not settings.broker:
-                return await work.replay(network.writes, {"store": network.store}, names)
-            async with open_outboxes(settings, read_only=False) as outboxes:
-                return await work.replay(network.writes, outboxes, names)
+        async with open_outboxes(settings, read_only=False) as outboxes:
+            return await work.replay(outboxes, names, outboxes.graph, IdMaker())
     except OutcomeUnknown:
         raise
     except Unavailable as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from shoal.core.audit.entries import Origin
+from shoal.core.audit.entries import Actor
 from shoal.core.errors import NotFound
 from shoal.core.model import Member
 from shoal.feeds.hydrate import Profile
@@ -49,7 +49,7 @@ class Acting(Seeing, Identity):
 
     @property
     def _writes(self) -> Writes:
-        return self._network.writes.by(Origin(self.id, self.name))
+        return self._network.writes.by(Actor(self.id, self.name))
 
 
 AnyMember: TypeAlias = Identity | Member | Profile | int | str

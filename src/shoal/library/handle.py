@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.core.audit.entries import Origin
+from shoal.core.audit.entries import Actor
 from shoal.core.model import Member
 from shoal.library.albums import OwnAlbums, SeesAlbums
 from shoal.library.contacts import FindsContacts
@@ -63,4 +63,4 @@ class Handle(
         self.notifications = OwnNotifications(network, member.id)
         self.conversations = OwnConversations(network, member.id)
         self.scheduled = OwnScheduled(network, member.id)
-        self.moderation = Moderation(network, Origin(member.id, member.name))
+        self.moderation = Moderation(network, Actor(member.id, member.name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from shoal.core.audit.entries import NOBODY, AuditVerb, Origin, verb_of
+from shoal.core.audit.entries import NOBODY, Actor, AuditVerb, verb_of
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, Post, Role
 from shoal.core.reports import Report
@@ -60,14 +60,14 @@ class Moderation:
     The audit log says that a program did them. A `Handle.moderation` says who.
     """
 
-    def __init__(self, network: Network, origin: Origin = NOBODY) -> None:
+    def __init__(self, network: Network, actor: Actor = NOBODY) -> None:
         self._network = network
-        self._origin = origin
+        self._actor = actor
         self._reads = network.reads
 
     @property
     def _writes(self) -> Writes:
-        return self._network.writes.by(self._origin)
+        return self._network.writes.by(self._actor)
 
     async def members(
         self,

@@ -12,11 +12,11 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from shoal.broker.tally import WorkerFigures
-from shoal.core.audit.entries import AuditTarget, AuditVerb, TargetKind
+from shoal.core.audit.entries import NOBODY, Actor, AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput
-from shoal.graph.contract import Job, Outbox
-from shoal.services.audit import note_alone
-from shoal.services.writes import Writes
+from shoal.core.ids import IdMaker
+from shoal.graph.contract import Graph, Job, Outbox
+from shoal.services.audit import commit_entry
 
 _NAME = re.compile(r"(?:(\d+):)?(\d+)")
 
@@ -81,7 +81,9 @@ def check_names(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-async def replay(writes: Writes, outboxes: Mapping[str, Outbox], names: Sequence[str] | None) -> int:
+async def replay(
+    outboxes: Mapping[str, Outbox], names: Sequence[str] | None, graph: Graph, new_id: IdMaker, actor: Actor = NOBODY
+) -> int:
     """Give these buried jobs again (None: all of them); how many. A name without a store means any store's.
 
     The entry of the audit log comes first, as outboxes may be elsewhere than the graph.
@@ -90,7 +92,8 @@ async def replay(writes: Writes, outboxes: Mapping[str, Outbox], names: Sequence
     for name, outbox in outboxes.items():
         chosen = [job for job, _ in await outbox.buried() if names is None or _is_named(job, names)]
         if chosen:
-            await note_alone(writes, AuditVerb.JOBS_REPLAYED, AuditTarget(TargetKind.JOBS, name=name), jobs=len(chosen))
+            target = AuditTarget(TargetKind.JOBS, name=name)
+            await commit_entry(graph, new_id, actor, AuditVerb.JOBS_REPLAYED, target, jobs=len(chosen))
             given += await outbox.unbury(chosen)
     return given
 

@@ -234,7 +234,7 @@ class Replay(Operation[int]):
     names: list[str] | None = None
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> int:
-        return await jobs.replay(network.writes, {"store": network.store}, self.names)
+        return await jobs.replay({"store": network.store}, self.names, network.writes.graph, network.writes.new_id)
 
 
 class RuleTag(Operation[TagRule]):

@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from shoal.core.audit.entries import AuditTarget, AuditVerb, TargetKind, entry_of
+from shoal.core.audit.entries import Actor, AuditTarget, AuditVerb, TargetKind, entry_of
 from shoal.core.errors import ShoalError
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.placement import place
 from shoal.core.text import MAX_USER_NAME
-from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.contract import Assoc, Batch, Cursor, Graph
 from shoal.graph.payloads.audit import put_entry, take_entry
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 from shoal.services.writes import Writes
@@ -25,15 +25,22 @@ _TAKEN_AT_ONCE = 100
 
 def note(writes: Writes, batch: Batch, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
     """Have an act leave an entry, of whoever the bundle is bound to, with the batch that does it."""
-    entry = entry_of(verb, writes.origin, target, details)
-    put_entry(batch, writes.new_id(batch.shard), entry, writes.origin.address)
+    entry = entry_of(verb, writes.actor, target, details)
+    put_entry(batch, writes.new_id(batch.shard), entry, writes.actor.address)
 
 
 async def note_alone(writes: Writes, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
     """Commit an entry by itself, before an act that changes nothing in the graph."""
+    await commit_entry(writes.graph, writes.new_id, writes.actor, verb, target, **details)
+
+
+async def commit_entry(
+    graph: Graph, new_id: IdMaker, actor: Actor, verb: AuditVerb, target: AuditTarget, /, **details: str | int
+) -> None:
+    """As `note_alone`, where there is a graph and no more."""
     batch = Batch(shard_of(target.member_id) if target.member_id else place(target.name).shard)
-    note(writes, batch, verb, target, **details)
-    await writes.graph.commit(batch)
+    put_entry(batch, new_id(batch.shard), entry_of(verb, actor, target, details), actor.address)
+    await graph.commit(batch)
 
 
 async def note_failed_login(writes: Writes, member_id: int, name: str, network: str, why: str) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from shoal.core.audit.entries import NOBODY, Origin
+from shoal.core.audit.entries import NOBODY, Actor
 from shoal.core.audit.repeats import RepeatCounter
 from shoal.core.errors import Conflict
 from shoal.core.ids import IdMaker
@@ -103,18 +103,18 @@ class Writes:
     """Members who may invite others."""
     lifetime: TokenLifetime = FOR_EVER
     """How long tokens last that nobody uses."""
-    origin: Origin = NOBODY
+    actor: Actor = NOBODY
     """The member who acts, from where and why: for the audit log."""
     failures: RepeatCounter = field(default_factory=RepeatCounter)
     """Counts failed log-ins, so that a flood of them leaves few entries in the audit log."""
 
-    def by(self, origin: Origin) -> Writes:
+    def by(self, actor: Actor) -> Writes:
         """Return the bundle for somebody who acts."""
-        return replace(self, origin=origin)
+        return replace(self, actor=actor)
 
     def because(self, reason: str) -> Writes:
         """Return the bundle for an act with a reason. Raises `InvalidInput` for one that is too long."""
-        return replace(self, origin=self.origin.because(reason)) if reason else self
+        return replace(self, actor=self.actor.because(reason)) if reason else self
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:

@@ -121,12 +121,13 @@ async def revoke(context: Context, params: Revocation) -> object:
     if not params.token:
         raise OAuthRefused("invalid_request", "Missing required parameter: token")
     try:
-        found = (await apps.check_token(front.writes, params.token)).token
+        found, member = await apps.check_token(front.writes, params.token)
     except Unauthenticated:
         return {}
     if found.app_id != app.id:
         raise OAuthRefused("unauthorized_client", "You are not authorized to revoke this token", status=403)
-    await apps.revoke_token(front.writes, found)
+    actor = front.writes.actor if member is None else front.writes.actor.proved(member)
+    await apps.revoke_token(front.writes.by(actor), found)
     return {}
 
 

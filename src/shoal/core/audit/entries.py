@@ -107,8 +107,8 @@ class AuditTarget(NamedTuple):
     """Id of the member whose it is; 0 for nobody's."""
 
 
-class Origin(NamedTuple):
-    """The origin of what is done with a bundle: who does it, from where, and why."""
+class Actor(NamedTuple):
+    """The actor of what is done with a bundle: who does it, from where, and why."""
 
     member_id: int = 0
     """0 for the command line, and for somebody who is not logged in."""
@@ -117,16 +117,16 @@ class Origin(NamedTuple):
     """The client's IP address; empty inside the process."""
     reason: str = ""
 
-    def because(self, reason: str) -> Origin:
+    def because(self, reason: str) -> Actor:
         """Return it with a reason. Raises `InvalidInput` for one that is too long."""
         return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
 
-    def proved(self, member: Member) -> Origin:
+    def proved(self, member: Member) -> Actor:
         """Return it as that of a member who has just proved who they are, where nobody was logged in."""
         return self if self.member_id else self._replace(member_id=member.id, name=member.name)
 
 
-NOBODY = Origin()
+NOBODY = Actor()
 """Nobody in particular: the command line, or the server itself."""
 
 
@@ -148,19 +148,19 @@ class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
     details: dict[str, str | int] = {}
 
 
-def entry_of(verb: AuditVerb, origin: Origin, target: AuditTarget, details: dict[str, str | int]) -> AuditEntry:
+def entry_of(verb: AuditVerb, actor: Actor, target: AuditTarget, details: dict[str, str | int]) -> AuditEntry:
     """Return the entry of an act. The address of an act on one's own account is for the member's own list."""
-    own = bool(origin.address and target.member_id) and origin.member_id in (0, target.member_id)
+    own = bool(actor.address and target.member_id) and actor.member_id in (0, target.member_id)
     return AuditEntry(
         verb=verb,
-        actor_id=origin.member_id,
-        actor_name=origin.name,
+        actor_id=actor.member_id,
+        actor_name=actor.name,
         kind=target.kind,
         target_id=target.id,
         target_name=target.name[:MAX_NAME],
-        address="" if own else origin.address,
+        address="" if own else actor.address,
         holder_id=target.member_id if own else 0,
-        reason=origin.reason,
+        reason=actor.reason,
         details=details,
     )
 

@@ -101,7 +101,7 @@ async def come_back(writes: Writes, name_or_email: str, password: str, asker: As
     keep out.
     """
     member = await members.by_password(writes, name_or_email, password, asker)
-    return await keep(writes.by(writes.origin.proved(member)), member.id)
+    return await keep(writes.by(writes.actor.proved(member)), member.id)
 
 
 async def keep(writes: Writes, member_id: int) -> Member:

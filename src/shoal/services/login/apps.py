@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Changed, Reader
+from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LEADING_TO_LOGINS, LOGGED_IN
 from shoal.services.audit import note
@@ -177,7 +176,7 @@ async def issue_token(
         batch = Batch(shard)
         token = put_token(batch, id_, secret, app_id, member_id, scopes, generation, origin)
         if member is not None:
-            theirs = writes.by(writes.origin.proved(member))
+            theirs = writes.by(writes.actor.proved(member))
             note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), app=str(app_id))
         return token, batch
 
@@ -241,19 +240,22 @@ def check_welcome(member: Member) -> None:
 
 
 async def revoke_token(writes: Writes, token: Token) -> None:
-    """The token is worth nothing from now on."""
-    owner = token.member_id or token.app_id
-    batch = Batch(shard_of(owner))
-    drop_token(batch, token, writes.new_id(batch.shard))
-    if token.member_id:
-        batch.emit(SessionsEnded(member_id=token.member_id, token_ids=(token.id,)))
-        member = await _member(writes, token.member_id)
-        if member is not None and HALFWAY not in token.scopes:
-            theirs = writes.by(writes.origin.proved(member))
-            note(theirs, batch, AuditVerb.SESSION_ENDED, member_target(member), session=str(token.id))
-    # Of two who end it at once the second finds that it has ended.
-    with contextlib.suppress(Changed):
+    """The token is worth nothing from now on. Of two who end it at once one leaves an entry in the audit log."""
+
+    async def attempt() -> None:
+        found = await writes.graph.obj_get((token.id, token.member_id))
+        now, member = found.get(token.id), found.get(token.member_id)
+        if not isinstance(now, Token):
+            return
+        batch = Batch(shard_of(token.member_id or token.app_id))
+        drop_token(batch, now, writes.new_id(batch.shard), now.version)
+        if token.member_id:
+            batch.emit(SessionsEnded(member_id=token.member_id, token_ids=(token.id,)))
+        if isinstance(member, Member) and HALFWAY not in token.scopes:
+            note(writes, batch, AuditVerb.SESSION_ENDED, member_target(member), session=str(token.id))
         await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
 
 
 async def _member(writes: Writes, member_id: int) -> Member | None:
@@ -261,9 +263,9 @@ async def _member(writes: Writes, member_id: int) -> Member | None:
     return node if isinstance(node, Member) else None
 
 
-def drop_token(batch: Batch, token: Token, now: int) -> None:
-    """The token and what leads to it go with the batch."""
+def drop_token(batch: Batch, token: Token, now: int, version: int = 0) -> None:
+    """The token, in this version or (0) in any, and what leads to it go with the batch."""
     owner = token.member_id or token.app_id
-    batch.obj_del(token.id, token.version)
+    batch.obj_del(token.id, version)
     for atype in LEADING_TO_LOGINS:
         batch.assoc_del(owner, atype, token.id, now)

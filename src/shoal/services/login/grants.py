@@ -84,7 +84,7 @@ async def exchange(
     if not (grant.redirect_uri == redirect_uri and _proves(verifier, grant.challenge)):
         raise Unauthenticated(_REFUSED)
     member = await _live_member(writes, grant)
-    theirs = writes.by(writes.origin.proved(member))
+    theirs = writes.by(writes.actor.proved(member))
     shard, secret = shard_of(grant.member_id), new_secret(_TOKEN_BYTES)
 
     def build(id_: int) -> tuple[Token, Batch]:

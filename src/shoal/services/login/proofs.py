@@ -121,7 +121,7 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
 
     login = await members.login_of(writes, member)
     networks = guesses.networks_after(login, asker) if login is not None else ()
-    theirs = writes.by(writes.origin.proved(member))
+    theirs = writes.by(writes.actor.proved(member))
     verb = AuditVerb.PASSWORD_RESET
     await renewals.replace_password(theirs, member.id, secret, verb, networks=networks, beside=used)
     return await access_as_is(writes, member.id)
@@ -288,8 +288,8 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
         batch.obj_set(after)
         redeclare(batch, member, after, now)
         batch.emit(EmailChanged(member_id=member_id, address=address, freed=moved.freed))
-        origin = writes.origin if proof is None else writes.origin.proved(member)
-        note(writes.by(origin), batch, _VERBS[proof.kind if proof is not None else None], member_target(member))
+        actor = writes.actor if proof is None else writes.actor.proved(member)
+        note(writes.by(actor), batch, _VERBS[proof.kind if proof is not None else None], member_target(member))
         if moved.told:
             batch.emit(MailDue(kind=MailKind.UNDO, asked=now, member_id=member_id, address=moved.told))
         if theft:

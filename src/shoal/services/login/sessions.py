@@ -53,7 +53,7 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
     scopes = (HALFWAY,) if member.second_factor and not proved else ()
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member.id)
     old = await expired(writes, member.id)
-    theirs = writes.by(writes.origin.proved(member))
+    theirs = writes.by(writes.actor.proved(member))
 
     def build(id_: int) -> tuple[Token, Batch]:
         batch = Batch(shard)
@@ -102,11 +102,11 @@ async def _of_browser(writes: Writes, text: str, scopes: tuple[str, ...]) -> Bro
 async def leave(writes: Writes, text: str) -> None:
     """End the browser session of this token."""
     try:
-        token = (await check_token(writes, text)).token
+        token, member = await check_token(writes, text)
     except Unauthenticated:
         return
-    if not token.app_id:
-        await revoke_token(writes, token)
+    if not token.app_id and member is not None:
+        await revoke_token(writes.by(writes.actor.proved(member)), token)
 
 
 async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:

@@ -51,7 +51,10 @@ async def replay(visit: Visit, asked: ReplayForm) -> Response:
     """Give jobs another chance that were set aside."""
     me = _admin(visit)
     visit.check_sent(asked)
-    number = await jobs.replay(visit.front.writes, {"store": visit.front.store}, asked.jobs or None)
+    writes = visit.front.writes
+    number = await jobs.replay(
+        {"store": visit.front.store}, asked.jobs or None, writes.graph, writes.new_id, writes.actor
+    )
     _log.info("%s: replay %d jobs", me.id, number)
     return visit.go("/ops", done="replay")
 

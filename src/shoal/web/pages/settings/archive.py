@@ -45,9 +45,13 @@ async def download(visit: Visit, asked: Form) -> Response:
         raise Unavailable(
             _("An archive is being sent already. Please try again in a minute."), retry_after=_RETRY_SECONDS
         )
-    await note_alone(visit.front.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
     # From now on, and not only when the first piece is asked for: there is time for another request in between.
     _under_way.add(member.id)
+    try:
+        await note_alone(visit.front.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
+    except BaseException:
+        _under_way.discard(member.id)
+        raise
     name = f"{member.name}-{visit.now_ms // 1000}.zip"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
     return _Archive(visit, member, headers)
