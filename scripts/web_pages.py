@@ -140,6 +140,7 @@ MEMBERS = {
     "moderation": "/moderation",
     "moderation-report": "/moderation/reports/{report}",
     "moderation-members": "/moderation/members",
+    "audit-log": "/moderation/audit",
     "moderation-member": "/moderation/members/{author_id}",
     "operations": "/ops",
     "data-sources": "/ops/shards",

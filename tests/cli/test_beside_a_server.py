@@ -371,6 +371,7 @@ def test_a_server_knows_every_operation() -> None:
 def test_every_command_is_tried_here_or_needs_no_server() -> None:
     tried = {
         "member",
+        "audit",
         "post",
         "block",
         "export",

@@ -18,7 +18,7 @@ from tests.running import run
 from tests.tagcloud.filled import NOW, count_into, uses
 
 from shoal import Shoal
-from shoal.cli import main, tags
+from shoal.cli import main, stores, tags
 from shoal.settings import Settings
 from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
@@ -56,6 +56,7 @@ def store(tmp_path: Path, cloud: MemoryCloud, monkeypatch: pytest.MonkeyPatch) -
 
     run(make())
     monkeypatch.setattr(tags, "open_network", network)
+    monkeypatch.setattr(stores, "open_network", network)
     monkeypatch.setattr(tags, "open_cloud", alone)
     return path
 

@@ -259,6 +259,7 @@ METHODS: dict[str, str] = {
     f"GET {_ADMIN}/ip_blocks/{{id}}": "blocklists.network",
     f"PUT {_ADMIN}/ip_blocks/{{id}}": "blocklists.update_network",
     f"DELETE {_ADMIN}/ip_blocks/{{id}}": "blocklists.unblock",
+    f"GET {_ADMIN}/audit_log": "moderation.audit_log",
     f"GET {_ADMIN}/trends/tags": "moderation.denied_tags",
     f"POST {_ADMIN}/trends/tags/{{id}}/approve": "moderation.allow_tag",
     f"POST {_ADMIN}/trends/tags/{{id}}/reject": "moderation.deny_tag",

@@ -79,6 +79,7 @@ FOR_PROGRAMS = (
     r"|radius_km|visibility): .*",
     r"Canonical email hash .*",
     r"Text can't be blank",
+    r".* is no act: .*",
     r"the (recipe is not valid|link to a recipe).*",
     r"tags: at most .*",
     r"Validation failed: .*",
