@@ -19,6 +19,7 @@ from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.core.events import ProfileChanged
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpSeverity
+from shoal.core.login.passkeys import site_of
 from shoal.core.model import App, Member, Role
 from shoal.graph.contract import Batch, Changed, Graph
 from shoal.graph.memory import MemoryGraph
@@ -29,12 +30,13 @@ from shoal.services import audit, invitations, members, moderation, reports
 from shoal.services.blocklists import email_blocks, ip_blocks, name_blocks
 from shoal.services.blocklists.ip_blocks import IpBlockChanges
 from shoal.services.leaving import departures
-from shoal.services.login import apps, grants, proofs, renewals, second_factor, sessions
+from shoal.services.login import apps, grants, passkeys, proofs, renewals, second_factor, sessions
 from shoal.services.reports import Complaint
 from shoal.services.writes import Writes
 from tests.audit.reading import acts, entries
 from tests.engines.authenticator import code_of
 from tests.engines.smtp import PostOffice, post_office
+from tests.engines.soft_passkeys import SoftDevice
 from tests.running import in_loop
 
 PASSWORD, OTHER = "a long password", "another long one"
@@ -264,6 +266,19 @@ async def renew_codes(it: Scene) -> Act:
     return lambda: second_factor.new_codes(it.own, it.ann.id, code_of(key, next(steps)))
 
 
+async def add_passkey(it: Scene) -> Act:
+    site = site_of("https://sea.example.org", "Sea")
+    asked: Any = await passkeys.options(it.own, site, await it.member())
+    answer = SoftDevice(origin="https://sea.example.org").make(asked)
+    return lambda: passkeys.add(it.own, site, it.ann.id, "Phone", answer, PASSWORD, "", None)
+
+
+async def remove_passkey(it: Scene) -> Act:
+    await (await add_passkey(it))()
+    (one,) = await passkeys.of_member(it.own, it.ann.id)
+    return lambda: passkeys.remove(it.own, it.ann.id, one.id, PASSWORD, "", None)
+
+
 async def reset_password(it: Scene) -> Act:
     await it.shoal.forgot_password("ann")
     proof = await it.proof("ann@example.org")
@@ -387,6 +402,8 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.SECOND_FACTOR_DISABLED: Case(turn_off, by_mo=False),
     AuditVerb.SECOND_FACTOR_RESET: Case(reset_factor),
     AuditVerb.SECOND_FACTOR_CODES_RENEWED: Case(renew_codes, by_mo=False, anew=True),
+    AuditVerb.PASSKEY_ADDED: Case(add_passkey, by_mo=False),
+    AuditVerb.PASSKEY_REMOVED: Case(remove_passkey, by_mo=False),
     AuditVerb.EXPORT_REQUESTED: doing(_export, by_mo=False, anew=True),
     AuditVerb.DELETION_REQUESTED: doing(lambda it: departures.leave(it.own, it.ann.id, PASSWORD), by_mo=False),
     AuditVerb.DELETION_CANCELLED: doing(

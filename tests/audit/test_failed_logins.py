@@ -14,6 +14,7 @@ from shoal import Shoal
 from shoal.core.audit.entries import AuditVerb
 from shoal.core.audit.repeats import HOUR_MS, RepeatCounter
 from shoal.core.errors import ShoalError
+from shoal.core.login.passkeys import site_of
 from shoal.core.model import Member
 from shoal.graph.schema import AUDITED
 from shoal.services import members, moderation
@@ -42,6 +43,7 @@ class From:
     def __init__(self, address: str) -> None:
         self.address = address
         self.network = address.rpartition(".")[0]
+        self.site = site_of("https://shoal.test", "Shoal")
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
         """Let everything pass."""

@@ -74,6 +74,8 @@ class AuditVerb(StrEnum):
     SECOND_FACTOR_DISABLED = "second_factor.disabled"
     SECOND_FACTOR_RESET = "second_factor.reset"
     SECOND_FACTOR_CODES_RENEWED = "second_factor.codes_renewed"
+    PASSKEY_ADDED = "passkey.added"
+    PASSKEY_REMOVED = "passkey.removed"
     EXPORT_REQUESTED = "export.requested"
     DELETION_REQUESTED = "deletion.requested"
     DELETION_CANCELLED = "deletion.cancelled"

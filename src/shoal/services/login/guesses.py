@@ -116,7 +116,9 @@ async def code_counts(
     Raises `TooMany`.
     """
     if asker is not None:
-        await _begin(writes, await login_of(writes.graph, member), str(member.id), member.name, asker, code=True, what="codes")
+        await _begin(
+            writes, await login_of(writes.graph, member), str(member.id), member.name, asker, code=True, what="codes"
+        )
 
     async def attempt() -> Login | None:
         login = await login_of(writes.graph, member)
@@ -147,7 +149,14 @@ async def code_counts(
 
 
 async def _begin(
-    writes: Writes, login: Login | None, account: str, name: str, asker: Asker, *, code: bool = False, what: str = "passwords"
+    writes: Writes,
+    login: Login | None,
+    account: str,
+    name: str,
+    asker: Asker,
+    *,
+    code: bool = False,
+    what: str = "passwords",
 ) -> None:
     mark = _mark_from(login, asker)
     try:

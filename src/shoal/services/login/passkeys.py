@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
@@ -22,6 +23,7 @@ from shoal.graph.access import access_member
 from shoal.graph.addresses import login_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken
+from shoal.services.audit import note
 from shoal.services.login import challenges, second_factor
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes
@@ -29,6 +31,7 @@ from shoal.services.writes import Writes
 MOST = 20
 """Passkeys of a member."""
 
+_MAILS = {AuditVerb.PASSKEY_ADDED: MailKind.PASSKEY_ADDED, AuditVerb.PASSKEY_REMOVED: MailKind.PASSKEY_REMOVED}
 _REFUSED = "The device did not make a passkey for this account in time; please try again"
 _TAKEN = "This device has a passkey for this account already"
 _MANY = "You have as many passkeys as there can be: remove one first"
@@ -77,7 +80,7 @@ async def add(
         return replace(login, passkeys=(*login.passkeys, passkey))
 
     try:
-        await _change(writes, member_id, add_to, MailKind.PASSKEY_ADDED, name)
+        await _change(writes, member_id, add_to, AuditVerb.PASSKEY_ADDED, name)
     except KeyTaken:
         raise InvalidInput(_REFUSED, field="answer") from None
     return passkey
@@ -112,24 +115,28 @@ async def remove(writes: Writes, member_id: int, id_: str, password: str, code: 
             raise NotAllowed(_NEEDED)
         return replace(login, passkeys=left)
 
-    await _change(writes, member_id, removed, MailKind.PASSKEY_REMOVED, name)
+    await _change(writes, member_id, removed, AuditVerb.PASSKEY_REMOVED, name)
 
 
 async def _change(
     writes: Writes,
     member_id: int,
     change: Callable[[Login, Batch], Login],
-    kind: MailKind | None = None,
+    verb: AuditVerb | None = None,
     name: str = "",
 ) -> None:
     async def attempt() -> None:
-        login = await login_of(writes.graph, await access_member(writes.graph, member_id))
+        member = await access_member(writes.graph, member_id)
+        login = await login_of(writes.graph, member)
         if login is None:
             raise NotFound(_NONE)
         batch = Batch(shard_of(member_id))
         batch.obj_set(replace(change(login, batch), version=login.version + 1))
-        if kind is not None and login.email:
-            batch.emit(MailDue(kind=kind, asked=writes.new_id(batch.shard), member_id=member_id, passkey=name))
+        if verb is not None:
+            note(writes, batch, verb, member_target(member), passkey=name)
+            if login.email:
+                asked = writes.new_id(batch.shard)
+                batch.emit(MailDue(kind=_MAILS[verb], asked=asked, member_id=member_id, passkey=name))
         await writes.graph.commit(batch)
 
     await retry_on_conflict(attempt, lambda conflict: not isinstance(conflict, KeyTaken))

@@ -66,7 +66,7 @@ async def turn_on_by_passkey(writes: Writes, member_id: int, password: str, answ
         raise InvalidInput(_WRONG_CODE, field="code")
     codes, hashes = new_recovery_codes()
     now = writes.new_id.now()
-    await _change(writes, member_id, SecondFactor(key=b"", recovery=hashes, since=now), MailKind.SECOND_ON)
+    await _change(writes, member_id, SecondFactor(key=b"", recovery=hashes, since=now), AuditVerb.SECOND_FACTOR_ENABLED)
     return codes
 
 
