@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
@@ -119,6 +120,24 @@ class _Server(Controller):
     def __init__(self, office: PostOffice, listener: socket.socket, **more: Any) -> None:
         super().__init__(office, hostname="127.0.0.1", port=listener.getsockname()[1], **more)
         self._listener = listener
+        self._lines: WeakSet[SMTP] = WeakSet()
+
+    def factory(self) -> SMTP:
+        """Make what answers on one connection."""
+        made: SMTP = super().factory()  # type: ignore[no-untyped-call]
+        self._lines.add(made)
+        return made
+
+    def stop(self, no_assert: bool = False) -> None:
+        """Hang up, also on whoever has not said goodbye yet, and stop."""
+        asyncio.run_coroutine_threadsafe(self._hang_up(), self.loop).result(10)
+        super().stop(no_assert)
+
+    async def _hang_up(self) -> None:
+        for line in list(self._lines):
+            if isinstance(line.transport, asyncio.WriteTransport):
+                line.transport.abort()
+        await asyncio.sleep(0)
 
     def _create_server(self) -> Coroutine[Any, Any, asyncio.AbstractServer]:
         return self.loop.create_server(self._factory_invoker, sock=self._listener, ssl=self.ssl_context)
