@@ -209,7 +209,7 @@ async def test_a_token_from_before_uses_were_kept_counts_from_the_upgrade_on() -
         clock = Clock(writes)
         since = writes.lifetime.since
         mark = (await writes.graph.assoc_get(EVERYBODY, (TOKEN_USES_KEPT,), (EVERYBODY,)))[TOKEN_USES_KEPT][EVERYBODY]
-        assert 0 <= clock.now - since < 60_000
+        assert abs(clock.now - since) < 60_000
         assert milliseconds_of(mark.time) == since
         (made,) = await tokens_of(clock.writes, ann, 1)
         batch = Batch(shard_of(ann.id))
