@@ -34,6 +34,17 @@ def write(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Make a file. Raises `FileExistsError` where there is one; a file that could not be written whole is removed again."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
 def narrow(what: int | Path) -> None:
     """Remove the permissions of others on an open file or folder, or on one by its path. Nothing happens where there
     is none, nor to somebody else's unless we are root."""

@@ -238,7 +238,7 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
     for name in Settings.__struct_fields__:
         if (text := environ.get(f"SHOAL_{name.upper()}")) is not None:
             values[name] = text
-    values.update({name: _text_of(name, path) for name, path in secret_files(environ).items()})
+    values.update({name: secret_text(name, path) for name, path in secret_files(environ).items()})
     values.update({name: value for name, value in overrides.items() if value is not None})
     return build(**values)
 
@@ -271,8 +271,8 @@ def _file_variable(name: str) -> str:
     return f"SHOAL_{name.upper()}_FILE"
 
 
-def _text_of(name: str, path: Path) -> str:
-    """Read a secret: all of its file but one newline at the end. What it says is in no error."""
+def secret_text(name: str, path: Path) -> str:
+    """Read a secret: all of its file but one newline at the end. Raises `SettingsError`, without anything that it says."""
     try:
         with path.open("rb") as file:
             data = file.read(_SECRET_BYTES + 1)
@@ -300,12 +300,16 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
+def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the settings file that `SHOAL_CONFIG` names, or `shoal.toml`; it need not exist."""
+    return Path(environ.get("SHOAL_CONFIG") or "shoal.toml")
+
+
 def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:
-    named = environ.get("SHOAL_CONFIG")
-    path = Path(named or "shoal.toml")
+    path = config_path(environ)
     if not path.exists():
-        if named:
-            raise SettingsError(f"settings: the file {named} is not there: name another with --config or SHOAL_CONFIG")
+        if environ.get("SHOAL_CONFIG"):
+            raise SettingsError(f"settings: the file {path} is not there: name another with --config or SHOAL_CONFIG")
         return {}
     try:
         return tomllib.loads(path.read_text("utf-8"))

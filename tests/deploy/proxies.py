@@ -10,14 +10,16 @@ from pathlib import Path
 
 from shoal.ops.engines.program import free_port
 from tests.deploy.programs import DEPLOY, changed, program, running
-from tests.engines.certificates import self_signed
+from tests.engines.certificates import SelfSigned, self_signed
 
 
 @contextlib.contextmanager
-def nginx(folder: Path, upstream: int) -> Iterator[str]:
-    """The address of nginx in front of a server, by TLS with a certificate that nobody signed."""
-    installed, port, plain = program("nginx"), free_port(), free_port()
-    made = self_signed(folder)
+def nginx(
+    folder: Path, upstream: int, *changes: tuple[str, str], port: int = 0, made: SelfSigned | None = None
+) -> Iterator[str]:
+    """The address of nginx in front of a server, by TLS with a certificate that nobody signed; its file with `changes`."""
+    installed, port, plain = program("nginx"), port or free_port(), free_port()
+    made = made or self_signed(folder)
     site = changed(
         (DEPLOY / "nginx.conf").read_text(),
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
@@ -25,6 +27,7 @@ def nginx(folder: Path, upstream: int) -> Iterator[str]:
         ("/etc/letsencrypt/live/social.example.org/fullchain.pem", str(made.certificate)),
         ("/etc/letsencrypt/live/social.example.org/privkey.pem", str(made.key)),
         ("127.0.0.1:8500", f"127.0.0.1:{upstream}"),
+        *changes,
     )
     (folder / "site.conf").write_text(site)
     places = [f"{name}_temp_path {folder / name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")]
@@ -40,9 +43,9 @@ def nginx(folder: Path, upstream: int) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def caddy(folder: Path, upstream: int) -> Iterator[str]:
+def caddy(folder: Path, upstream: int, *, port: int = 0) -> Iterator[str]:
     """The address of Caddy in front of a server, without TLS: it would ask for a certificate."""
-    installed, port = program("caddy"), free_port()
+    installed, port = program("caddy"), port or free_port()
     site = changed(
         (DEPLOY / "Caddyfile").read_text(),
         ("{\n\tservers {", "{\n\tadmin off\n\tservers {"),

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import functools
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from tests.engines import postgres
 
@@ -17,10 +23,10 @@ class SelfSigned(NamedTuple):
     key: Path
 
 
-def self_signed(folder: Path) -> SelfSigned:
-    """Make a certificate for `localhost` and 127.0.0.1, good for two days, in a folder."""
+def self_signed(folder: Path, *, days: int = 2) -> SelfSigned:
+    """Make a certificate for `localhost` and 127.0.0.1, good for so many days, in a folder."""
     made = SelfSigned(folder / "cert.pem", folder / "key.pem")
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2"]
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", str(days)]
     files = ["-keyout", str(made.key), "-out", str(made.certificate)]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, *files]
     subprocess.run(command, check=True, capture_output=True)
@@ -104,3 +110,18 @@ def trusted() -> Authority:
 def unknown() -> Authority:
     """Another one, which has signed none of them."""
     return authority()
+
+
+def expired(folder: Path) -> SelfSigned:
+    """Make a certificate for `localhost` that was good until yesterday; openssl makes none."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    made = made.not_valid_before(now - timedelta(days=3)).not_valid_after(now - timedelta(days=1))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+    files = SelfSigned(folder / "old-cert.pem", folder / "old-key.pem")
+    files.certificate.write_bytes(made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    secret = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    files.key.write_bytes(key.private_bytes(*secret))
+    return files

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
@@ -15,6 +16,8 @@ from shoal.settings import Settings, SettingsError, load
 from shoal.tracing.formats import log_to_stderr
 
 COMMANDS = {
+    "init": "Write a settings file in which every setting is explained.",
+    "doctor": "Look at settings, engines, disks, proxy, TLS and mail, and say what to do.",
     "serve": "Serve the network over HTTP.",
     "worker": "Work off what follows from events, beside servers or on other machines.",
     "why-slow": "Show where the time of a slow request went.",
@@ -57,6 +60,16 @@ _MODULES = {
     "why-slow": "why_slow",
 }
 """Where commands are found whose module is not `shoal.cli.<name>`."""
+
+_BEFORE_SETTINGS = frozenset({"init", "doctor"})
+"""Commands for settings that are not there yet, or may be wrong: they get `GivenSettings`."""
+
+
+class GivenSettings(NamedTuple):
+    """Where the settings come from, not read yet."""
+
+    environ: Mapping[str, str]
+    overrides: dict[str, str]
 
 
 class Commands(click.Group):
@@ -135,6 +148,10 @@ def _usage(error: click.UsageError) -> str:
 def main(ctx: click.Context, store: str | None, media: str | None, config: str | None) -> None:
     """Shoal: a social-feed server."""
     environ = {**os.environ, "SHOAL_CONFIG": config} if config else os.environ
+    if ctx.invoked_subcommand in _BEFORE_SETTINGS:
+        overrides = {"store": store, "media": media}
+        ctx.obj = GivenSettings(environ, {name: value for name, value in overrides.items() if value is not None})
+        return
     settings = _checked(load(environ, store=store, media=media))
     log_to_stderr(settings.log_level, settings.log_format)
     ctx.obj = settings

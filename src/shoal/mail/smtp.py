@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import aiosmtplib
 
-from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 from shoal.mail.contract import Letter, NotNow, Undeliverable
 from shoal.mail.envelopes import in_ascii, message_of
 
@@ -72,29 +72,46 @@ class SmtpMailer:
 
     async def send(self, letter: Letter) -> None:
         """Hand a letter over, as `Mailer.send`."""
+        try:
+            async with self._client() as client:
+                await client.send_message(message_of(letter, self._sender))
+        except (aiosmtplib.SMTPException, OSError) as error:
+            raise self._failure(error, letter) from error
+
+    async def greet(self) -> str:
+        """Connect, log in and leave: no letter is sent. Return a line that says so. Raises `Unavailable`."""
         at = self._server
         try:
-            await aiosmtplib.send(
-                message_of(letter, self._sender),
-                hostname=at.host,
-                port=at.port,
-                username=at.user or None,
-                password=at.password or None,
-                use_tls=at.wrapped,
-                start_tls=at.upgraded,
-                tls_context=self._tls,
-                timeout=_SECONDS,
-            )
-        except aiosmtplib.SMTPAuthenticationError as error:
-            raise Unavailable(f"the mail server does not take our user and password: {error.code}") from error
-        except (aiosmtplib.SMTPRecipientsRefused, aiosmtplib.SMTPResponseException) as error:
-            raise _refusal(error) from error
-        except aiosmtplib.SMTPNotSupported as error:
-            if not in_ascii(letter.to).isascii():
-                raise Undeliverable("the mail server takes no addresses beyond ASCII") from error
-            raise Unavailable(f"the mail server cannot do what is asked of it: {error}") from error
+            async with self._client() as client:
+                tls = "with TLS" if client.get_transport_info("sslcontext") else "without TLS"
         except (aiosmtplib.SMTPException, OSError) as error:
-            raise Unavailable(f"the mail server {at.host}:{at.port} cannot be reached: {error}") from error
+            raise self._failure(error) from error
+        return f"{at.host}:{at.port} answers {tls}" + (" and takes the password" if at.user else "")
+
+    def _client(self) -> aiosmtplib.SMTP:
+        at = self._server
+        return aiosmtplib.SMTP(
+            hostname=at.host,
+            port=at.port,
+            username=at.user or None,
+            password=at.password or None,
+            use_tls=at.wrapped,
+            start_tls=at.upgraded,
+            tls_context=self._tls,
+            timeout=_SECONDS,
+        )
+
+    def _failure(self, error: Exception, letter: Letter | None = None) -> ShoalError:
+        at = self._server
+        if isinstance(error, aiosmtplib.SMTPAuthenticationError):
+            return Unavailable(f"the mail server does not take our user and password: {error.code}")
+        if isinstance(error, aiosmtplib.SMTPRecipientsRefused | aiosmtplib.SMTPResponseException):
+            return _refusal(error)
+        if isinstance(error, aiosmtplib.SMTPNotSupported):
+            if letter is not None and not in_ascii(letter.to).isascii():
+                return Undeliverable("the mail server takes no addresses beyond ASCII")
+            return Unavailable(f"the mail server cannot do what is asked of it: {error}")
+        return Unavailable(f"the mail server {at.host}:{at.port} cannot be reached: {error}")
 
 
 def _refusal(error: aiosmtplib.SMTPRecipientsRefused | aiosmtplib.SMTPResponseException) -> Unavailable | Undeliverable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from shoal.core.errors import InvalidInput
 from shoal.settings import Settings
 
 _MEDIA = "shoal.media"
@@ -59,6 +60,17 @@ def push_key_path(settings: Settings) -> Path | None:
 def base_url(settings: Settings) -> str:
     """Return the root of every URL that clients are given, without a slash at the end."""
     return (settings.base_url or f"http://{settings.host}:{settings.port}").rstrip("/")
+
+
+def check_base_url(url: str) -> None:
+    """Raise `InvalidInput` for a `base_url` that is no root of addresses: a scheme and a host, without a path."""
+    parts = urlsplit(url)
+    try:
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if parts.scheme not in {"http", "https"} or not host or parts.path.strip("/") or parts.query or parts.username:
+        raise InvalidInput(f"base_url: an address such as https://social.example.org, not {url!r}", field="base_url")
 
 
 def domain_of(settings: Settings) -> str:

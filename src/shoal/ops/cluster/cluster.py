@@ -18,14 +18,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from shoal import private
 from shoal.core.errors import Unavailable
 from shoal.ops.cluster.folder import Ports
 from shoal.ops.engines import postgres, rabbitmq, redis
 from shoal.ops.engines.program import Program
 from shoal.settings import Settings, build, environment
+from shoal.settings_file import toml_value
 
 _log = logging.getLogger(__name__)
 
@@ -172,15 +171,8 @@ def _chosen(settings: Settings) -> dict[str, Any]:
 
 
 def _write(path: Path, settings: Settings) -> None:
-    lines = [f"{name} = {_toml(value)}\n" for name, value in _chosen(settings).items()]
+    lines = [f"{name} = {toml_value(value)}\n" for name, value in _chosen(settings).items()]
     private.write(path, "".join(["# Written by `shoal cluster up`, anew each time.\n", *lines]).encode())
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f'"{key}" = {_toml(entry)}' for key, entry in value.items()) + " }"
-    # Texts, numbers and lists are written in TOML as they are in JSON.
-    return msgspec.json.encode(value).decode()
 
 
 def _web(folder: Path, name: str, settings: Settings, ports: Ports) -> Program:

@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 import aiormq
-from aiormq.exceptions import AMQPError
+from aiormq.abc import AbstractChannel
+from aiormq.exceptions import AMQPError, ChannelNotFoundEntity
 
 from shoal.amqp.depth import depth_of
 from shoal.amqp.hosts import url_of_each
@@ -22,28 +23,27 @@ async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineVit
     queues = Queues(namespace)
     async with asyncio.timeout(_SECONDS):
         connection = await _connection(url)
-    try:
-        channel = await connection.channel()
-
-        work, aside = await depth_of(channel, queues.work), await depth_of(channel, queues.buried)
-        delayed = [await depth_of(channel, name) for name in (queues.again, *queues.waiting.values())]
-    finally:
-        await connection.close()
     said = connection.server_properties.get("version", "")
     version = said.decode() if isinstance(said, bytes) else str(said)
-    return [
-        EngineVitals(
-            "RabbitMQ",
-            place,
-            version,
-            (
-                Vital("jobs_waiting", work.messages),
-                Vital("jobs_delayed", sum(one.messages for one in delayed)),
-                Vital("jobs_set_aside", aside.messages, aside.messages > 0),
-                Vital("workers", work.consumers, work.consumers == 0),
-            ),
-        )
-    ]
+    try:
+        vitals = await _figures(await connection.channel(), queues)
+    except ChannelNotFoundEntity:
+        # Whoever opens the network first makes the queues.
+        vitals = ()
+    finally:
+        await connection.close()
+    return [EngineVitals("RabbitMQ", place, version, vitals)]
+
+
+async def _figures(channel: AbstractChannel, queues: Queues) -> tuple[Vital, ...]:
+    work, aside = await depth_of(channel, queues.work), await depth_of(channel, queues.buried)
+    delayed = [await depth_of(channel, name) for name in (queues.again, *queues.waiting.values())]
+    return (
+        Vital("jobs_waiting", work.messages),
+        Vital("jobs_delayed", sum(one.messages for one in delayed)),
+        Vital("jobs_set_aside", aside.messages, aside.messages > 0),
+        Vital("workers", work.consumers, work.consumers == 0),
+    )
 
 
 async def _connection(url: str) -> Any:

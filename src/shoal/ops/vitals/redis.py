@@ -19,23 +19,23 @@ async def look(url: str) -> list[EngineVitals]:
     """Return the figures of each server behind a URL. Raises `OSError` where none says which servers there are."""
     where = parse(url)
     addresses = await _servers(where)
-    if not addresses:
-        raise ConnectionError("no server answers")
     return list(await asyncio.gather(*[_server(where, one) for one in addresses]))
 
 
 async def _servers(where: Url) -> tuple[ServerAddress, ...]:
+    why: Exception | None = None
     for address in where.addresses:
         async with AsyncExitStack() as stack:
             client = connect(where, address, 1, _SECONDS, _SECONDS)
             stack.push_async_callback(client.aclose)
             try:
                 found = await where.look(client, address)
-            except (RedisError, OSError):
+            except (RedisError, OSError) as error:
+                why = error
                 continue
             if found is not None:
                 return found.addresses
-    return ()
+    raise ConnectionError(f"no server answers{f': {why}' if why else ''}") from why
 
 
 async def _server(where: Url, address: ServerAddress) -> EngineVitals:

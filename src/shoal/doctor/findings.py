@@ -1,0 +1,39 @@
+"""What a check found: good or not, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+SECONDS = 3.0
+"""How long a check waits for another machine."""
+
+Grade = Literal["ok", "warn", "bad"]
+"""`bad`: something does not work, or secrets are open. `warn`: it works, but not as it should, or not for long."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """The outcome of a check."""
+
+    check: str
+    grade: Grade
+    said: str
+    """What was found, one line. Never a password."""
+    advice: str = ""
+    """What to do; empty where nothing is to be done."""
+
+
+def ok(check: str, said: str) -> Finding:
+    """Return that all is well."""
+    return Finding(check, "ok", said)
+
+
+def warn(check: str, said: str, advice: str) -> Finding:
+    """Return something that is not as it should be."""
+    return Finding(check, "warn", said, advice)
+
+
+def bad(check: str, said: str, advice: str) -> Finding:
+    """Return something that does not work, or is dangerous."""
+    return Finding(check, "bad", said, advice)

@@ -1,0 +1,57 @@
+"""A settings file in TOML with a comment for each setting, made from the definitions in `settings.py` themselves."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import itertools
+import textwrap
+from typing import Any
+
+import msgspec
+
+from shoal import settings
+from shoal.settings import Settings
+
+_WIDTH = 100
+_HEAD = """\
+# Settings of Shoal. A line that begins with "# name = ..." shows the default; remove the "#" to set another value.
+# SHOAL_<NAME> in the environment wins over this file. `shoal doctor` looks at what is set.
+"""
+
+
+@functools.cache
+def descriptions() -> dict[str, str]:
+    """Return the description of each setting, by its name, in the order of the definitions."""
+    tree = ast.parse(inspect.getsource(settings))
+    body = next(part.body for part in tree.body if isinstance(part, ast.ClassDef) and part.name == Settings.__name__)
+    found = {}
+    for field, text in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            found[field.target.id] = " ".join(str(ast.literal_eval(text.value)).split())
+    return found
+
+
+def render(chosen: Settings) -> str:
+    """Return a file that gives these settings: what differs from the default is set, the rest is shown in comments."""
+    usual, parts = Settings(), [_HEAD]
+    for name, text in descriptions().items():
+        value, default = getattr(chosen, name), getattr(usual, name)
+        comment = textwrap.fill(
+            text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False
+        )
+        line = f"{name} = {toml_value(value)}" if value != default else f"# {name} = {toml_value(default)}"
+        parts.append(f"{comment}\n{line}\n")
+    return "\n".join(parts)
+
+
+def toml_value(value: Any) -> str:
+    """Return the value of a setting as TOML has it."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{toml_value(key)} = {toml_value(entry)}" for key, entry in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return f"{value}"
+    # Texts, numbers and lists are written in TOML as they are in JSON, save that TOML wants this sign escaped.
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -1,0 +1,153 @@
+"""`shoal init`: what it writes is what was asked, with every setting explained, and for few."""
+
+from __future__ import annotations
+
+import os
+import pty
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.test_settings import CHANGED
+
+from shoal.cli import main
+from shoal.settings import Settings, build, load
+from shoal.settings_file import descriptions, render
+
+
+def init(folder: Path, *arguments: str, typed: str = "", to: str = "shoal.toml") -> Result:
+    return CliRunner().invoke(main, ["init", "--to", str(folder / to), *arguments], input=typed)
+
+
+def loaded(path: Path) -> Settings:
+    return load({"SHOAL_CONFIG": str(path)})
+
+
+def test_every_setting_is_in_the_file_with_its_description(tmp_path: Path) -> None:
+    assert list(descriptions()) == list(Settings.__struct_fields__)
+    assert init(tmp_path).exit_code == 0
+    text = (tmp_path / "shoal.toml").read_text()
+    for name, said in descriptions().items():
+        assert f"\n# {name} = " in text, name
+        assert said in " ".join(line.removeprefix("# ") for line in text.splitlines()), name
+    assert tomllib.loads(text) == {}
+
+
+def test_lines_that_show_defaults_may_be_uncommented(tmp_path: Path) -> None:
+    names = tuple(f"# {name} = " for name in Settings.__struct_fields__)
+    lines = render(Settings()).splitlines()
+    shown = [line.removeprefix("# ") if line.startswith(names) else line for line in lines]
+    (tmp_path / "shoal.toml").write_text("\n".join(shown))
+    assert tomllib.loads("\n".join(shown)).keys() == set(Settings.__struct_fields__)
+    assert loaded(tmp_path / "shoal.toml") == Settings()
+
+
+def test_what_was_asked_is_what_it_gives(tmp_path: Path) -> None:
+    arguments = (
+        "--url",
+        "https://social.example.org",
+        "--title",
+        'Ann\'s "pool" \\ #1',
+        "--contact-email",
+        "a@b.example",
+    )
+    more = ("--mail", "smtps://post%40b.example:p%3Ass@mail.b.example", "--set", "metrics_port=9500")
+    lists = ("--set", 'rules=["Be kind."]', "--set", "approval=true", "--set", 'limits={"api": "600/5m"}')
+    assert init(tmp_path, *arguments, *more, *lists).exit_code == 0
+    assert loaded(tmp_path / "shoal.toml") == build(
+        base_url="https://social.example.org",
+        title='Ann\'s "pool" \\ #1',
+        contact_email="a@b.example",
+        mail="smtps://post%40b.example:p%3Ass@mail.b.example",
+        metrics_port=9500,
+        rules=["Be kind."],
+        approval=True,
+        limits={"api": "600/5m"},
+    )
+
+
+def test_stores_of_the_command_line_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.toml"
+    CliRunner().invoke(main, ["--store", "sqlite:////srv/s.db", "init", "--to", str(path)])
+    assert loaded(path) == Settings(store="sqlite:////srv/s.db")
+
+
+def test_a_file_with_all_other_values_gives_them(tmp_path: Path) -> None:
+    (tmp_path / "shoal.toml").write_text(render(CHANGED))
+    assert loaded(tmp_path / "shoal.toml") == CHANGED
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=3), st.dictionaries(TEXTS, TEXTS, max_size=3), st.floats(min_value=1e-9))
+def test_any_text_comes_back(title: str, rules: list[str], limits: dict[str, str], days: float) -> None:
+    asked = Settings(title=title, rules=tuple(rules), limits=limits, timeline_idle_days=days)
+    assert build(**tomllib.loads(render(asked))) == asked
+
+
+def test_it_is_for_its_owner_alone_and_never_replaced(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert init(tmp_path, "--mail", "smtps://a:b@mail.example").exit_code == 0
+    finally:
+        os.umask(before)
+    path = tmp_path / "shoal.toml"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    text = path.read_text()
+    done = init(tmp_path, "--title", "Other")
+    assert (done.exit_code, path.read_text()) == (1, text)
+    assert "exists already" in done.output
+    (tmp_path / "link.toml").symlink_to(tmp_path / "nowhere")
+    assert init(tmp_path, to="link.toml").exit_code == 1
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_mail_may_come_from_standard_input(tmp_path: Path) -> None:
+    assert init(tmp_path, "--mail", "-", typed="smtps://a:b@mail.example\n").exit_code == 0
+    assert loaded(tmp_path / "shoal.toml").mail == "smtps://a:b@mail.example"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("--url", "social.example.org"), 1, "base_url"),
+        (("--url", "https://social.example.org/shoal"), 1, "base_url"),
+        (("--contact-email", "ann"), 1, "mail"),
+        (("--mail", "http://mail.example"), 1, "smtps://"),
+        (("--set", "titel=x"), 2, "name of a setting"),
+        (("--set", "title"), 2, "NAME=VALUE"),
+        (("--set", "port=99999"), 1, "65535"),
+        (("--to", "/nonexistent/shoal.toml"), 1, "is not there"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(
+    tmp_path: Path, arguments: tuple[str, ...], status: int, said: str
+) -> None:
+    done = init(tmp_path, *arguments)
+    assert (done.exit_code, done.output.count("\n")) == (status, 1), done.output
+    assert said in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_terminal_it_asks_for_what_was_not_said(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "shoal.cli", "init", "--title", "Tide pool"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs) as asking:
+        os.close(theirs)
+        os.write(ours, b"https://social.example.org\n\nsmtp://mail.example.org\n")
+        assert asking.wait(60) == 0
+    os.close(ours)
+    asked: dict[str, Any] = {
+        "base_url": "https://social.example.org",
+        "title": "Tide pool",
+        "mail": "smtp://mail.example.org",
+    }
+    assert loaded(tmp_path / "shoal.toml") == build(**asked)

@@ -1,0 +1,50 @@
+"""What the doctor finds, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from shoal.doctor import Finding, examine
+from shoal.settings import Settings, build
+from shoal.settings_file import render
+
+
+class Found:
+    """The findings of one visit."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        self.all = findings
+
+    def grades(self, check: str) -> list[str]:
+        """Return the grades of a check, in its order."""
+        return [one.grade for one in self.all if one.check == check]
+
+    def only(self, check: str) -> Finding:
+        """Return the one finding of a check."""
+        found = [one for one in self.all if one.check == check]
+        assert len(found) == 1, self.all
+        return found[0]
+
+    def bad(self) -> set[str]:
+        """Return the checks that found something bad."""
+        return {one.check for one in self.all if one.grade == "bad"}
+
+
+def visit(folder: Path, **values: object) -> Found:
+    """Have these settings looked at, from a file in the folder; the store is there too, if no other is named."""
+    path = folder / "shoal.toml"
+    path.unlink(missing_ok=True)
+    write(path, build(**{"store": f"sqlite:///{folder / 'shoal.db'}", **values}))
+    return visit_file(path)
+
+
+def write(path: Path, settings: Settings) -> None:
+    """Write settings for their owner alone."""
+    path.write_text(render(settings))
+    path.chmod(0o600)
+
+
+def visit_file(path: Path, **environ: str) -> Found:
+    """Have a settings file looked at."""
+    return Found(asyncio.run(examine({"SHOAL_CONFIG": str(path), **environ}, {})))

@@ -1,0 +1,375 @@
+"""`shoal doctor` before real engines, disks and mail servers: it says what is wrong, and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import asyncpg
+import pytest
+from redis import Redis
+
+from shoal import Shoal
+from shoal.core.events import PostCreated
+from shoal.doctor import engines, machine
+from shoal.graph.contract import Batch
+from shoal.ops.engines.program import free_port
+from shoal.ops.vitals.contract import EngineVitals
+from shoal.push.server_key import new_key
+from shoal.settings import Settings
+from shoal.wiring import open_network
+from tests.disks import small_disk
+from tests.doctor.asking import visit, visit_file
+from tests.engines import postgres, rabbitmq, redis
+from tests.engines.certificates import self_signed
+from tests.engines.smtp import post_office
+from tests.serving import served
+
+
+async def made(url: str) -> None:
+    async with Shoal.open(url) as network:
+        await network.register("ann")
+
+
+def listing(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_it_changes_nothing_where_there_is_nothing_yet(tmp_path: Path) -> None:
+    found = visit(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["shoal.toml"]
+    assert (found.only("store").grade, found.only("server").grade) == ("warn", "warn")
+    assert found.bad() == set()
+
+
+def test_it_changes_nothing_beside_a_server_that_runs(tmp_path: Path) -> None:
+    port, metrics = free_port(), free_port()
+    asyncio.run(made(f"sqlite:///{tmp_path / 'shoal.db'}"))
+    with served(tmp_path / "shoal.db", "--port", str(port), SHOAL_METRICS_PORT=str(metrics)):
+        visit(tmp_path, port=port, metrics_port=metrics)
+        before = listing(tmp_path)
+        found = visit(tmp_path, port=port, metrics_port=metrics)
+        settings = str(tmp_path / "shoal.toml")
+        assert {**listing(tmp_path), settings: (0, 0)} == {**before, settings: (0, 0)}
+    for check in ("settings", "settings_file", "server", "store", "jobs", "metrics", "push_key", "disk", "files"):
+        assert found.grades(check) == ["ok"], found.all
+    assert "the server (process" in found.only("files").said
+
+
+def test_it_sees_the_limit_of_the_server_that_runs(tmp_path: Path) -> None:
+    port = free_port()
+    with served(tmp_path / "shoal.db", "--port", str(port), files=512):
+        assert "may open 512 files" in visit(tmp_path, port=port).only("files").said
+
+
+def test_who_answers_must_have_this_store(tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "other").mkdir()
+    with served(tmp_path / "shoal.db", "--port", str(port)):
+        assert "does not have this store" in visit(tmp_path / "other", port=port).only("server").said
+        assert "has the store, but nobody answers" in visit(tmp_path, port=free_port()).only("server").said
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o622])
+def test_secrets_are_for_few(tmp_path: Path, mode: int) -> None:
+    visit(tmp_path, push_key=new_key(), metrics_port=9500)
+    path = tmp_path / "shoal.toml"
+    path.chmod(mode)
+    finding = visit_file(path).only("settings_file")
+    assert finding.grade == ("ok" if mode in {0o600, 0o640} else "bad")
+    if mode == 0o644:
+        assert "push_key" in finding.said
+        assert "chmod 600" in finding.advice
+
+
+def test_a_file_without_secrets_may_be_read_by_everybody(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.toml"
+    path.write_text('timelines = "redis://ann@127.0.0.1:1"\n')
+    path.chmod(0o644)
+    assert visit_file(path).only("settings_file").grade == "ok"
+
+
+def test_secrets_from_files_are_read_and_their_files_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(new_key())
+    (tmp_path / "key").chmod(0o644)
+    visit(tmp_path)
+    found = visit_file(tmp_path / "shoal.toml", SHOAL_PUSH_KEY_FILE=str(tmp_path / "key"))
+    assert (found.only("secret_file").grade, found.only("push_key").said) == ("bad", "set")
+    (tmp_path / "key").chmod(0o600)
+    found = visit_file(tmp_path / "shoal.toml", SHOAL_PUSH_KEY_FILE=str(tmp_path / "key"))
+    assert (found.only("secret_file").grade, found.only("settings").grade) == ("ok", "ok")
+    found = visit_file(tmp_path / "shoal.toml", SHOAL_PUSH_KEY_FILE=str(tmp_path / "none"))
+    assert "cannot be read" in found.only("settings").said
+
+
+def test_settings_that_do_not_exist_are_told_with_what_was_meant(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.toml"
+    path.write_text('titel = "Tide pool"\nnonsense = 1\n')
+    found = visit_file(path, SHOAL_BASEURL="https://shoal.example", SHOAL_CONFIG=str(path))
+    told = [one for one in found.all if one.check == "settings"]
+    assert [one.grade for one in told] == ["bad", "bad", "warn"]
+    assert "is title meant" in told[0].advice
+    assert "is base_url meant" in told[2].advice
+    # The rest is looked at all the same.
+    assert found.grades("memory") == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("port = 70000", "port"),
+        ("port = ", "not TOML"),
+        ('store = { "0-31" = "memory://" }', "no store for data source 32"),
+        ('trusted_proxies = "["', "not JSON"),
+    ],
+)
+def test_settings_that_cannot_be_are_one_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "shoal.toml"
+    path.write_text(text)
+    told = [one for one in visit_file(path).all if one.check == "settings"]
+    assert any(one.grade == "bad" and said in one.said for one in told), told
+
+
+def test_a_file_that_is_not_there_is_bad_only_if_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert visit_file(tmp_path / "none.toml").only("settings").grade == "bad"
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run([sys.executable, "-m", "shoal.cli", "doctor"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_command_prints_a_line_a_check_or_json_and_its_status_says_whether_something_is_bad(tmp_path: Path) -> None:
+    def shoal(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "shoal.cli", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+
+    plain = shoal("doctor")
+    assert plain.returncode == 0
+    assert all(line.split()[0] in {"ok", "warn"} for line in plain.stdout.splitlines())
+    (tmp_path / "shoal.toml").write_text("prot = 1\n")
+    wrong = shoal("doctor", "--json")
+    assert wrong.returncode == 1
+    assert {"check": "settings", "grade": "bad"}.items() <= json.loads(wrong.stdout)[0].items()
+
+
+def test_a_disk_that_is_full_is_bad(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "200m") as disk:
+        assert visit(tmp_path, store=f"sqlite:///{disk / 'shoal.db'}").grades("disk")[0] == "warn"
+        (disk / "filler").write_bytes(bytes(120 << 20))
+        assert visit(tmp_path, store=f"sqlite:///{disk / 'shoal.db'}").grades("disk")[0] == "bad"
+    assert visit(tmp_path).grades("disk") == ["ok"]
+
+
+def test_a_disk_without_inodes_is_bad(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "4g,nr_inodes=40") as disk:
+        assert visit(tmp_path, store=f"sqlite:///{disk / 'shoal.db'}").grades("disk")[0] == "ok"
+        for number in range(38):
+            (disk / str(number)).touch()
+        finding = next(
+            one for one in visit(tmp_path, store=f"sqlite:///{disk / 'shoal.db'}").all if one.check == "disk"
+        )
+        assert "inodes" in finding.said
+
+
+def test_uploads_want_a_disk_and_not_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "small", "4g") as disk:
+        monkeypatch.setattr("tempfile.tempdir", str(disk))
+        assert visit(tmp_path).only("tmp").grade == "warn"
+
+
+def test_a_small_machine_is_told() -> None:
+    assert machine.memory(Settings()).grade == "ok"
+    assert machine.memory(Settings(object_cache=1_000_000_000)).grade == "warn"
+    shared = Settings(timelines="redis://127.0.0.1", timeline_members=1_000_000_000)
+    assert machine.memory(shared).grade == "ok"
+
+
+def test_videos_need_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert asyncio.run(machine.programs()).grade == "warn"
+    for name in ("ffmpeg", "ffprobe"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 3\n")
+        (tmp_path / name).chmod(0o755)
+    assert "status 3" in asyncio.run(machine.programs()).said
+
+
+@pytest.mark.parametrize("key", ["", "no key"])
+def test_the_key_for_web_push_is_one(tmp_path: Path, key: str) -> None:
+    finding = visit(tmp_path, push_key=key).only("push_key")
+    assert finding.grade == ("bad" if key else "ok")
+
+
+def test_the_key_beside_the_store_is_for_few(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.db.push-key"
+    path.write_text(new_key())
+    path.chmod(0o644)
+    assert "chmod 600" in visit(tmp_path).only("push_key").advice
+    path.write_text("scratched")
+    assert "holds no key" in visit(tmp_path).only("push_key").said
+
+
+def test_a_store_of_another_version_is_bad(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.db"
+    asyncio.run(made(f"sqlite:///{path}"))
+    assert visit(tmp_path).only("store").grade == "ok"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    assert "version" in visit(tmp_path).only("store").said
+
+
+def test_the_age_of_the_newest_backup_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(made(f"sqlite:///{tmp_path / 'shoal.db'}"))
+    assert visit(tmp_path).only("backup").grade == "warn"
+    command = ["--config", str(tmp_path / "shoal.toml"), "backup", "--to", str(tmp_path / "backups")]
+    subprocess.run([sys.executable, "-m", "shoal.cli", *command], check=True, capture_output=True, timeout=60)
+    assert visit(tmp_path).only("backup").grade == "ok"
+    now = time.time()
+    monkeypatch.setattr("shoal.doctor.engines.time.time", lambda: now + 40 * 3_600)
+    assert visit(tmp_path).only("backup").grade == "bad"
+
+
+def test_jobs_that_were_set_aside_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.db"
+    asyncio.run(made(f"sqlite:///{path}"))
+    asyncio.run(_bury(path))
+    finding = visit(tmp_path).only("jobs")
+    assert (finding.grade, "it broke" in finding.said) == ("warn", True)
+
+
+async def _bury(path: Path) -> None:
+    async with open_network(Settings(store=f"sqlite:///{path}"), background=False) as network:
+        batch = Batch(0)
+        batch.emit(PostCreated(1, 1))
+        await network.store.commit(batch)
+        (job,) = await network.store.claim(1, 60.0)
+        await network.store.bury(job, "it broke")
+
+
+@pytest.fixture(scope="module")
+def with_passwords() -> str:
+    """The URL of a PostgreSQL that wants the password `secret`."""
+    program = postgres.start_own()
+
+    async def set_up() -> None:
+        connection = await asyncpg.connect(program.url)
+        await connection.execute("ALTER ROLE shoal PASSWORD 'secret'")
+        (path,) = await connection.fetchrow("SHOW hba_file")
+        await asyncio.to_thread(Path(path).write_text, "host all all 127.0.0.1/32 scram-sha-256\n")
+        await connection.execute("SELECT pg_reload_conf()")
+        await connection.close()
+
+    asyncio.run(set_up())
+    return program.url
+
+
+def test_a_wrong_password_of_postgres_is_told_without_the_password(tmp_path: Path, with_passwords: str) -> None:
+    right, wrong = (with_passwords.replace("shoal@", f"shoal:{word}@") for word in ("secret", "s3cret"))
+    assert visit(tmp_path, store=right, timelines="memory://").only("engine").grade == "ok"
+    found = visit(tmp_path, store=wrong)
+    finding = found.only("engine")
+    assert finding.grade == "bad"
+    assert "password" in finding.said
+    assert "user and password in store" in finding.advice
+    assert "s3cret" not in str(found.all)
+
+
+def test_a_wrong_password_of_redis_is_told(tmp_path: Path) -> None:
+    program = redis.own()
+    try:
+        with Redis.from_url(program.url) as client:
+            client.config_set("requirepass", "secret")
+        right = program.url.replace("redis://", "redis://:secret@")
+        assert visit(tmp_path, timelines=right).only("engine").grade == "ok"
+        for wrong in (program.url, right.replace("secret", "s3cret")):
+            finding = visit(tmp_path, timelines=wrong).only("engine")
+            assert (finding.grade, "user and password in timelines" in finding.advice) == ("bad", True), finding
+    finally:
+        program.kill()
+
+
+def test_a_wrong_password_of_rabbitmq_is_told(tmp_path: Path) -> None:
+    url = rabbitmq.node().url
+    assert visit(tmp_path, broker=url).only("engine").grade == "ok"
+    scheme, _, rest = url.partition("://")
+    host = rest.rpartition("@")[2]
+    finding = visit(tmp_path, broker=f"{scheme}://guest:s3cret@{host}").only("engine")
+    assert (finding.grade, "user and password in broker" in finding.advice) == ("bad", True), finding
+
+
+def test_an_engine_that_stopped_and_one_that_is_silent_are_told_in_time(tmp_path: Path) -> None:
+    gone = f"redis://127.0.0.1:{free_port()}"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        begun = time.monotonic()
+        found = visit(
+            tmp_path,
+            store=f"postgresql://shoal@{address}/shoal",
+            timelines=gone,
+            broker=f"amqp://{address}/",
+            mail=f"smtp://{address}",
+            base_url=f"http://{address}",
+        )
+        assert time.monotonic() - begun < 8
+    assert found.grades("engine") == ["bad"] * 3
+    assert {"engine", "store", "mail", "proxy"} <= found.bad()
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "grade"),
+    [
+        ("PostgreSQL", "12.22", "bad"),
+        ("PostgreSQL", "13.4", "warn"),
+        ("PostgreSQL", "17.0", "ok"),
+        ("Redis", "5.0.14", "bad"),
+        ("Redis", "7.0.15", "ok"),
+        ("Valkey", "8.0.1", "ok"),
+        ("RabbitMQ", "3.8.9", "bad"),
+        ("RabbitMQ", "3.10.8", "ok"),
+        ("RabbitMQ", "4.0.2", "ok"),
+        ("DynamoDB", "", "ok"),
+    ],
+)
+def test_an_engine_must_be_new_enough(engine: str, version: str, grade: str) -> None:
+    assert engines.judged(EngineVitals(engine, "here", version)).grade == grade
+
+
+def test_the_mail_server_is_greeted_and_gets_no_mail(tmp_path: Path) -> None:
+    login = ("post", "secret")
+    made = self_signed(tmp_path)
+    with post_office(certificate=(made.certificate, made.key), login=login) as office:
+        url = f"{office.url}?ca={made.certificate}"
+        finding = visit(tmp_path, mail=url).only("mail")
+        assert finding.grade == "ok", finding
+        assert "with TLS and takes the password" in finding.said
+        assert "secret" not in finding.said
+        assert "user and password" in visit(tmp_path, mail=url.replace("secret", "wrong")).only("mail").said
+        assert "CERTIFICATE_VERIFY_FAILED" in visit(tmp_path, mail=office.url).only("mail").said
+        assert (office.mails, office.tried) == ([], 0)
+    assert visit(tmp_path, mail=office.url).only("mail").grade == "bad"
+
+
+def test_a_folder_for_mail_is_for_developers(tmp_path: Path) -> None:
+    assert visit(tmp_path, mail=f"file://{tmp_path / 'mail'}").only("mail").grade == "warn"
+    assert not (tmp_path / "mail").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is root's to become")
+def test_another_user_is_told_to_be_the_user_of_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.toml"
+    visit(tmp_path)
+    child = os.fork()
+    if not child:
+        told = False
+        try:
+            os.setresuid(65534, 65534, 65534)
+            advice = {one.check: one.advice for one in visit_file(path).all if one.grade == "bad"}
+            told = all("run this as the user of the server" in advice[check] for check in ("settings", "disk"))
+        finally:
+            os._exit(0 if told else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
