@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Where demo and serve listen: make demo PORT=8600
 PORT := 8500
 
-setup: $(VENV)/.dev $(VENV)/.engines $(VENV)/.clients  ## everything that is needed here, the engines of a cluster included
+setup: $(VENV)/.dev $(VENV)/.engines $(VENV)/.clients $(VENV)/.bare  ## everything that is needed here, the engines of a cluster included
 
 ready: $(VENV)/.ready  ## what running needs
 
@@ -36,6 +36,10 @@ $(VENV)/.engines: scripts/engines scripts/dynamodb | $(VENV)/.ready
 
 $(VENV)/.clients: scripts/clients tests/clients/masto/package-lock.json tests/clients/axe/package-lock.json | $(VENV)/.dev
 	@sh scripts/clients $(VENV)
+	@touch $@
+
+$(VENV)/.bare: scripts/bare pyproject.toml | $(VENV)/.dev
+	@sh scripts/bare $(VENV)
 	@touch $@
 
 demo: ready  ## a live network on the embedded default, with people and posts in it

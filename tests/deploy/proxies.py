@@ -49,7 +49,7 @@ def caddy(folder: Path, upstream: int, *, port: int = 0) -> Iterator[str]:
     site = changed(
         (DEPLOY / "Caddyfile").read_text(),
         ("{\n\tservers {", "{\n\tadmin off\n\tservers {"),
-        ("social.example.org {", f"http://127.0.0.1:{port} {{"),
+        ("{$DOMAIN:social.example.org} {", f"http://127.0.0.1:{port} {{"),
         ("127.0.0.1:8500", f"127.0.0.1:{upstream}"),
     )
     (folder / "Caddyfile").write_text(site)

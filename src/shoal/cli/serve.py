@@ -17,6 +17,7 @@ from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared
 from shoal.metrics import telling
 from shoal.ops.backups.restoring_mark import check_restored
+from shoal.ops.cluster import service_manager
 from shoal.ops.cluster.heartbeat import beating
 from shoal.ops.cluster.supervisor import Supervisor
 from shoal.ops.control import listening
@@ -54,7 +55,7 @@ def serve(
     check_address(chosen.host, chosen.port)
     check_metrics(chosen, workers)
     if workers == 1:
-        uvloop.run(run(chosen, _say_where))
+        uvloop.run(run(chosen, _ready))
     else:
         _serve_together(chosen, workers)
 
@@ -76,6 +77,11 @@ async def _serve_beside_others(settings: Settings, listener: socket.socket) -> N
         await run(settings, lambda _url: None, listener)
 
 
+def _ready(url: str) -> None:
+    _say_where(url)
+    service_manager.ready()
+
+
 def _say_where(url: str) -> None:
     click.echo(f"Shoal is at {url}")
     sys.stdout.flush()
@@ -90,6 +96,7 @@ async def run(
     """
     process.prepare()
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(service_manager.watched())
         await stack.enter_async_context(process.giving_back())
         network = await stack.enter_async_context(open_network(settings))
         await unfinished.check_none(network.store)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from shoal.ops.cluster import service_manager
 from shoal.ops.cluster.heartbeat import VARIABLE
 
 _log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Supervisor:
         self._children = [_Child(place) for place in range(count)]
         self._selector = selectors.DefaultSelector()
         self._ending = False
+        self._said_at = -float("inf")
 
     def run(self) -> None:
         """Start the children and watch them; returns after SIGTERM or Ctrl-C, when all of them have ended.
@@ -73,11 +75,13 @@ class Supervisor:
         To be called in the main thread: signals come there, and children end with the thread that started them.
         """
         with self._told_by_signals():
+            service_manager.ready()
             try:
                 while not self._ending:
                     for child in self._children:
                         self._look_after(child)
                     self._listen()
+                    self._say_that_we_live()
                 self._end()
             finally:
                 for child in self._children:
@@ -121,6 +125,12 @@ class Supervisor:
                     # It has closed its end, or died: `_look_after` will see.
                     self._selector.unregister(child.heartbeat)
 
+    def _say_that_we_live(self) -> None:
+        pause = service_manager.pause()
+        if pause is not None and time.monotonic() - self._said_at > pause:
+            self._said_at = time.monotonic()
+            service_manager.lives()
+
     def _kill(self, child: _Child) -> None:
         if child.process is not None:
             child.process.kill()
@@ -155,6 +165,7 @@ class Supervisor:
             if not any(child.process for child in self._children):
                 return
             self._listen()
+            self._say_that_we_live()
         _log.error("processes that did not end in time are killed")
 
     @contextmanager

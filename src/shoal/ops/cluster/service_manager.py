@@ -1,0 +1,67 @@
+"""What a process tells the service manager that started it, by the protocol of sd_notify(3): that it is ready, and that it lives.
+
+Without a service manager, nothing is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+_SOCKET = "NOTIFY_SOCKET"
+
+
+def ready(environ: Mapping[str, str] = os.environ) -> None:
+    """Say that the service has started."""
+    _tell("READY=1", environ)
+
+
+def lives(environ: Mapping[str, str] = os.environ) -> None:
+    """Say that this process does not hang."""
+    _tell("WATCHDOG=1", environ)
+
+
+def pause(environ: Mapping[str, str] = os.environ) -> float | None:
+    """Return how many seconds apart this process has to say that it lives; None where nobody listens for that.
+
+    It is a third of the time after which it is taken to hang. Children of a service have nothing to say.
+    """
+    if _SOCKET not in environ or environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    microseconds = environ.get("WATCHDOG_USEC", "")
+    return int(microseconds) / 3_000_000 if microseconds.isdecimal() and int(microseconds) else None
+
+
+@asynccontextmanager
+async def watched(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None]:
+    """Say that this process lives for as long as its event loop turns, until the block ends."""
+    seconds = pause(environ)
+    if seconds is None:
+        yield
+        return
+    task = asyncio.create_task(_beat(seconds, environ), name="shoal-watchdog")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _beat(seconds: float, environ: Mapping[str, str]) -> None:
+    while True:
+        lives(environ)
+        await asyncio.sleep(seconds)
+
+
+def _tell(state: str, environ: Mapping[str, str]) -> None:
+    path = environ.get(_SOCKET, "")
+    if not path.startswith(("/", "@")):
+        return
+    # A manager that has gone, or is too busy, must not end the service.
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sending:
+        sending.setblocking(False)
+        sending.connect(f"\0{path[1:]}" if path.startswith("@") else path)
+        sending.send(state.encode())
