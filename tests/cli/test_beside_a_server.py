@@ -390,5 +390,6 @@ def test_every_command_is_tried_here_or_needs_no_server() -> None:
         "serve",
         "move",
         "placement",
+        "doctor",
     }
-    assert set(COMMANDS) - tried == {"worker", "cluster", "demo", "bench", "plan", "simulate", "mail", "push"}
+    assert set(COMMANDS) - tried == {"worker", "cluster", "demo", "bench", "plan", "simulate", "mail", "push", "init"}

@@ -26,14 +26,14 @@ class Instruction(NamedTuple):
 
 
 def instructions() -> list[Instruction]:
-    """Those of our own file, in order."""
+    """Return the lines of our own file, in order."""
     lines = [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [Instruction(*line.split(None, 1)) for line in joined.splitlines() if line.strip()]
 
 
 class Image(NamedTuple):
-    """What a build leaves."""
+    """The result of a build."""
 
     root: Path
     environment: dict[str, str]

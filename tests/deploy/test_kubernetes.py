@@ -31,7 +31,7 @@ ALL = list(manifests())
 
 
 def of_kind(kind: str) -> list[dict[str, Any]]:
-    """Those of a kind."""
+    """Return the manifests of a kind."""
     return [one for one in ALL if one["kind"] == kind]
 
 

@@ -113,7 +113,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _check_configuration(service: str, root: Path) -> None:
-    checks = {
+    checks: dict[str, list[str | Path]] = {
         "caddy.service": ["caddy", "adapt", "--config", root / "etc/caddy/Caddyfile"],
         "prometheus.service": ["promtool", "check", "config", root / "etc/prometheus/prometheus.yml"],
         "prometheus-alertmanager.service": ["amtool", "check-config", root / "etc/prometheus/alertmanager.yml"],

@@ -7,6 +7,7 @@ import json
 import shutil
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -122,3 +123,28 @@ def test_who_does_not_end_a_head_is_shut_out_by_the_proxy(front: Front) -> None:
         assert b" 200 " not in said
     with front.client("127.0.0.7") as client:
         assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("kind", PROXIES)
+def test_a_refusal_of_a_busy_server_gets_through_with_when_to_come_again(kind: str, tmp_path: Path) -> None:
+    token, large = run(_token(tmp_path / "shoal.db")), picture(3_000, 3_000)
+    busy = served(
+        tmp_path / "shoal.db",
+        SHOAL_REQUESTS_AT_WORK="1",
+        SHOAL_REQUESTS_WAITING="0",
+        SHOAL_WAITING_SECONDS="0.1",
+    )
+    with busy as server:
+        port = int(server.url.rpartition(":")[2])
+        with (
+            PROXIES[kind](tmp_path, port) as url,
+            ThreadPoolExecutor(8) as together,
+            Front(url, token).client() as client,
+        ):
+            answers = list(together.map(lambda _: client.post("/api/v2/media", files={"file": large}), range(24)))
+            assert client.get("/api/v1/timelines/public").status_code == 200
+    assert {answer.status_code for answer in answers} == {200, 503}
+    for answer in answers:
+        if answer.status_code == 503:
+            assert int(answer.headers["Retry-After"]) > 0
+            assert "error" in answer.json()

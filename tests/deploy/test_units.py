@@ -15,7 +15,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -165,3 +167,31 @@ def test_a_process_without_a_service_manager_tells_nobody(tmp_path: Path) -> Non
     here = {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "600000"}
     assert service_manager.pause({**here, "WATCHDOG_PID": str(os.getpid())}) == pytest.approx(0.2)
     assert service_manager.pause({**here, "WATCHDOG_PID": str(os.getppid())}) is None
+
+
+def test_a_server_that_hangs_says_no_more_and_a_supervisor_goes_on(tmp_path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listener.bind(str(tmp_path / "notify"))
+    listener.settimeout(60)
+    environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "900000"}
+    child = "import sys; from shoal.ops.cluster.supervisor import Supervisor; Supervisor(['sleep', '60'], 1).run()"
+    command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{tmp_path}/shoal.db", "serve", "--port", "0"]
+    for words, hangs in ((command, True), ([sys.executable, "-c", child], False)):
+        with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment) as process:
+            told = [listener.recv(100) for _ in range(4)]
+            assert {b"READY=1", b"WATCHDOG=1"} == set(told)
+            if hangs:
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(0.1)
+                listener.setblocking(False)
+                with suppress(BlockingIOError):
+                    while listener.recv(100):
+                        pass
+                time.sleep(1.0)
+                with pytest.raises(BlockingIOError):
+                    listener.recv(100)
+                listener.settimeout(60)
+                process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+    listener.close()

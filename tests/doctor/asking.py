@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from shoal.doctor import Finding, examine
+from shoal.doctor import Diagnosis, examine
 from shoal.settings import Settings, build
 from shoal.settings_file import render
 
@@ -13,14 +13,14 @@ from shoal.settings_file import render
 class Found:
     """The findings of one visit."""
 
-    def __init__(self, findings: list[Finding]) -> None:
+    def __init__(self, findings: list[Diagnosis]) -> None:
         self.all = findings
 
     def grades(self, check: str) -> list[str]:
         """Return the grades of a check, in its order."""
         return [one.grade for one in self.all if one.check == check]
 
-    def only(self, check: str) -> Finding:
+    def only(self, check: str) -> Diagnosis:
         """Return the one finding of a check."""
         found = [one for one in self.all if one.check == check]
         assert len(found) == 1, self.all

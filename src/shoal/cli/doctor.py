@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from shoal.cli.group import GivenSettings
-from shoal.doctor import Finding, examine
+from shoal.doctor import Diagnosis, examine
 
 _COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
@@ -34,7 +34,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     ctx.exit(1 if any(one.grade == "bad" for one in found) else 0)
 
 
-def _tell(found: list[Finding]) -> None:
+def _tell(found: list[Diagnosis]) -> None:
     width = max(len(one.check) for one in found)
     for one in found:
         grade = click.style(f"{one.grade:4}", fg=_COLOURS[one.grade])

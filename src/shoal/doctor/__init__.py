@@ -6,6 +6,6 @@ Each part returns findings: a line each, good or not, with what to do. No wait f
 from __future__ import annotations
 
 from shoal.doctor.doctor import examine
-from shoal.doctor.findings import Finding
+from shoal.doctor.findings import Diagnosis
 
-__all__ = ["Finding", "examine"]
+__all__ = ["Diagnosis", "examine"]

@@ -15,7 +15,7 @@ _MOST_HEAD = 65_536
 _MOST_BODY = 4 << 20
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """Where a request goes."""
 
     host: str
@@ -34,11 +34,16 @@ class Answer(NamedTuple):
     headers: Message
     body: bytes
     certificate: dict[str, Any]
-    """That of the server, as `SSLSocket.getpeercert` gives it; empty without TLS."""
+    """The certificate of the server, as `SSLSocket.getpeercert` gives it; empty without TLS."""
 
 
 async def ask(
-    place: Place, path: str, headers: Mapping[str, str] | None = None, *, method: str = "GET", read_body: bool = True
+    place: Destination,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    method: str = "GET",
+    read_body: bool = True,
 ) -> Answer:
     """Send a request without a body and read the answer. Raises `OSError`, or `ValueError` for what is not HTTP.
 

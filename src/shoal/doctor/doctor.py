@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from shoal.doctor import given, machine
 from shoal.doctor.engines import engines, schema
-from shoal.doctor.findings import SECONDS, Finding, bad
+from shoal.doctor.findings import SECONDS, Diagnosis, bad
 from shoal.doctor.front import front
 from shoal.doctor.post import mail
 from shoal.doctor.running import find, metrics, push_key, server, work
@@ -18,7 +18,7 @@ _RESOLVER = ("RES_OPTIONS", f"timeout:1 attempts:{int(SECONDS)}")
 """The C library otherwise waits ten seconds for name servers that do not answer, and no thread of it can be called back."""
 
 
-async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> list[Finding]:
+async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> list[Diagnosis]:
     """Return the findings of all checks, in the order of the checks. Nothing is changed."""
     os.environ.setdefault(*_RESOLVER)
     found, settings = given.read(environ, overrides)
@@ -47,7 +47,7 @@ async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> l
     ]
 
 
-async def _told(check: str, look: Awaitable[Iterable[Finding]]) -> list[Finding]:
+async def _told(check: str, look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
     """A check that fails itself is a finding too: the others are told all the same."""
     try:
         return list(await look)
@@ -55,9 +55,9 @@ async def _told(check: str, look: Awaitable[Iterable[Finding]]) -> list[Finding]
         return [bad(check, f"this check failed: {error!r}", "tell the developers of Shoal")]
 
 
-async def _one(look: Awaitable[Finding]) -> Iterable[Finding]:
+async def _one(look: Awaitable[Diagnosis]) -> Iterable[Diagnosis]:
     return [await look]
 
 
-async def _beside(look: Callable[[Settings], Iterable[Finding]], settings: Settings) -> Iterable[Finding]:
+async def _beside(look: Callable[[Settings], Iterable[Diagnosis]], settings: Settings) -> Iterable[Diagnosis]:
     return look(settings)

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 
 from shoal.core.errors import ShoalError, with_cause
 from shoal.core.ids import milliseconds_of
-from shoal.doctor.findings import SECONDS, Finding, bad, ok, warn
+from shoal.doctor.findings import SECONDS, Diagnosis, bad, ok, warn
 from shoal.graph.schema import backup_key
 from shoal.graph.sharding.shard_map import shown_url
 from shoal.ops.vitals.contract import EngineProbe, EngineVitals
@@ -34,14 +34,14 @@ _OLD_HOURS = 36
 _REFUSED = re.compile(r"password|authenticat|ACCESS_REFUSED|NOAUTH|WRONGPASS|login was refused", re.IGNORECASE)
 
 
-async def engines(settings: Settings) -> list[Finding]:
+async def engines(settings: Settings) -> list[Diagnosis]:
     """Ask each engine that the settings name."""
     probes = [probe for probe in engine_probes(settings) if probe.engine != "SQLite"]
     answers = await asyncio.gather(*map(_asked, probes))
     return [finding for answer in answers for finding in answer]
 
 
-async def _asked(probe: EngineProbe) -> list[Finding]:
+async def _asked(probe: EngineProbe) -> list[Diagnosis]:
     try:
         async with asyncio.timeout(SECONDS):
             return [judged(told) for told in await probe.ask()]
@@ -51,7 +51,7 @@ async def _asked(probe: EngineProbe) -> list[Finding]:
         return [_unreached(probe, _reason(error))]
 
 
-def _unreached(probe: EngineProbe, why: str) -> Finding:
+def _unreached(probe: EngineProbe, why: str) -> Diagnosis:
     setting = _SETTING.get(probe.engine, "the settings")
     advice = f"start it, or look at the host and port in {setting}"
     if _REFUSED.search(why):
@@ -64,7 +64,8 @@ def _reason(error: BaseException) -> str:
     return " ".join(words.split()) or type(error).__name__
 
 
-def judged(told: EngineVitals) -> Finding:
+def judged(told: EngineVitals) -> Diagnosis:
+    """Judge the version and the figures of an engine."""
     where = f"{told.engine} {told.version}".strip() + f" at {told.place}"
     if not told.reached:
         return bad("engine", f"{where} does not answer", "start it, or take it out of its cluster")
@@ -84,7 +85,7 @@ def judged(told: EngineVitals) -> Finding:
     return ok("engine", where)
 
 
-async def schema(settings: Settings) -> Iterable[Finding]:
+async def schema(settings: Settings) -> Iterable[Diagnosis]:
     """Open the stores to read: whether their schema is that of this version. What does not exist is not made."""
     urls = store_urls(settings)
     shown = ", ".join(map(shown_url, urls))
@@ -104,7 +105,7 @@ async def schema(settings: Settings) -> Iterable[Finding]:
     return [ok("store", f"{shown}: the schema is up to date"), _backup(newest)]
 
 
-def _backup(newest: int | None) -> Finding:
+def _backup(newest: int | None) -> Diagnosis:
     """Judge the age of the newest backup, whose moment is in the id that `shoal backup` leaves in the store."""
     if not newest:
         return warn("backup", "`shoal backup` has made none yet", "have one made every night (docs/howto/backup.md)")

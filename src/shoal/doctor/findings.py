@@ -1,4 +1,4 @@
-"""What a check found: good or not, and what to do about it."""
+"""Findings of checks: good or not, and what to do about it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ Grade = Literal["ok", "warn", "bad"]
 """`bad`: something does not work, or secrets are open. `warn`: it works, but not as it should, or not for long."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Diagnosis(msgspec.Struct, frozen=True):
     """The outcome of a check."""
 
     check: str
     grade: Grade
     said: str
-    """What was found, one line. Never a password."""
+    """The finding in one line, without any password."""
     advice: str = ""
-    """What to do; empty where nothing is to be done."""
+    """Action to take; empty where nothing is to be done."""
 
 
-def ok(check: str, said: str) -> Finding:
+def ok(check: str, said: str) -> Diagnosis:
     """Return that all is well."""
-    return Finding(check, "ok", said)
+    return Diagnosis(check, "ok", said)
 
 
-def warn(check: str, said: str, advice: str) -> Finding:
+def warn(check: str, said: str, advice: str) -> Diagnosis:
     """Return something that is not as it should be."""
-    return Finding(check, "warn", said, advice)
+    return Diagnosis(check, "warn", said, advice)
 
 
-def bad(check: str, said: str, advice: str) -> Finding:
+def bad(check: str, said: str, advice: str) -> Diagnosis:
     """Return something that does not work, or is dangerous."""
-    return Finding(check, "bad", said, advice)
+    return Diagnosis(check, "bad", said, advice)

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shoal.core.errors import InvalidInput, in_words
-from shoal.doctor.answers import Answer, Place, ask
-from shoal.doctor.findings import SECONDS, Finding, bad, ok, warn
+from shoal.doctor.answers import Answer, Destination, ask
+from shoal.doctor.findings import SECONDS, Diagnosis, bad, ok, warn
 from shoal.doctor.running import RunningServer
 from shoal.settings import Settings
 from shoal.wiring.places import check_base_url
@@ -35,7 +35,7 @@ _UPGRADE = {
 _PROXY = "compare the proxy's configuration with deploy/nginx.conf or deploy/Caddyfile"
 
 
-async def front(settings: Settings, running: RunningServer) -> list[Finding]:
+async def front(settings: Settings, running: RunningServer) -> list[Diagnosis]:
     """Reach the server as clients do, at `base_url`."""
     try:
         check_base_url(settings.base_url)
@@ -51,7 +51,7 @@ async def front(settings: Settings, running: RunningServer) -> list[Finding]:
     tls = ssl.create_default_context() if parts.scheme == "https" else None
     try:
         async with asyncio.timeout(SECONDS):
-            place, told = await _first([Place(one, port, name, tls, _source(one)) for one in addresses])
+            place, told = await _first([Destination(one, port, name, tls, _source(one)) for one in addresses])
     except ssl.SSLCertVerificationError as error:
         return [bad("tls", f"the certificate of {name} is not valid: {error.verify_message}", "renew it")]
     except (OSError, ValueError, TimeoutError) as error:
@@ -76,7 +76,7 @@ async def _addresses(name: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
-async def _first(places: Sequence[Place]) -> tuple[Place, Answer]:
+async def _first(places: Sequence[Destination]) -> tuple[Destination, Answer]:
     """The first address that answers, with what it answers. Raises what the last one raised, or at once for a certificate."""
     for place in places[:-1]:
         try:
@@ -88,7 +88,7 @@ async def _first(places: Sequence[Place]) -> tuple[Place, Answer]:
     return places[-1], await ask(places[-1], _INSTANCE)
 
 
-async def _bounded(look: Awaitable[Iterable[Finding]]) -> list[Finding]:
+async def _bounded(look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
     try:
         async with asyncio.timeout(SECONDS):
             return list(await look)
@@ -103,7 +103,7 @@ def _source(address: str) -> str:
     return f"127.{random.randint(64, 127)}.{random.randint(0, 255)}.{random.randint(1, 254)}"  # noqa: S311
 
 
-def _certificate(name: str, told: Answer) -> Iterable[Finding]:
+def _certificate(name: str, told: Answer) -> Iterable[Diagnosis]:
     if not told.certificate:
         return
     days = (ssl.cert_time_to_seconds(told.certificate["notAfter"]) - time.time()) / _DAY
@@ -114,7 +114,7 @@ def _certificate(name: str, told: Answer) -> Iterable[Finding]:
         yield ok("tls", said)
 
 
-def _clock(told: Answer) -> Finding:
+def _clock(told: Answer) -> Diagnosis:
     parsed = email.utils.parsedate_to_datetime(told.headers["Date"]) if told.headers["Date"] else None
     if parsed is None:
         return ok("clock_of_proxy", "the proxy does not tell its time")
@@ -159,7 +159,7 @@ async def _is_ours(told: Answer, running: RunningServer) -> bool:
     return ours.status != 200 or _identity(ours) == _identity(told)
 
 
-async def _forwarded(place: Place, running: RunningServer) -> Iterable[Finding]:
+async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Diagnosis]:
     """Find out whom the server counts requests for, by what it says is left of the limit: the client, whatever it claims?"""
     first, second = [await _left(place, _claimed()) for _ in range(2)]
     if first is None or second is None:
@@ -182,13 +182,13 @@ def _claimed() -> dict[str, str]:
     return {"X-Forwarded-For": f"203.0.113.{random.randint(1, 254)}"}  # noqa: S311  # for documentation, RFC 5737
 
 
-async def _left(place: Place, headers: dict[str, str]) -> int | None:
+async def _left(place: Destination, headers: dict[str, str]) -> int | None:
     told = await ask(place, _STREAM, headers, read_body=False)
     text = told.headers.get("X-RateLimit-Remaining", "")
     return int(text) if text.isdecimal() else None
 
 
-async def _upgrade(place: Place) -> Iterable[Finding]:
+async def _upgrade(place: Destination) -> Iterable[Diagnosis]:
     """Ask for a WebSocket without a token: the server refuses that in another way than a plain request."""
     told = await ask(place, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
     if told.status not in {101, 401}:
@@ -197,7 +197,7 @@ async def _upgrade(place: Place) -> Iterable[Finding]:
     return [ok("websocket", "WebSockets get through")]
 
 
-async def _uploads(place: Place, settings: Settings) -> Iterable[Finding]:
+async def _uploads(place: Destination, settings: Settings) -> Iterable[Diagnosis]:
     """Announce the largest body that the server takes, and send nothing of it."""
     most = settings.max_video_bytes + settings.max_upload_bytes
     headers = {"Content-Length": str(most), "Content-Type": "multipart/form-data; boundary=x"}

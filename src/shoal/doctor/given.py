@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from shoal.core.errors import InvalidInput
-from shoal.doctor.findings import Finding, bad, ok, warn
+from shoal.doctor.findings import Diagnosis, bad, ok, warn
 from shoal.ops.cluster.heartbeat import VARIABLE
 from shoal.settings import SECRET, Settings, SettingsError, build, config_path, secret_files, secret_text
 from shoal.wiring.places import base_url, check_base_url, store_urls
@@ -24,15 +24,15 @@ _NEAR = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class ReadSettings(NamedTuple):
-    """What was found about the settings, and the settings themselves; None where they cannot be read."""
+    """Findings about the settings, and the settings themselves; None where they cannot be read."""
 
-    findings: list[Finding]
+    findings: list[Diagnosis]
     settings: Settings | None
 
 
 def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettings:
     """Read the settings as a server would. What does not exist is told and left out, so that the rest can be looked at."""
-    findings: list[Finding] = []
+    findings: list[Diagnosis] = []
     path = config_path(environ)
     in_file = _of_file(path, bool(environ.get("SHOAL_CONFIG")), findings)
     known = {name: value for name, value in in_file.items() if name in Settings.__struct_fields__}
@@ -61,7 +61,7 @@ def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettin
     return ReadSettings([*findings, *_address(settings)], settings)
 
 
-def _of_file(path: Path, named: bool, findings: list[Finding]) -> dict[str, Any]:
+def _of_file(path: Path, named: bool, findings: list[Diagnosis]) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -79,11 +79,11 @@ def _names_secret(name: str) -> bool:
     return name.endswith("_file") and name.removesuffix("_file") in SECRET
 
 
-def _unknown(name: str) -> Finding:
+def _unknown(name: str) -> Diagnosis:
     return bad("settings", f"there is no setting {name}, and servers do not start", _meant(name))
 
 
-def _unknown_variable(variable: str, name: str) -> Finding:
+def _unknown_variable(variable: str, name: str) -> Diagnosis:
     return warn("settings", f"{variable} in the environment is no setting", _meant(name))
 
 
@@ -92,7 +92,7 @@ def _meant(name: str) -> str:
     return f"is {near[0]} meant? Else take it out" if near else "take it out"
 
 
-def _readers(check: str, path: Path, secrets: list[str]) -> Iterable[Finding]:
+def _readers(check: str, path: Path, secrets: list[str]) -> Iterable[Diagnosis]:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
@@ -119,7 +119,7 @@ def _is_secret(name: str, value: object) -> bool:
         return False
 
 
-def _address(settings: Settings) -> Iterable[Finding]:
+def _address(settings: Settings) -> Iterable[Diagnosis]:
     if not settings.base_url:
         said = f"not set, so addresses begin with {base_url(settings)}"
         yield warn("base_url", said, "set it to the address that clients use")

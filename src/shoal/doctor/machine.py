@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from shoal.doctor.findings import SECONDS, Finding, bad, ok, warn
+from shoal.doctor.findings import SECONDS, Diagnosis, bad, ok, warn
 from shoal.media.programs import Programs
 from shoal.settings import Settings
 from shoal.wiring.places import media_url, store_files
@@ -25,12 +25,12 @@ _FILES, _FEW_FILES = 8_192, 1_024
 _BARE_BYTES = 220_000_000
 """A web process that remembers nothing, with the request bodies that it takes at most."""
 _UNSYNCHRONIZED = 5
-"""What the kernel answers when nobody sets its clock (adjtimex(2), TIME_ERROR)."""
+"""The answer of the kernel when nobody sets its clock (adjtimex(2), TIME_ERROR)."""
 _TIMEX_BYTES = 512
 _LEAST_SQLITE = (3, 38)
 
 
-def disks(settings: Settings) -> Iterator[Finding]:
+def disks(settings: Settings) -> Iterator[Diagnosis]:
     """Look at the room of each file system that is written to, at its inodes, and whether it may be written to."""
     places: dict[int, tuple[Path, list[str]]] = {}
     for what, path in _written(settings):
@@ -61,7 +61,7 @@ def _existing(path: Path) -> Path:
     return next(one for one in (path, *path.absolute().parents) if one.is_dir())
 
 
-def _room(path: Path, what: str) -> Finding:
+def _room(path: Path, what: str) -> Diagnosis:
     told = os.statvfs(path)
     free, total = told.f_bavail * told.f_frsize, told.f_blocks * told.f_frsize
     inodes = told.f_favail / told.f_files if told.f_files else 1.0
@@ -81,7 +81,7 @@ def _is_in_memory(path: Path) -> bool:
     return next((mounts[one] for one in (path, *path.absolute().parents) if one in mounts), "") in {"tmpfs", "ramfs"}
 
 
-def files(settings: Settings) -> Finding:
+def files(settings: Settings) -> Diagnosis:
     """Look at the limit on open files: of the running server where it can be seen, else of this process."""
     most, whose = _files_of_server(settings)
     if most < _FEW_FILES:
@@ -105,7 +105,7 @@ def _files_of_server(settings: Settings) -> tuple[int, str]:
     return (1 << 20 if hard == resource.RLIM_INFINITY else hard), "a process started here"
 
 
-def memory(settings: Settings) -> Finding:
+def memory(settings: Settings) -> Diagnosis:
     """Compare the memory of this machine, or of its control group, with what one process may come to need."""
     has = min(_total_bytes(), *_group_bytes())
     timelines = settings.timeline_members * settings.timeline_length * 8
@@ -136,7 +136,7 @@ def _group_bytes() -> Iterable[int]:
     return [1 << 62]
 
 
-def clock() -> Finding:
+def clock() -> Diagnosis:
     """Ask the kernel whether anything sets its clock."""
     state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     if state == _UNSYNCHRONIZED:
@@ -147,7 +147,7 @@ def clock() -> Finding:
     return ok("clock", "the clock is set from the network")
 
 
-async def programs() -> Finding:
+async def programs() -> Diagnosis:
     """Look for ffmpeg, and run it."""
     found = Programs.found()
     if found is None:
@@ -168,7 +168,7 @@ async def programs() -> Finding:
     return ok("ffmpeg", " ".join(told.decode(errors="replace").split()[:3]))
 
 
-def sqlite() -> Finding:
+def sqlite() -> Diagnosis:
     """Look at the SQLite library: its version, and whether it searches full texts."""
     version = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < _LEAST_SQLITE:

@@ -8,13 +8,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.doctor.findings import SECONDS, Finding, bad, ok, warn
+from shoal.doctor.findings import SECONDS, Diagnosis, bad, ok, warn
 from shoal.mail.smtp import SmtpMailer
 from shoal.settings import Settings
 from shoal.wiring.mail import mailer_of, sender_of
 
 
-async def mail(settings: Settings) -> Finding:
+async def mail(settings: Settings) -> Diagnosis:
     """Greet the mail server, and log in there."""
     if not settings.mail:
         said = "not set: members with a forgotten password must ask an operator"

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from shoal.core.errors import ShoalError, in_words
-from shoal.doctor.answers import Answer, Place, ask
-from shoal.doctor.findings import SECONDS, Finding, bad, ok, warn
+from shoal.doctor.answers import Answer, Destination, ask
+from shoal.doctor.findings import SECONDS, Diagnosis, bad, ok, warn
 from shoal.ops import jobs
 from shoal.ops.socket_files import at
 from shoal.push.server_key import read_key
@@ -25,13 +25,13 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # hosts of se
 class RunningServer(NamedTuple):
     """Where the server listens, and what `GET /ready` answered there; None where nobody answers."""
 
-    place: Place
+    place: Destination
     ready: Answer | None
 
 
-def local(settings: Settings) -> Place:
+def local(settings: Settings) -> Destination:
     """Return where the settings say that a server listens."""
-    return Place(_EVERYWHERE.get(settings.host, settings.host), settings.port)
+    return Destination(_EVERYWHERE.get(settings.host, settings.host), settings.port)
 
 
 async def find(settings: Settings) -> RunningServer:
@@ -44,7 +44,7 @@ async def find(settings: Settings) -> RunningServer:
         return RunningServer(place, None)
 
 
-async def server(settings: Settings, found: RunningServer) -> Iterable[Finding]:
+async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
     """Whether a server runs, here and ready."""
     where = f"{found.place.host}:{found.place.port}"
     door = await _door(settings)
@@ -77,7 +77,7 @@ async def _door(settings: Settings) -> bool | None:
     return True
 
 
-async def work(settings: Settings) -> Iterable[Finding]:
+async def work(settings: Settings) -> Iterable[Diagnosis]:
     """Look at the jobs that were set aside."""
     if any(not path.exists() for path in store_files(settings)):
         return []
@@ -95,11 +95,11 @@ async def work(settings: Settings) -> Iterable[Finding]:
     return found or [ok("jobs", f"none was set aside, {standing.waiting:,} wait")]
 
 
-async def metrics(settings: Settings, found: RunningServer) -> Iterable[Finding]:
+async def metrics(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
     """Ask for the metrics as Prometheus does."""
     if not settings.metrics_port:
         return [warn("metrics", "metrics_port is not set, so nobody is alerted", "set it (docs/metrics.md)")]
-    place = Place(_EVERYWHERE.get(settings.metrics_host, settings.metrics_host), settings.metrics_port)
+    place = Destination(_EVERYWHERE.get(settings.metrics_host, settings.metrics_host), settings.metrics_port)
     where = f"{settings.metrics_host}:{settings.metrics_port}"
     try:
         async with asyncio.timeout(SECONDS):
@@ -124,7 +124,7 @@ def _is_public(host: str) -> bool:
     return address.is_global
 
 
-def push_key(settings: Settings) -> Finding:
+def push_key(settings: Settings) -> Diagnosis:
     """Look at the key for web push, which is never made here."""
     if settings.push_key:
         try:

@@ -1,4 +1,4 @@
-"""What a process tells the service manager that started it, by the protocol of sd_notify(3): that it is ready, and that it lives.
+"""Messages to the service manager that started a process, by the protocol of sd_notify(3): it is ready, and it lives.
 
 Without a service manager, nothing is told.
 """
