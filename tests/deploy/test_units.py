@@ -33,7 +33,7 @@ from tests.serving import first_url
 UNITS = DEPLOY / "systemd"
 SERVICES = ("shoal.service", "shoal-worker@.service")
 MOST_EXPOSED = 1.5
-"""Of the 10 points of `systemd-analyze security`, less being better; an unhardened service has 9.6."""
+"""Points of 10 in `systemd-analyze security`, less being better; an unhardened service has 9.6."""
 
 
 @pytest.mark.parametrize("name", [*SERVICES, "shoal-backup.service"])

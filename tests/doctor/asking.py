@@ -1,4 +1,4 @@
-"""What the doctor finds, for tests."""
+"""Findings of the doctor, for tests."""
 
 from __future__ import annotations
 
