@@ -26,6 +26,7 @@ import pytest
 from shoal.ops.cluster import service_manager
 from tests.api.world import picture
 from tests.deploy import confined
+from tests.deploy.bare import mounting_needed
 from tests.deploy.programs import DEPLOY, program
 from tests.running import eventually, run
 from tests.serving import first_url
@@ -66,10 +67,7 @@ def test_the_worker_is_held_to_what_the_server_is_held_to() -> None:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder for /srv/shoal, which a temporary folder of the service's own does not hide."""
-    if os.geteuid() != 0:
-        if os.environ.get("CI"):
-            pytest.fail("only root can mount")
-        pytest.skip("only root can mount")
+    mounting_needed()
     program("systemd-analyze")
     path = Path(tempfile.mkdtemp(prefix="shoal-unit-", dir="/var/tmp"))  # not /tmp, see above
     yield path
