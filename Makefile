@@ -1,6 +1,6 @@
 # Verbs for whoever works here: demo, test, check, bench, serve, cluster, docs; and three more ways to test.
 # Each sets up what it needs, and no more; nothing is taken from outside this folder but Debian's and Python's packages.
-.PHONY: demo test test-deep quick coverage check house bench serve cluster shots docs setup ready clean
+.PHONY: demo test test-deep quick coverage check house bench bench-check bench-ratios serve cluster shots docs setup ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
@@ -75,6 +75,12 @@ coverage: setup  ## which lines and branches of rules, verbs, consequences and f
 
 bench: setup  ## the figures of docs/performance.md, on a machine that has nothing else to do
 	@$(BIN)/python -m benchmarks --page
+
+bench-check: setup  ## whether each path is as near to the bare engine as the last release was
+	@$(BIN)/python -m benchmarks.regression
+
+bench-ratios: setup  ## keep how near each path is to the bare engine, for a release
+	@$(BIN)/python -m benchmarks.regression --keep
 
 shots: $(VENV)/.dev $(VENV)/.engines  ## pictures of every page, at a desk and on a phone, light and dark, in ./shots
 	@$(BIN)/python -m scripts.shots

@@ -15,8 +15,11 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.limits import CHART, chart, paths
 from benchmarks.measure import FULL, REPOSITORY, Figure, decode_line
 from benchmarks.results import BUSY, Result, Results, commit, load, machine, today
+from shoal.charts.shapes import Chart
+from shoal.charts.surfaces import drawn
 
 PROSE = REPOSITORY / "benchmarks" / "performance.md"
 PAGE = REPOSITORY / "docs" / "performance.md"
@@ -92,8 +95,15 @@ def _chosen(figures: Sequence[Figure], patterns: Sequence[str]) -> Iterator[Figu
 
 
 def write_page() -> None:
-    """Write the page of the figures that are kept."""
-    PAGE.write_text(rendered(PROSE.read_text("utf-8"), load(FIGURES), load_long()), "utf-8")
+    """Write the page of the figures that are kept, and the chart in it."""
+    results = load(FIGURES)
+    PAGE.write_text(rendered(PROSE.read_text("utf-8"), results, load_long()), "utf-8")
+    CHART.write_bytes(drawn(chart_of(results), CHART.name))
+
+
+def chart_of(results: Results) -> Chart:
+    """The chart of all paths beside their limits."""
+    return chart(list(paths(results.results)), f"{results.day}, commit {results.commit}, {results.machine.shown()}")
 
 
 def load_long() -> list[Results]:

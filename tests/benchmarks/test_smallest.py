@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from benchmarks.limits import LIMITS, figure_of
 from benchmarks.measure import REPOSITORY, SMALLEST, benchmarks, decode_line
 
 from shoal.cli import bench
@@ -27,6 +28,11 @@ def test_a_benchmark_does_what_its_figures_say(name: str) -> None:
     assert told.checks
     assert [check for check in told.checks if not check.right] == []
     assert [figure.what for figure in told.figures if figure.value < 0] == []
+    for limit in LIMITS:
+        if limit.benchmark == name:
+            figure = figure_of(limit, told.figures)
+            assert figure is not None, f"no figure tells of {limit.path}"
+            assert figure.raw, f"no engine stands beside {limit.path}"
 
 
 def test_all_of_them_are_found() -> None:

@@ -1,0 +1,115 @@
+"""Paths of Shoal beside a bare engine that does the least that such a path needs, in the same run: their limit.
+
+    docs/limits.svg     python -m benchmarks.page      one chart of all paths, from docs/figures.json
+    docs/ratios.json    make bench-ratios              shares of the limit that a release has reached, in quick runs
+    make bench-check    the same again; fails where a path has come more than a tenth further from its limit
+
+Shares are compared, not times: so they hold for machines that are faster or slower, if not for ones that are busy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from benchmarks.measure import REPOSITORY, Figure
+from benchmarks.results import Result
+from shoal.charts.plots import PlotBar, bars
+from shoal.charts.shapes import Chart
+
+CHART = REPOSITORY / "docs" / "limits.svg"
+MOST_WORSE = 0.1
+"""Share by which a path may come further from its limit."""
+
+_A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+
+
+class Limit(NamedTuple):
+    """A path, the figure that tells of it (a pattern; the first match), and what stands beside it as the raw engine."""
+
+    path: str
+    benchmark: str
+    figure: str
+    engine: str
+
+
+LIMITS = (
+    Limit("Deliveries in memory", "fanout_memory", "written deliveries", "bare ring"),
+    Limit("Home page, library", "home_page", "*: warm page, median", "20 rows by key"),
+    Limit("Home page, unchanged", "http_network", "home: beside a bare ASGI server", "ready body"),
+    Limit("Home page, had already", "http_network", "home, had already: beside a bare ASGI server", "ready body"),
+    Limit("Home page, made anew", "http_network", "home, made anew: beside a bare ASGI server", "ready body"),
+    Limit("Post over HTTP", "http_network", "post: beside a bare ASGI server", "ready body"),
+    Limit("Durable posts", "end_to_end", "* writers: durable posts", "rows in bare SQLite"),
+    Limit("Home page, web app", "web_pages", "home pages", "ready body"),
+    Limit("For You", "discovery", "a warm page, median", "its rows by key"),
+    Limit("Follows imported", "import_real", "follows a second, beside bare SQLite", "rows in bare SQLite"),
+    Limit("Tag uses merged", "tag_merge", "merged tag uses a second, beside bare upserts", "bare upserts"),
+    Limit("Home page from Redis", "shared_home", "follows *: nothing changed, median", "its keys by MGET"),
+    Limit("Deliveries to Redis", "redis_structures", "fan-out of one worker, beside ZADD and trim", "ZADD and trim"),
+    Limit("Jobs through RabbitMQ", "rabbitmq_jobs", "jobs relayed and done by one worker", "publish, then consume"),
+)
+
+
+class Measured(NamedTuple):
+    """Both sides of a path, as acts a second."""
+
+    limit: Limit
+    ours: float
+    raw: float
+
+    @property
+    def share(self) -> float:
+        """Ours by the limit's."""
+        return self.ours / self.raw
+
+
+def rate(value: float, unit: str) -> float:
+    """Return a figure as acts a second; times are turned round. Raises `ValueError` for a unit that is neither."""
+    if "/s" in unit:
+        return value
+    if unit in _A_SECOND:
+        return _A_SECOND[unit] / value
+    raise ValueError(f"{unit!r} is neither a rate nor a time")
+
+
+def paths(results: Iterable[Result]) -> Iterator[Measured]:
+    """Yield the paths that these results tell of, in the order of `LIMITS`."""
+    told = [(result.benchmark, result.figures) for result in results]
+    for limit in LIMITS:
+        mine = (figure for name, figures in told if name == limit.benchmark for figure in figures)
+        figure = figure_of(limit, mine)
+        if figure is not None and figure.raw:
+            yield Measured(limit, rate(figure.value, figure.unit), rate(figure.raw, figure.unit))
+
+
+def figure_of(limit: Limit, figures: Iterable[Figure]) -> Figure | None:
+    """Return the figure that tells of a path, of those of its benchmark."""
+    return next((figure for figure in figures if fnmatchcase(figure.what, limit.figure)), None)
+
+
+def chart(measured: Sequence[Measured], below: str) -> Chart:
+    """Return all paths as bars on one scale, each above its limit."""
+    drawn: list[PlotBar] = []
+    for path in measured:
+        drawn += [
+            PlotBar(path.limit.path, 1.0, path.ours, f"{shown(path.ours)}/s: {_beside(path.share)}"),
+            PlotBar(path.limit.engine, 1.0, path.raw, f"{shown(path.raw)}/s", "before"),
+        ]
+    return bars("Paths of Shoal, each above a bare engine", below, drawn, shown, "acts a second")
+
+
+def _beside(share: float) -> str:
+    if share > 1:
+        return f"{share:.1f} times the engine"
+    return f"{share:.0%} of the engine" if share >= 0.01 else f"{share:.1%} of the engine"
+
+
+def shown(number: float) -> str:
+    """Return a number with three digits that count: 12.3 k."""
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if number >= size:
+            return re.sub(r"\.0$", "", f"{number / size:.1f}") + letter
+    return f"{number:.0f}"

@@ -1,0 +1,102 @@
+"""Measures the share of its limit that each path reaches, in quick runs, beside those that the last release kept.
+
+`python -m benchmarks.regression` is `make bench-check`: it ends with status 1 where a path has come more than a tenth further from
+its limit, in the best of up to three runs. `--keep` is `make bench-ratios`, for a release: it keeps the median of three in
+docs/ratios.json. A machine that has something else to do is refused, unless `--busy` says that it may.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.__main__ import measured
+from benchmarks.limits import LIMITS, MOST_WORSE, paths
+from benchmarks.measure import QUICK, REPOSITORY, print_table
+from benchmarks.results import Machine, commit, machine, today
+
+RATIOS = REPOSITORY / "docs" / "ratios.json"
+_RUNS = 3
+
+
+class Ratios(msgspec.Struct, frozen=True):
+    """Share of its limit that each path had, by its name."""
+
+    machine: Machine
+    day: str
+    commit: str
+    shares: dict[str, float]
+
+
+def load(path: Path = RATIOS) -> Ratios:
+    """Read what the last release kept."""
+    return msgspec.json.decode(path.read_bytes(), type=Ratios)
+
+
+def worse(kept: Mapping[str, float], found: Mapping[str, Sequence[float]]) -> list[str]:
+    """Return the paths that were worse than what was kept by more than is allowed, in each run, or were not measured."""
+    return [path for path, share in kept.items() if max(found.get(path, [0.0])) < share * (1 - MOST_WORSE)]
+
+
+def benchmarks_of(names: Iterable[str]) -> list[str]:
+    """Return the benchmarks that tell of these paths, each once."""
+    wanted = set(names)
+    return list(dict.fromkeys(limit.benchmark for limit in LIMITS if limit.path in wanted))
+
+
+def _measure(found: dict[str, list[float]], names: Iterable[str], *, busy: bool) -> None:
+    for benchmark in benchmarks_of(names):
+        for path in paths(measured(benchmark, QUICK, None, busy=busy)):
+            found[path.limit.path].append(path.share)
+
+
+def _show(kept: Mapping[str, float], found: Mapping[str, Sequence[float]]) -> None:
+    rows = []
+    for limit in LIMITS:
+        shares = found.get(limit.path, ())
+        before = kept.get(limit.path)
+        change = f"{max(shares) / before - 1:+.0%}" if before and shares else ""
+        told = " ".join(f"{share:.3f}" for share in shares)
+        rows.append((limit.path, "" if before is None else f"{before:.3f}", told, change))
+    print("\nShares of the limit")
+    print_table(("path", "kept", "found", "best beside it"), rows)
+
+
+def main() -> None:
+    """Measure, compare, and tell; or keep."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--keep", action="store_true", help="keep the median of three runs in docs/ratios.json")
+    options.add_argument("--busy", action="store_true", help="measure also while others use the machine")
+    chosen = options.parse_args()
+    everything = [limit.path for limit in LIMITS]
+    found: dict[str, list[float]] = defaultdict(list)
+    if chosen.keep:
+        for _ in range(_RUNS):
+            _measure(found, everything, busy=chosen.busy)
+        shares = {path: round(statistics.median(each), 4) for path, each in found.items()}
+        RATIOS.write_bytes(
+            msgspec.json.format(msgspec.json.encode(Ratios(machine(), today(), commit(), shares)), indent=1) + b"\n"
+        )
+        _show({}, found)
+        return
+    kept = load().shares
+    left = everything
+    for _ in range(_RUNS):
+        _measure(found, left, busy=chosen.busy)
+        left = worse(kept, found)
+        if not left:
+            break
+    _show(kept, found)
+    for path in left:
+        print(f"  {path}: more than {MOST_WORSE:.0%} further from its limit than {load().commit} was")
+    sys.exit(1 if left else 0)
+
+
+if __name__ == "__main__":
+    main()
