@@ -37,8 +37,6 @@ _log = logging.getLogger(__name__)
 
 _UNAVAILABLE_SECONDS = 1.0
 """Seconds that a job rests when a store that it needs is down."""
-_TURN_SECONDS = 0.5
-"""Seconds that a job rests whose turn has not come."""
 _POLL_SECONDS = 0.5
 """Interval of looking for jobs that were put back or whose lease ended, when nothing else wakes the runner."""
 _STOP_SECONDS = 20.0
@@ -360,7 +358,7 @@ class Runner(Generic[E]):
     async def _failed(self, job: Job, error: BaseException) -> str:
         job = job._replace(at=0)
         if isinstance(error, NotYet):
-            await self._outbox.put_back(job._replace(attempt=0), _TURN_SECONDS)
+            await self._outbox.put_back(job._replace(attempt=0), error.rest_seconds)
             return "later"
         if isinstance(error, Unavailable):
             # A store is down. That is not the job's fault: it waits for as long as it takes.

@@ -7,12 +7,14 @@ import time
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 
 from shoal.core.errors import Conflict
 from shoal.core.events import (
     AnyEvent,
     FollowChanged,
+    FutureEvent,
     InverseOp,
     InverseOwed,
     LoudnessLost,
@@ -56,6 +58,8 @@ EVENTS: list[AnyEvent] = [
     FollowChanged(follower_id=1, source_id=-(2**63)),
     LoudnessLost(source_id=-(2**63), at=moment(1)),
     InverseOwed(op=InverseOp(ANN, FOLLOWS.number, BEN, moment(1), alive=True, data=b"\x00\xff", tally=0)),
+    # Only a newer version knows it, and this one keeps it as it came.
+    FutureEvent(data=msgspec.msgpack.encode({"type": "tide_turned", "height": 2.5})),
 ]
 
 

@@ -127,6 +127,15 @@ class OutcomeUnknown(Unavailable):
 class NotYet(Unavailable):
     """Other work comes first; this will have its turn."""
 
+    rest_seconds = 0.5
+    """How long a job rests that met it."""
+
+
+class NewerNeeded(NotYet):
+    """A newer Shoal wrote this, and only a newer one can read it or act on it."""
+
+    rest_seconds = 5.0
+
 
 class InUse(Unavailable):
     """Another process has the store open."""

@@ -324,7 +324,13 @@ class InverseOwed(Event, frozen=True, tag="inverse_owed"):
     op: InverseOp
 
 
-AnyEvent = (
+class FutureEvent(Event, frozen=True, tag=""):
+    """An event that only a newer Shoal knows: it is kept as it came, and left to a newer process."""
+
+    data: bytes
+
+
+_KnownEvent = (
     PostCreated
     | PostUpdated
     | PostNarrowed
@@ -360,15 +366,20 @@ AnyEvent = (
     | InverseOwed
 )
 
+AnyEvent = _KnownEvent | FutureEvent
+
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
+_decoder: msgspec.msgpack.Decoder[_KnownEvent] = msgspec.msgpack.Decoder(_KnownEvent)
 
 
 def encode(event: Event) -> bytes:
     """Encode an event for an outbox."""
-    return _encoder.encode(event)
+    return event.data if isinstance(event, FutureEvent) else _encoder.encode(event)
 
 
 def decode(data: bytes) -> AnyEvent:
-    """Decode an event."""
-    return _decoder.decode(data)
+    """Decode an event. One of an unknown kind, or with a value that is none here, is a `FutureEvent`."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.ValidationError:
+        return FutureEvent(data=data)

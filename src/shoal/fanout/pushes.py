@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from shoal.core.errors import NewerNeeded
 from shoal.core.events import PushDue
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Token
@@ -87,7 +88,8 @@ async def _told(effects: Effects, courier: Courier, event: PushDue, where: PushS
     told = await association(graph, event.member_id, NOTIFIED, event.notice_id)
     if told is None or told.time != event.time:
         return None
-    notice = notice_of(told)
+    if (notice := notice_of(told)) is None:
+        raise NewerNeeded("only a newer Shoal knows this notification")
     found = await graph.obj_get(list({event.member_id, event.token_id, notice.actor_id, notice.about} - {0}))
     member, token, actor = (found.get(id_) for id_ in (event.member_id, event.token_id, notice.actor_id))
     post = found.get(notice.about)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NoReturn
 
+from shoal.core.errors import NewerNeeded
 from shoal.core.events import (
     AlbumDeleted,
     Blocked,
@@ -11,6 +15,7 @@ from shoal.core.events import (
     FilesReleased,
     FiltersChanged,
     FollowChanged,
+    FutureEvent,
     InverseOwed,
     LikeChanged,
     ListChanged,
@@ -66,7 +71,22 @@ from shoal.fanout.cleanups import block_cleanup, cleanup, notification_retractio
 from shoal.fanout.effects import Effects
 from shoal.outbox import Consequence
 
+_log = logging.getLogger(__name__)
+
+
+async def leave_to_newer(_effects: Effects, _event: FutureEvent, _mark: int) -> NoReturn:
+    """Put an event back that this version does not know, however often it is met. It costs no attempt."""
+    _say()
+    raise NewerNeeded("only a newer Shoal knows this event")
+
+
+@cache
+def _say() -> None:
+    _log.warning("events of a kind that this version does not know wait for a process of a newer one")
+
+
 TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
+    FutureEvent: (leave_to_newer,),
     PostCreated: (
         inverses.settle_tags,
         streams.tell_post,

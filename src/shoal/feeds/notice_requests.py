@@ -83,8 +83,8 @@ async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
     """Held notifications by sender, newest first; the sender of the newest one comes first."""
     groups: dict[int, list[Held]] = {}
     for assoc in await reads.graph.assoc_range(viewer, HELD, Cursor(limit=MOST_LOOKED_AT)):
-        notice = notice_of(assoc)
-        groups.setdefault(notice.actor_id, []).append((assoc, notice))
+        if notice := notice_of(assoc):
+            groups.setdefault(notice.actor_id, []).append((assoc, notice))
     return groups
 
 

@@ -183,7 +183,7 @@ async def _read(
         return heapq.nsmallest(at.limit, chain(*lists), key=_time if at.oldest_first else _newest)
 
     async def sift(found: Sequence[Assoc]) -> list[tuple[Assoc, Notice]]:
-        rows = [(assoc, notice_of(assoc)) for assoc in found]
+        rows = [(assoc, notice) for assoc in found if (notice := notice_of(assoc))]
         return rows if query == ALL else [row for row in rows if query.admits(row[1])]
 
     async def show(rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:

@@ -14,6 +14,7 @@ from shoal.core.albums import Album
 from shoal.core.contacts import ContactSalt
 from shoal.core.departures import Departure
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
+from shoal.core.errors import NewerNeeded
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.ip_blocks import IpBlock
@@ -368,5 +369,8 @@ def encode_node(node: msgspec.Struct) -> bytes:
 
 
 def decode_node(data: bytes) -> AnyNode:
-    """An object from its bytes."""
-    return _decoder.decode(data)
+    """An object from its bytes. Raises `NewerNeeded` for one of an unknown kind, or with a value that is none here."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise NewerNeeded("this was written by a newer version of the server: repeat in a few seconds") from error

@@ -56,14 +56,17 @@ async def dismiss(writes: Writes, member_id: int, senders: Collection[int]) -> N
 
 async def _held_of(writes: Writes, member_id: int, senders: Collection[int]) -> list[Assoc]:
     found: list[Assoc] = []
+    actors: set[int] = set()
     before, looked = MAX_TIME, 0
     while looked < _MOST:
         page = await writes.graph.assoc_range(member_id, HELD, Cursor(before=before, limit=_PAGE))
-        found += [assoc for assoc in page if notice_of(assoc).actor_id in senders]
+        told = [(assoc, notice) for assoc in page if (notice := notice_of(assoc)) and notice.actor_id in senders]
+        found += [assoc for assoc, _ in told]
+        actors |= {notice.actor_id for _, notice in told}
         looked += len(page)
         if len(page) < _PAGE:
             break
         before = page[-1].time
-    if {notice_of(assoc).actor_id for assoc in found} != set(senders):
+    if actors != set(senders):
         raise NotFound("Record not found")
     return found

@@ -35,7 +35,7 @@ async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
         page = await writes.graph.assoc_range(
             member_id, NOTIFIED, Cursor(before=before, after=group.first, limit=_PAGE)
         )
-        found += [assoc for assoc in page if group_of(notice_of(assoc), assoc.time) == group]
+        found += [assoc for assoc in page if (of := notice_of(assoc)) and group_of(of, assoc.time) == group]
         if len(page) < _PAGE:
             break
         before = page[-1].time

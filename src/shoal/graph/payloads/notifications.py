@@ -79,9 +79,12 @@ class Notice(NamedTuple):
 _decoder: msgspec.msgpack.Decoder[Notice] = msgspec.msgpack.Decoder(Notice)
 
 
-def notice_of(assoc: Assoc) -> Notice:
-    """The act that an association tells of."""
-    return _decoder.decode(assoc.data)
+def notice_of(assoc: Assoc) -> Notice | None:
+    """The act that an association tells of; None for one of a kind that only a newer Shoal knows."""
+    try:
+        return _decoder.decode(assoc.data)
+    except msgspec.ValidationError:
+        return None
 
 
 def begun(member: int, notice: Notice, time: int, atype: AssocType = NOTIFIED) -> AssocOp:
@@ -97,10 +100,11 @@ def ended(member: int, assoc: Assoc, atype: AssocType = NOTIFIED) -> AssocOp:
 
 
 def release(batch: Batch, member: int, held: Iterable[Assoc]) -> None:
-    """Move held notices to the member's notifications, each at its own time."""
+    """Move held notices to the member's notifications, each at its own time; those of an unknown kind stay held."""
     for assoc in held:
-        batch.put(ended(member, assoc, HELD))
-        batch.put(begun(member, notice_of(assoc), assoc.time))
+        if notice := notice_of(assoc):
+            batch.put(ended(member, assoc, HELD))
+            batch.put(begun(member, notice, assoc.time))
 
 
 class Group(NamedTuple):

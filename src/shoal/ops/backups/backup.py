@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from shoal.core.errors import InvalidInput, ShoalError, Unavailable
+from shoal.core.errors import InvalidInput, NewerNeeded, ShoalError, Unavailable
 from shoal.core.placement import source_of
 from shoal.graph.schema import AnyNode, backup_key, decode_node
 from shoal.graph.sharding.shard_map import ShardMap, ranges_of, shown_url
@@ -195,5 +195,5 @@ class _Backup:
 def _nodes(rows: Sequence[Row]) -> list[AnyNode]:
     try:
         return [decode_node(data) for _, _, data in rows]
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, NewerNeeded) as error:
         raise BackupDamaged(f"an object in the store cannot be read, and so not be backed up: {error}") from error

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from shoal.core import events
+from shoal.core.errors import NewerNeeded
 from shoal.core.ids import shard_of
 from shoal.graph.contract import AssocRow
 from shoal.graph.rows import KeyRow
@@ -79,6 +80,8 @@ def opened(part: DumpPart, data: bytes) -> Sequence[object]:
                 decode_node(row[2])
             elif part.table in {SnapshotTable.EVENTS.value, SnapshotTable.BURIED.value}:
                 events.decode(row[1])
+    except NewerNeeded as error:
+        raise BackupDamaged(f"{part.key} has an object that only a newer Shoal knows: use that one") from error
     except msgspec.DecodeError as error:
         raise BackupDamaged(f"{part.key} has a row that cannot be read: {error}") from error
     return rows
