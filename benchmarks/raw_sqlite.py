@@ -26,8 +26,8 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     fresh = not path.exists()
     with closing(sqlite3.connect(path, isolation_level=None)) as store:
         store.executescript(_PRAGMAS)
-        for script in sql.MIGRATIONS if fresh else ():
-            store.executescript(script)
+        for migration in sql.MIGRATIONS if fresh else ():
+            store.executescript(migration.script)
         yield store
 
 

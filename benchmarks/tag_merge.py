@@ -242,7 +242,7 @@ async def raw(path: Path, filled: Path, uses: Sequence[Use]) -> float:
     )
     with closing(sqlite3.connect(path, isolation_level=None)) as bare:
         bare.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536")
-        bare.executescript(sql.MIGRATIONS[0])
+        bare.executescript(sql.MIGRATIONS[0].script)
         began = time.perf_counter()
         for start in range(0, len(changed), _MERGE):
             part = changed[start : start + _MERGE]

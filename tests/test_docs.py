@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from shoal.cli import main
 from shoal.core.model import Node
 from shoal.discovery import postgres_sql as search_postgres
 from shoal.discovery import sqlite_sql as search_sqlite
+from shoal.graph.migrations import Migration
 from shoal.graph.schema import ASSOC_TYPES
 from shoal.settings import Settings
 from shoal.tagcloud import postgres_sql, sqlite_sql
@@ -90,13 +92,17 @@ def test_every_object_is_in_the_data_layout_and_the_reverse() -> None:
     assert named == {kind.__struct_config__.tag for kind in Node.__subclasses__()}
 
 
+def _tables(migrations: Sequence[Migration]) -> str:
+    return "".join(migration.script for migration in migrations)
+
+
 def test_every_tag_table_and_item_is_in_the_data_layout_and_the_reverse() -> None:
     tables, _, items = (
         PAGES["data-layout.md"].partition("### Tag tables")[2].partition("\n## ")[0].partition("### Tag items")
     )
     named = set(re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE))
-    assert named == set(re.findall(r"CREATE TABLE (\w+)", "".join(sqlite_sql.MIGRATIONS)))
-    assert named == set(re.findall(r"CREATE TABLE shoal\.tag_(\w+)", "".join(postgres_sql.MIGRATIONS)))
+    assert named == set(re.findall(r"CREATE TABLE (\w+)", _tables(sqlite_sql.MIGRATIONS)))
+    assert named == set(re.findall(r"CREATE TABLE shoal\.tag_(\w+)", _tables(postgres_sql.MIGRATIONS)))
     rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", items, re.MULTILINE)
     assert rows == [(id_, sort) for id_, sort, *_ in ITEMS]
 
@@ -104,10 +110,10 @@ def test_every_tag_table_and_item_is_in_the_data_layout_and_the_reverse() -> Non
 def test_every_search_table_is_in_the_data_layout_and_the_reverse() -> None:
     section = PAGES["data-layout.md"].partition("### Search tables")[2].partition("\n## ")[0]
     named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
-    assert named == set(re.findall(r"CREATE TABLE (\w+)", "".join(search_sqlite.MIGRATIONS)))
+    assert named == set(re.findall(r"CREATE TABLE (\w+)", _tables(search_sqlite.MIGRATIONS)))
     only_here = set(re.findall(r"^\| `(\w+)` \|.*\(SQLite only\)", section, re.MULTILINE))
     assert named - only_here == set(
-        re.findall(r"CREATE TABLE shoal\.search_(\w+)", "".join(search_postgres.MIGRATIONS))
+        re.findall(r"CREATE TABLE shoal\.search_(\w+)", _tables(search_postgres.MIGRATIONS))
     )
 
 

@@ -281,7 +281,7 @@ async def test_a_file_of_an_older_version_knows_who_posted_last(tmp_path: Path) 
     path = tmp_path / "old.search"
     rows = [post(70, "x", 1), post(71, "x", 2)]
     with closing(sqlite3.connect(path)) as old:
-        old.executescript(sqlite_sql.MIGRATIONS[0])
+        old.executescript(sqlite_sql.MIGRATIONS[0].script)
         old.execute("PRAGMA user_version = 1")
         for row in rows:
             values = (row.id, row.author_id, row.written, row.public, msgspec.msgpack.encode(row))

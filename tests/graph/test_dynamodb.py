@@ -639,11 +639,14 @@ async def test_a_table_of_an_older_shoal_gets_lists_of_the_follows_that_ended(
 
 
 @in_loop
-async def test_a_table_of_a_newer_shoal_is_not_opened() -> None:
+async def test_a_table_of_a_newer_shoal_is_opened_only_where_that_says_so() -> None:
     url = new_table()
     async with opened(url) as (graph,):
         (layout,) = await graph._service.get([LAYOUT])
-        await graph._service.write("put_item", Item={**layout, "version": {"N": "3"}})
+        newer = {**layout, "version": {"N": "3"}}
+        await graph._service.write("put_item", Item={**newer, "readable_from": {"N": "2"}})
+    async with opened(url) as (graph,):
+        await graph._service.write("put_item", Item=newer)
     with pytest.raises(Unavailable, match="of another version; this Shoal reads 2"):
         await DynamoGraph.open(url, patience=PATIENT_SECONDS)
 

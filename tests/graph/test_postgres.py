@@ -23,7 +23,7 @@ from shoal.core.model import Member, Post
 from shoal.graph.contract import Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing
 from shoal.graph.postgres import PostgresGraph, ranks
 from shoal.graph.postgres import schema as postgres_schema
-from shoal.graph.postgres.store import migrate
+from shoal.graph.postgres.migrating import GRAPH, migrate
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from tests.engines import postgres
 from tests.faults.proxy import Link, moved, port_of
@@ -776,8 +776,7 @@ async def test_no_question_reads_a_whole_table(database: Database) -> None:
 async def test_lists_of_a_database_from_before_positions_are_read_by_position(database: Database) -> None:
     async with aside(await database.made()) as other:
         await other.execute("DROP SCHEMA IF EXISTS shoal CASCADE")
-        with patch.object(postgres_schema, "MIGRATIONS", postgres_schema.MIGRATIONS[:2]):
-            await migrate(other)
+        await migrate(other, GRAPH._replace(migrations=GRAPH.migrations[:2]))
         await other.execute(
             "INSERT INTO shoal.association SELECT $1::bigint, n, n, 1, $2::smallint, true, '' FROM generate_series(1, 3000) AS n",
             ANN,

@@ -24,6 +24,7 @@ from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
 from shoal.graph.contract import Batch, Cursor
+from shoal.graph.migrations import short
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite.store import LOG_BYTES, PAGE_BYTES
@@ -236,8 +237,8 @@ async def test_a_new_file_has_small_pages_and_an_old_one_keeps_its_own(path: Pat
     old = path.with_name("old.db")
     with aside(old) as file:
         file.execute("PRAGMA page_size = 4096")
-        for version, script in enumerate(sql.MIGRATIONS, 1):
-            file.executescript(f"{script}; PRAGMA user_version = {version}")
+        for version, migration in enumerate(sql.MIGRATIONS, 1):
+            file.executescript(f"{migration.script}; PRAGMA user_version = {version}")
     async with opened(old) as graph:
         await add(graph, member())
     with aside(old) as file:
@@ -281,8 +282,8 @@ async def test_an_older_file_is_brought_forward_with_all_that_is_in_it(
     async with opened(path) as graph:
         await graph.commit(posting(1))
     news = (
-        "CREATE TABLE one (n); INSERT INTO one VALUES (1);",
-        "CREATE TABLE two (n); INSERT INTO two SELECT n FROM one;",
+        short("CREATE TABLE one (n); INSERT INTO one VALUES (1);"),
+        short("CREATE TABLE two (n); INSERT INTO two SELECT n FROM one;"),
     )
     monkeypatch.setattr(sql, "MIGRATIONS", sql.MIGRATIONS + news)
     with pytest.raises(Unavailable, match="schema version"):
@@ -299,7 +300,9 @@ async def test_a_schema_version_that_fails_is_taken_back_whole(path: Path, monke
     async with opened(path) as graph:
         await graph.commit(posting(1))
     with monkeypatch.context() as patch:
-        patch.setattr(sql, "MIGRATIONS", (*sql.MIGRATIONS, "CREATE TABLE half (n); INSERT INTO absent VALUES (1);"))
+        patch.setattr(
+            sql, "MIGRATIONS", (*sql.MIGRATIONS, short("CREATE TABLE half (n); INSERT INTO absent VALUES (1);"))
+        )
         with pytest.raises(Unavailable, match="cannot be opened: no such table: absent"):
             await SqliteGraph.open(path)
     async with opened(path) as graph:
@@ -599,8 +602,8 @@ async def test_lists_of_an_older_file_are_put_in_the_order_of_their_ids(path: Pa
     """Entries of schema version 2 live, ended, came back, or have a time slightly later than their id."""
     rows = [(1, 1, 1, b"a"), (2, 2, 0, b""), (3, 9, 1, b"b"), (4, 4, 1, b""), (5, 8, 0, b"")]
     with aside(path) as file:
-        for version, script in enumerate(sql.MIGRATIONS[:2], 1):
-            file.executescript(f"{script}; PRAGMA user_version = {version}")
+        for version, migration in enumerate(sql.MIGRATIONS[:2], 1):
+            file.executescript(f"{migration.script}; PRAGMA user_version = {version}")
         for atype in (POSTED, FOLLOWED_BY):
             file.executemany(
                 f"INSERT INTO association VALUES ({ANN}, {atype.number}, ?, ?, ?, ?)",  # noqa: S608  # numbers
@@ -624,8 +627,8 @@ async def test_lists_of_an_older_file_are_put_in_the_order_of_their_ids(path: Pa
 @in_loop
 async def test_lists_of_a_file_from_before_positions_are_read_by_position(path: Path) -> None:
     with aside(path) as file:
-        for version, script in enumerate(sql.MIGRATIONS[:4], 1):
-            file.executescript(f"{script}; PRAGMA user_version = {version}")
+        for version, migration in enumerate(sql.MIGRATIONS[:4], 1):
+            file.executescript(f"{migration.script}; PRAGMA user_version = {version}")
         rows: list[sql.Row] = [(ANN, POSTED.number, number, number, sql.IN_PLACE, b"") for number in range(1, 3_001)]
         rows.append((ANN, POSTED.number, float("inf"), 3_000, sql.COUNTS, b""))
         file.executemany("INSERT INTO association VALUES (?, ?, ?, ?, ?, ?)", rows)

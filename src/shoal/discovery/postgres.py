@@ -9,11 +9,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 import asyncpg
 import msgspec
 
-from shoal.core.errors import ShoalError, Unavailable, of_other_version
+from shoal.core.errors import ShoalError
 from shoal.core.words import Clause
 from shoal.discovery import postgres_sql as sql
 from shoal.discovery.contract import (
@@ -30,8 +31,7 @@ from shoal.discovery.contract import (
     to,
 )
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
-from shoal.graph.postgres.sql import LOCK_MIGRATION
-from shoal.graph.postgres.store import migrate
+from shoal.graph.postgres.migrating import VersionLedger, check_version, migrate
 
 _READERS = 4
 _WRITERS = 2
@@ -54,6 +54,8 @@ _WINDOWS = (2_000, 20_000)
 _encode = msgspec.msgpack.Encoder().encode
 _post_row = msgspec.msgpack.Decoder(PostRow).decode
 _member_row = msgspec.msgpack.Decoder(MemberRow).decode
+
+LEDGER = VersionLedger("the search index", "search_version", sql.MIGRATIONS)
 
 
 class PostgresIndex:
@@ -78,8 +80,8 @@ class PostgresIndex:
                 undo.push_async_callback(writing.close)
                 # The schema is made by one alone, with all that Shoal keeps in it.
                 await writing.use(migrate, patience=LONG_PATIENCE)
-                await writing.use(_migrate, patience=LONG_PATIENCE)
-            await reading.use(_check_version)
+                await writing.use(partial(migrate, ledger=LEDGER), patience=LONG_PATIENCE)
+            await reading.use(partial(check_version, ledger=LEDGER))
             undo.pop_all()
         return cls(reading, writing)
 
@@ -252,20 +254,3 @@ def _all(clauses: Iterable[Clause]) -> str:
 def _clause(clause: Clause) -> str:
     words = [f"'{word}'" for word in clause.words]
     return f"({' <-> '.join(words)}{':*' if clause.open else ''})"
-
-
-async def _migrate(connection: asyncpg.Connection) -> None:
-    """Apply the schema versions that are missing; other openers wait."""
-    async with connection.transaction():
-        await connection.execute(LOCK_MIGRATION)
-        await connection.execute(sql.VERSIONS)
-        applied = await connection.fetchval(sql.APPLIED)
-        for number, script in enumerate(sql.MIGRATIONS[applied:], applied + 1):
-            await connection.execute(script)
-            await connection.execute(sql.APPLY, number)
-
-
-async def _check_version(connection: asyncpg.Connection) -> None:
-    version = await connection.fetchval(sql.APPLIED) if await connection.fetchval(sql.IS_HERE) else 0
-    if version != len(sql.MIGRATIONS):
-        raise Unavailable(f"the search index {of_other_version(version, len(sql.MIGRATIONS))}")

@@ -6,8 +6,10 @@ come ready, each with its places, so no text search configuration has a say.
 
 from __future__ import annotations
 
-MIGRATIONS: tuple[str, ...] = (
-    """
+from shoal.graph.migrations import Migration, TableIndex, short
+
+MIGRATIONS: tuple[Migration, ...] = (
+    short("""
     CREATE TABLE shoal.search_post (
         id bigint PRIMARY KEY,
         author bigint NOT NULL,
@@ -43,17 +45,13 @@ MIGRATIONS: tuple[str, ...] = (
         form integer NOT NULL,
         filled_to bigint NOT NULL
     );
-    """,
+    """),
     # Whoever searches posts asks who of their authors is shy: without it all members are read for that, two seconds of ten million.
-    "CREATE INDEX search_member_shy ON shoal.search_member (id) WHERE shy",
-    "CREATE INDEX search_member_name ON shoal.search_member (name)",
+    Migration((TableIndex("search_member_shy", "shoal.search_member (id) WHERE shy"),)),
+    Migration((TableIndex("search_member_name", "shoal.search_member (name)"),)),
 )
 """Schema versions in order; the greatest of `shoal.search_version` says how many have been applied. They only grow at the end."""
 
-VERSIONS = "CREATE TABLE IF NOT EXISTS shoal.search_version (applied integer PRIMARY KEY)"
-IS_HERE = "SELECT to_regclass('shoal.search_version') IS NOT NULL"
-APPLIED = "SELECT coalesce(max(applied), 0) FROM shoal.search_version"
-APPLY = "INSERT INTO shoal.search_version VALUES ($1)"
 
 # Of two processes that write, one waits: what a change means for the counts of tags depends on the rows before it.
 LOCK = "SELECT pg_advisory_xact_lock(7166180123190117)"

@@ -9,8 +9,10 @@ the event loop is busy. For these `{rows}` becomes (?, ?), (?, ?) ... (`graph.sq
 
 from __future__ import annotations
 
-MIGRATIONS: tuple[str, ...] = (
-    """
+from shoal.graph.migrations import Migration, short
+
+MIGRATIONS: tuple[Migration, ...] = (
+    short("""
     CREATE TABLE post (
         id INTEGER PRIMARY KEY,
         author INTEGER NOT NULL,
@@ -42,31 +44,31 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE VIRTUAL TABLE post_words USING fts5 (words, content='', columnsize=0, tokenize="ascii tokenchars ':'");
     CREATE VIRTUAL TABLE member_words USING fts5 (names, note, content='', columnsize=0, tokenize="ascii tokenchars ':'")
-    """,
-    "DROP INDEX post_by_author",
-    """
+    """),
+    short("DROP INDEX post_by_author"),
+    short("""
     CREATE TABLE lately (
         author INTEGER PRIMARY KEY,
         post INTEGER NOT NULL
     )
-    """,
+    """),
     # Without an index of beginnings, all words that begin with three letters are laid together before the first member is found.
     # What was in the table is filled in anew.
-    """
+    short("""
     DROP TABLE member_words;
     CREATE VIRTUAL TABLE member_words USING fts5 (
         names, note, content='', columnsize=0, prefix='2 3 4 5', tokenize="ascii tokenchars ':'");
     DELETE FROM state
-    """,
+    """),
     # Beginnings are asked of names alone, and of long ones too: without its index, six letters that a hundred thousand
     # have were laid together for each search.
-    """
+    short("""
     DROP TABLE member_words;
     CREATE VIRTUAL TABLE member_names USING fts5 (
         words, content='', columnsize=0, prefix='2 3 4 5 6 7 8 9 10 11 12', tokenize="ascii tokenchars ':'");
     CREATE VIRTUAL TABLE member_notes USING fts5 (words, content='', columnsize=0, tokenize="ascii tokenchars ':'");
     DELETE FROM state
-    """,
+    """),
 )
 """Schema versions in order; `PRAGMA user_version` counts those that have been applied. They only ever grow at the end."""
 

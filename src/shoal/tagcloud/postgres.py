@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import asyncpg
 
-from shoal.core.errors import ShoalError, Unavailable, of_other_version
+from shoal.core.errors import ShoalError
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
-from shoal.graph.postgres.sql import LOCK_MIGRATION
-from shoal.graph.postgres.store import migrate
+from shoal.graph.postgres.migrating import VersionLedger, check_version, migrate
 from shoal.tagcloud import postgres_sql as sql
 from shoal.tagcloud.contract import (
     KEEP_CLOUDS,
@@ -38,6 +38,8 @@ _SLICE = 2_000
 _FORGOTTEN_AT_ONCE = 50_000
 """So many authors of past days a merge deletes; the rest waits for the next ones, and is not given meanwhile."""
 
+LEDGER = VersionLedger("the tag cloud", "tag_version", sql.MIGRATIONS)
+
 
 class PostgresCloud:
     """See `contract.CloudStore`. Make one with `open`."""
@@ -59,8 +61,8 @@ class PostgresCloud:
                 undo.push_async_callback(writing.close)
                 # The schema is made by one alone, with all that Shoal keeps in it.
                 await writing.use(migrate, patience=LONG_PATIENCE)
-                await writing.use(_migrate, patience=LONG_PATIENCE)
-            await reading.use(_check_version)
+                await writing.use(partial(migrate, ledger=LEDGER), patience=LONG_PATIENCE)
+            await reading.use(partial(check_version, ledger=LEDGER))
             undo.pop_all()
         return cls(reading, writing)
 
@@ -187,20 +189,3 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
 
 def _authors(found: Sequence[Any]) -> dict[AuthorKey, int]:
     return {(tag, day, member): n for tag, day, member, n in found}
-
-
-async def _migrate(connection: asyncpg.Connection) -> None:
-    """Apply the schema versions that are missing; other openers wait."""
-    async with connection.transaction():
-        await connection.execute(LOCK_MIGRATION)
-        await connection.execute(sql.VERSIONS)
-        applied = await connection.fetchval(sql.APPLIED)
-        for number, script in enumerate(sql.MIGRATIONS[applied:], applied + 1):
-            await connection.execute(script)
-            await connection.execute(sql.APPLY, number)
-
-
-async def _check_version(connection: asyncpg.Connection) -> None:
-    version = await connection.fetchval(sql.APPLIED) if await connection.fetchval(sql.IS_HERE) else 0
-    if version != len(sql.MIGRATIONS):
-        raise Unavailable(f"the tag cloud {of_other_version(version, len(sql.MIGRATIONS))}")

@@ -5,8 +5,10 @@ They are in the schema `shoal`, beside the graph's if it is in the same database
 
 from __future__ import annotations
 
-MIGRATIONS: tuple[str, ...] = (
-    """
+from shoal.graph.migrations import Migration, short
+
+MIGRATIONS: tuple[Migration, ...] = (
+    short("""
     CREATE TABLE shoal.tag_lock (
         one boolean PRIMARY KEY DEFAULT true CHECK (one),
         holder bytea NOT NULL,
@@ -63,14 +65,10 @@ MIGRATIONS: tuple[str, ...] = (
         id bytea NOT NULL UNIQUE,
         body bytea NOT NULL
     );
-    """,
+    """),
 )
 """Schema versions in order; the greatest of `shoal.tag_version` says how many have been applied. They only ever grow at the end."""
 
-VERSIONS = "CREATE TABLE IF NOT EXISTS shoal.tag_version (applied integer PRIMARY KEY)"
-IS_HERE = "SELECT to_regclass('shoal.tag_version') IS NOT NULL"
-APPLIED = "SELECT coalesce(max(applied), 0) FROM shoal.tag_version"
-APPLY = "INSERT INTO shoal.tag_version VALUES ($1)"
 
 # By the server's clock, so those of the processes may differ. A lock whose end lies further off than it was ever taken for:
 # that clock was set back.

@@ -22,7 +22,8 @@ import msgspec
 from shoal import private
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.graph.sqlite.asking import asked, fetched, reader, transaction
-from shoal.graph.sqlite.files import check_version, connect, migrate
+from shoal.graph.sqlite.files import connect
+from shoal.graph.sqlite.migrating import check_version, migrate
 from shoal.graph.sqlite.sql import in_rows
 from shoal.tagcloud import sqlite_sql as sql
 from shoal.tagcloud.contract import (

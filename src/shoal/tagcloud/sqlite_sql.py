@@ -5,8 +5,10 @@ What writes or reads many rows is made for 1, 2, 4 ... 256 of them (`graph.sqlit
 
 from __future__ import annotations
 
-MIGRATIONS: tuple[str, ...] = (
-    """
+from shoal.graph.migrations import Migration, short
+
+MIGRATIONS: tuple[Migration, ...] = (
+    short("""
     CREATE TABLE lock (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         holder BLOB NOT NULL,
@@ -62,7 +64,7 @@ MIGRATIONS: tuple[str, ...] = (
         id BLOB NOT NULL UNIQUE,
         body BLOB NOT NULL
     )
-    """,
+    """),
 )
 """Schema versions in order; `PRAGMA user_version` says how many have been applied. They only ever grow at the end."""
 
@@ -70,7 +72,7 @@ _LIST = "(SELECT value FROM json_each(?))"
 
 # A lock whose end lies further off than it was ever taken for: the clock was set back.
 LOCK = """
-    INSERT INTO lock VALUES (1, :holder, :now + :seconds, :seconds)
+    INSERT INTO lock (one, holder, until, seconds) VALUES (1, :holder, :now + :seconds, :seconds)
     ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until, seconds = excluded.seconds
     WHERE holder = :holder OR until <= :now OR until > :now + 2 * seconds"""
 UNLOCK = "UPDATE lock SET until = 0 WHERE holder = ?"
@@ -100,20 +102,23 @@ CROWDS = """
     SELECT tag, day, a.member, a.n FROM wanted CROSS JOIN author AS a USING (day, tag)"""
 
 STATE_PUT = """
-    INSERT INTO state VALUES (1, ?, ?, ?, ?) ON CONFLICT DO UPDATE
+    INSERT INTO state (one, version, at, complete_to, data) VALUES (1, ?, ?, ?, ?) ON CONFLICT DO UPDATE
     SET version = excluded.version, at = excluded.at, complete_to = excluded.complete_to, data = excluded.data"""
-CLOUD_PUT = "INSERT INTO cloud VALUES (?, ?, ?)"
+CLOUD_PUT = "INSERT INTO cloud (version, at, data) VALUES (?, ?, ?)"
 CLOUD_FORGET = "DELETE FROM cloud WHERE version <= ?"
-INCREMENT_PUT = "INSERT INTO increment VALUES {rows} ON CONFLICT DO NOTHING"
+INCREMENT_PUT = "INSERT INTO increment (id, at) VALUES {rows} ON CONFLICT DO NOTHING"
 INCREMENT_FORGET = "DELETE FROM increment WHERE at < ?"
-MARK_PUT = "INSERT INTO mark VALUES {rows}"
+MARK_PUT = "INSERT INTO mark (bucket, version, marks) VALUES {rows}"
 COUNT_PUT = """
-    INSERT INTO count VALUES {rows} ON CONFLICT DO UPDATE
+    INSERT INTO count (id, name, n, hour, day, week, data) VALUES {rows} ON CONFLICT DO UPDATE
     SET n = excluded.n, hour = excluded.hour, day = excluded.day, week = excluded.week, data = excluded.data"""
 COUNT_FORGET = f"DELETE FROM count WHERE id IN {_LIST}"
-AUTHOR_PUT = "INSERT INTO author VALUES {rows} ON CONFLICT DO UPDATE SET n = excluded.n"
+AUTHOR_PUT = """
+    INSERT INTO author (day, tag, member, n) VALUES {rows} ON CONFLICT DO UPDATE SET n = excluded.n"""
 AUTHOR_FORGET = "DELETE FROM author WHERE day = ? AND tag = ? AND member = ?"
 AUTHORS_FORGET = "DELETE FROM author WHERE day < ?"
-RULE_PUT = "INSERT INTO rule VALUES {rows} ON CONFLICT DO UPDATE SET denied = excluded.denied, target = excluded.target"
+RULE_PUT = """
+    INSERT INTO rule (name, denied, target) VALUES {rows}
+    ON CONFLICT DO UPDATE SET denied = excluded.denied, target = excluded.target"""
 RULE_FORGET = f"DELETE FROM rule WHERE name IN {_LIST}"
 INBOX_FORGET = "DELETE FROM inbox WHERE id IN (VALUES {rows})"

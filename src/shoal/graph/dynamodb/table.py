@@ -37,9 +37,12 @@ async def _layout(service: Service, spread: int) -> int:
         await service.write("put_item", Item=item, **ABSENT.parameters())
     except ConditionFailed:
         (item,) = await service.get([LAYOUT])
-    if typed(item, "version") == 1:
+    version = typed(item, "version")
+    # A newer Shoal says from which layout on its table may be used; one that says nothing means its own.
+    oldest = typed(item, "readable_from") if "readable_from" in item else version
+    if version == 1:
         await upgrade(service, typed(item, "spread"))
-    elif typed(item, "version") != LAYOUT_VERSION:
+    elif version < LAYOUT_VERSION or oldest > LAYOUT_VERSION:
         raise Unavailable(f"the table {service.table} is of another version; this Shoal reads {LAYOUT_VERSION}")
     stored: int = typed(item, "spread")
     return stored

@@ -46,7 +46,7 @@ _BUSY = "the store is busy: repeat in a moment"
 
 # Every question is a few descents of an index, planned once: what the planner believes of a table that has just grown must
 # not make it read the whole table.
-_SETTINGS = {
+SESSION_SETTINGS = {
     "application_name": "shoal",
     "default_transaction_isolation": "read committed",
     "plan_cache_mode": "force_generic_plan",
@@ -108,7 +108,7 @@ class ConnectionPool:
         self._writes = writes
         """Whether what is sent changes something that lasts, unless the caller says that it only reads."""
         self._patience = patience
-        self._settings = {**_SETTINGS, **settings}
+        self._settings = {**SESSION_SETTINGS, **settings}
         self._local = _local_settings(self._settings)
         self._places = asyncio.Semaphore(size)
         self._idle: list[asyncpg.Connection] = []
@@ -275,7 +275,9 @@ class ConnectionPool:
         self._idle.clear()
 
 
-async def connect(url: str, settings: Mapping[str, str] = _SETTINGS, patience: float = PATIENCE) -> asyncpg.Connection:
+async def connect(
+    url: str, settings: Mapping[str, str] = SESSION_SETTINGS, patience: float = PATIENCE
+) -> asyncpg.Connection:
     """One more connection to the server itself. Raises `Unavailable`."""
     return await _open(parse(url).server, settings, patience, pooled=False)
 

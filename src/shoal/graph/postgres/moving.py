@@ -18,6 +18,7 @@ from shoal.core.errors import Unavailable
 from shoal.graph.postgres import PostgresGraph, ranks
 from shoal.graph.postgres import moving_sql as sql
 from shoal.graph.postgres.connections import ConnectionPool, connect, goodbye
+from shoal.graph.postgres.migrating import check_own_version
 from shoal.graph.postgres.schema import MIGRATIONS
 from shoal.graph.sharding.moves import Digest, RowKind, RowNames, SourceState
 from shoal.graph.sharding.shard_map import ShardMap
@@ -69,6 +70,7 @@ class PostgresSide:
             if joins and await lock.fetchval(sql.VERSION_OF) != str(len(MIGRATIONS)):
                 # Makes its tables.
                 await (await PostgresGraph.open(url)).close()
+            await check_own_version(lock)
             await _lock(lock)
         except BaseException:
             lock.terminate()

@@ -15,7 +15,8 @@ import asyncpg
 
 from shoal.core.errors import Unavailable
 from shoal.graph.postgres import sql
-from shoal.graph.postgres.connections import PATIENCE, connect, goodbye, was_lost
+from shoal.graph.postgres.connections import PATIENCE, SESSION_SETTINGS, connect, goodbye, was_lost
+from shoal.graph.postgres.migrating import SESSION_NAME
 
 _TAKEN = "the store is in use by another process: stop that one first, or let all of them share the store's timelines"
 MEANWHILE = "another process has used the store meanwhile: start this one again"
@@ -74,7 +75,7 @@ class Owner:
             await goodbye(self._connection)
 
     async def _take(self, *, first: bool) -> bool:
-        connection = await connect(self._url, patience=self._patience)
+        connection = await connect(self._url, {**SESSION_SETTINGS, "application_name": SESSION_NAME}, self._patience)
         try:
             taken = await connection.fetchval(sql.OWN_ALONE if self._sole else sql.OWN_SHARED)
             if taken and await connection.fetchval(sql.OWNER) != self.mark:

@@ -7,6 +7,7 @@ that a row that was deleted and made anew is another one, and each change adds 1
 
 from __future__ import annotations
 
+from shoal.graph.migrations import Migration, TableIndex, short
 from shoal.graph.postgres.moving_sql import MIGRATION as MOVING
 from shoal.graph.postgres.ranks import MIGRATION as RANKS
 from shoal.graph.postgres.sql import ENDED_LISTED_TYPES, REMEMBERED_TYPES
@@ -303,13 +304,23 @@ _CLAIM = """
 """
 
 # Types with a history keep their tombstones longer: a sweep of the others does not pass them.
-_HISTORY = f"""
-    DROP INDEX shoal.association_ended;
-    CREATE INDEX association_ended ON shoal.association (time) WHERE NOT alive AND atype NOT IN {REMEMBERED_TYPES};
-    CREATE INDEX association_past ON shoal.association (time) WHERE NOT alive AND atype IN {REMEMBERED_TYPES};
-    CREATE INDEX association_ended_by_time ON shoal.association (id1, atype, time, id2)
-        WHERE NOT alive AND atype IN {ENDED_LISTED_TYPES};
-"""
+_HISTORY = Migration(
+    (
+        TableIndex("association_past", f"shoal.association (time) WHERE NOT alive AND atype IN {REMEMBERED_TYPES}"),
+        TableIndex(
+            "association_ended_by_time",
+            f"shoal.association (id1, atype, time, id2) WHERE NOT alive AND atype IN {ENDED_LISTED_TYPES}",
+        ),
+        TableIndex(
+            "association_ended_but_remembered",
+            f"shoal.association (time) WHERE NOT alive AND atype NOT IN {REMEMBERED_TYPES}",
+        ),
+        """
+        DROP INDEX shoal.association_ended;
+        ALTER INDEX shoal.association_ended_but_remembered RENAME TO association_ended;
+        """,
+    )
+)
 
-MIGRATIONS: tuple[str, ...] = (_TABLES + _WATCH + _COMMIT + _CLAIM, MOVING, RANKS, _HISTORY)
+MIGRATIONS: tuple[Migration, ...] = (short(_TABLES + _WATCH + _COMMIT + _CLAIM), short(MOVING), short(RANKS), _HISTORY)
 """Schema versions in order; the greatest of `shoal.version` says how many have been applied. They only ever grow at the end."""

@@ -9,17 +9,17 @@ long, and `release` says so: what was read under it is then no moment.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import asyncpg
 import msgspec
 
-from shoal.core.errors import Unavailable, of_other_version
+from shoal.core.errors import Unavailable
 from shoal.core.placement import source_of
 from shoal.graph.postgres import moving_sql, sql
 from shoal.graph.postgres.bulk import KEYS_PUT, KEYS_SCAN
 from shoal.graph.postgres.connections import LONG_PATIENCE, connect, goodbye, refusal, was_lost
-from shoal.graph.postgres.schema import MIGRATIONS
+from shoal.graph.postgres.migrating import check_own_version
 from shoal.graph.rows import KeyRow
 from shoal.graph.sharding.shard_map import ShardMap
 from shoal.graph.snapshots import HOLD_SECONDS, Row, SnapshotTable
@@ -65,7 +65,7 @@ class PostgresSnapshot:
         """Raises `Unavailable` for a database that cannot be reached, or whose tables are of another version."""
         reading = await connect(url, _SETTINGS)
         try:
-            await _do(reading, _check_version)
+            await _do(reading, check_own_version)
             return cls(url, reading, await connect(url, _HOLDING))
         except BaseException:
             reading.terminate()
@@ -152,10 +152,3 @@ async def _do(connection: asyncpg.Connection, work: Callable[[asyncpg.Connection
         if isinstance(error, AttributeError) and not was_lost(connection, error):
             raise
         raise Unavailable(_LOST) from error
-
-
-async def _check_version(connection: asyncpg.Connection) -> None:
-    state: Any = await connection.fetchrow(sql.STATE)
-    version = await connection.fetchval(sql.VERSION) if state["ours"] else 0
-    if version != len(MIGRATIONS):
-        raise Unavailable(f"the store {of_other_version(version, len(MIGRATIONS))}")

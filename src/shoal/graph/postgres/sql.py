@@ -12,11 +12,33 @@ ENDED_LISTED_TYPES = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.va
 """To add a type that stores have already takes a schema version: indexes name them."""
 
 LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(hashtext('shoal.migration'))"
+AWAIT_MIGRATION = "SELECT pg_advisory_xact_lock_shared(hashtext('shoal.migration'))"
 STATE = """
     SELECT to_regnamespace('shoal') IS NOT NULL AS schema, to_regclass('shoal.version') IS NOT NULL AS ours,
         current_setting('server_encoding') AS encoding"""
-VERSION = "SELECT coalesce(max(applied), 0) FROM shoal.version"
-APPLIED = "INSERT INTO shoal.version VALUES ($1)"
+IS_THERE = "SELECT to_regclass($1) IS NOT NULL"
+VERSIONS = """
+    CREATE TABLE IF NOT EXISTS shoal.{0} (applied integer PRIMARY KEY);
+    ALTER TABLE shoal.{0} ADD COLUMN IF NOT EXISTS readable_from integer"""
+VERSION = "SELECT coalesce(max(applied), 0) FROM shoal.{}"
+APPLIED = "INSERT INTO shoal.{} (applied, readable_from) VALUES ($1, $2)"
+# Only where a newer version recorded it: one that did not know how is read by nobody older.
+READABLE_FROM = """
+    SELECT max(readable_from) FROM shoal.{0}
+    WHERE EXISTS (SELECT FROM shoal.{0} WHERE applied = $1 AND readable_from IS NOT NULL)"""
+# Held for as long as an upgrade beside other processes lasts.
+KEEP_MIGRATION = "SELECT pg_try_advisory_lock(hashtext('shoal.upgrade'))"
+LET_MIGRATE = "SELECT pg_advisory_unlock(hashtext('shoal.upgrade'))"
+MAY_MIGRATE = "SELECT pg_try_advisory_xact_lock_shared(hashtext('shoal.upgrade'))"
+SESSIONS = (
+    "SELECT application_name FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE $1"
+)
+SHORT_LOCKS = "SET LOCAL lock_timeout = '4s'"
+IS_VALID_INDEX = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)"
+INDEX_PROGRESS = """
+    SELECT phase, CASE WHEN tuples_total > 0 THEN tuples_done ELSE blocks_done END AS done,
+        greatest(CASE WHEN tuples_total > 0 THEN tuples_total ELSE blocks_total END, 1) AS total
+    FROM pg_stat_progress_create_index WHERE pid = $1"""
 
 OWN_ALONE = "SELECT pg_try_advisory_lock(hashtext('shoal.owner'))"
 OWN_SHARED = "SELECT pg_try_advisory_lock_shared(hashtext('shoal.owner'))"

@@ -16,12 +16,13 @@ from typing import Any
 
 import asyncpg
 
-from shoal.core.errors import InvalidInput, ShoalError, Unavailable, of_other_version
+from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.events import InverseOp
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job
-from shoal.graph.postgres import loading, ranks, schema, sql
+from shoal.graph.postgres import loading, ranks, sql
 from shoal.graph.postgres.bulk import PostgresBulk
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
+from shoal.graph.postgres.migrating import check_version, migrate
 from shoal.graph.postgres.outbox import PostgresOutbox
 from shoal.graph.postgres.owner import Owner
 from shoal.graph.postgres.writer import GROUPS, Writer
@@ -96,7 +97,7 @@ class PostgresGraph:
                 await writing.use(migrate, patience=LONG_PATIENCE)
                 await owner.open()
                 undo.push_async_callback(owner.close)
-            await reading.use(_check_version)
+            await reading.use(check_version)
             undo.pop_all()
         return cls(reading, writing, owner, owns)
 
@@ -274,28 +275,6 @@ class PostgresGraph:
             await self._owner.close()
             await self._writing.close()
         await self._reading.close()
-
-
-async def migrate(connection: asyncpg.Connection) -> None:
-    """Apply the schema versions that are missing. Other openers wait; a schema of somebody else's is left alone."""
-    async with connection.transaction():
-        await connection.execute(sql.LOCK_MIGRATION)
-        state = await connection.fetchrow(sql.STATE)
-        if state["encoding"] != "UTF8":
-            raise Unavailable("the database does not keep its texts in UTF-8: make another one")
-        if state["schema"] and not state["ours"]:
-            raise Unavailable("the database has a schema named shoal that is not Shoal's: use another database")
-        applied = await connection.fetchval(sql.VERSION) if state["ours"] else 0
-        for number, script in enumerate(schema.MIGRATIONS[applied:], applied + 1):
-            await connection.execute(script)
-            await connection.execute(sql.APPLIED, number)
-
-
-async def _check_version(connection: asyncpg.Connection) -> None:
-    state = await connection.fetchrow(sql.STATE)
-    version = await connection.fetchval(sql.VERSION) if state["ours"] else 0
-    if version != len(schema.MIGRATIONS):
-        raise Unavailable(f"the store {of_other_version(version, len(schema.MIGRATIONS))}")
 
 
 def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> dict[int, list[int]]:

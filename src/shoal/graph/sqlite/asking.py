@@ -9,14 +9,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 
-from shoal.graph.sqlite.files import connect, migrate
+from shoal.graph.migrations import Migration
+from shoal.graph.sqlite.files import connect
+from shoal.graph.sqlite.migrating import migrate
 from shoal.graph.sqlite.writer import refusal
 from shoal.tracing.record import recording
 
 T = TypeVar("T")
 
 
-def reader(path: Path, cache_kib: int, migrations: Sequence[str]) -> sqlite3.Connection:
+def reader(path: Path, cache_kib: int, migrations: Sequence[Migration]) -> sqlite3.Connection:
     """A connection that only reads; where there is no file, of empty tables."""
     if path.exists():
         return connect(path, cache_kib, read_only=True)

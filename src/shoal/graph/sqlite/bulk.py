@@ -14,9 +14,9 @@ from shoal.graph.sqlite.links import put_links, remove_links
 KEYS_SCAN = "SELECT space, name, id, until FROM key WHERE (space, name) > (?, ?) ORDER BY space, name LIMIT ?"
 
 _PUT = (
-    "INSERT OR REPLACE INTO object VALUES (?, ?, ?)",
+    "INSERT OR REPLACE INTO object (id, version, data) VALUES (?, ?, ?)",
     sql.COUNT_SET,
-    "INSERT OR REPLACE INTO key VALUES (?, ?, ?, ?)",
+    "INSERT OR REPLACE INTO key (space, name, id, until) VALUES (?, ?, ?, ?)",
 )
 _REMOVE = (
     "DELETE FROM object WHERE id = ?",

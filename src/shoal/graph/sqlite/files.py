@@ -1,4 +1,4 @@
-"""Opening an SQLite file of Shoal's: how its connections are set, and which version its tables have."""
+"""Opening an SQLite file of Shoal's: how its connections are set."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from shoal import private
-from shoal.core.errors import Unavailable, of_other_version
 
 _PRAGMAS = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = {};"
 _WAL_SECONDS = 5.0
@@ -69,50 +67,3 @@ def _to_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.02)
         else:
             return
-
-
-def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
-    """Check that this process can read a file. Raises `Unavailable` for one of another version."""
-    version = _version(connection)
-    if version != len(migrations):
-        raise Unavailable(f"the store {path.name} {of_other_version(version, len(migrations))}")
-
-
-def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
-    """Apply the schema versions that are missing, together. A database of somebody else's is left alone.
-
-    Other openers wait.
-    """
-    if _version(connection) == len(migrations):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        _check_ours(connection, path)
-        for script in migrations[_version(connection) :]:
-            for statement in _statements(script):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {max(_version(connection), len(migrations))}")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, one after the other: a trigger has semicolons within. `executescript` would commit first."""
-    statement = ""
-    for part in script.split(";"):
-        statement += part + ";"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
-    if _version(connection) == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        raise Unavailable(f"{path} is a database, but not Shoal's: name another file")
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    return version

@@ -86,7 +86,7 @@ SCAN = """
     WHERE (id1, atype, level, upto) > (?, ?, ?, ?) ORDER BY id1, atype, level, upto LIMIT ?"""
 _END = "SELECT coalesce(max(upto), 0) FROM block WHERE id1 = ? AND atype = ? AND level = ?"
 _BELOW = "SELECT upto, n FROM block WHERE id1 = ? AND atype = ? AND level = ? AND upto > ? ORDER BY upto"
-_PUT = "INSERT INTO block VALUES (?, ?, ?, ?, ?)"
+_PUT = "INSERT INTO block (id1, atype, level, upto, n) VALUES (?, ?, ?, ?, ?)"
 
 
 def ranks(

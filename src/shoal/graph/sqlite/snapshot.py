@@ -19,7 +19,8 @@ from shoal.graph.snapshots import HOLD_SECONDS, Row, SnapshotTable
 from shoal.graph.sqlite import sql
 from shoal.graph.sqlite.asking import asked, transaction
 from shoal.graph.sqlite.bulk import KEYS_SCAN
-from shoal.graph.sqlite.files import check_version, connect
+from shoal.graph.sqlite.files import connect
+from shoal.graph.sqlite.migrating import check_own_version
 
 _CACHE_KIB = 4_096
 _NOTE_SECONDS = 30.0
@@ -40,7 +41,7 @@ class SqliteSnapshot:
     def __init__(self, path: Path) -> None:
         with ExitStack() as undo:
             self._reading = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
-            check_version(self._reading, path, sql.MIGRATIONS)
+            check_own_version(self._reading, path, sql.MIGRATIONS)
             # It holds others off, and writes one row at the end.
             self._holding = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             self._holding.execute("PRAGMA query_only = OFF")
@@ -102,7 +103,7 @@ class SqliteSnapshot:
         def put(connection: sqlite3.Connection) -> None:
             connection.execute(_PATIENCE.format(_NOTE_SECONDS * 1_000))
             with transaction(connection):
-                connection.execute("INSERT OR REPLACE INTO key VALUES (?, ?, ?, ?)", row)
+                connection.execute("INSERT OR REPLACE INTO key (space, name, id, until) VALUES (?, ?, ?, ?)", row)
 
         await asyncio.to_thread(asked, put, self._holding)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from shoal.graph.migrations import Migration, TableIndex, Walk, short
 from shoal.graph.schema import (
     ASSOC_TYPES,
     CELL_OF,
@@ -88,8 +89,8 @@ def _counted(table: str) -> str:
         END;"""
 
 
-MIGRATIONS: tuple[str, ...] = (
-    """
+MIGRATIONS: tuple[Migration, ...] = (
+    short("""
     CREATE TABLE object (
         id INTEGER PRIMARY KEY,
         version INTEGER NOT NULL,
@@ -135,12 +136,14 @@ MIGRATIONS: tuple[str, ...] = (
         attempt INTEGER NOT NULL,
         error TEXT NOT NULL
     );
-    """,
-    """
+    """),
+    short("""
     ALTER TABLE outbox ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
     UPDATE outbox SET at = CAST(strftime('%s', 'now') AS INTEGER) * 1000;
-    """,
-    f"""
+    """),
+    Migration(
+        (
+            """
     CREATE TABLE displaced (
         id1 INTEGER NOT NULL,
         atype INTEGER NOT NULL,
@@ -152,15 +155,31 @@ MIGRATIONS: tuple[str, ...] = (
     ) WITHOUT ROWID;
     CREATE INDEX displaced_by_time ON displaced (id1, atype, time) WHERE alive = 1;
     CREATE INDEX displaced_ended ON displaced (time) WHERE alive = 0;
-    INSERT INTO displaced SELECT * FROM association WHERE {_DISPLACED};
-    DELETE FROM association WHERE {_DISPLACED};
-    UPDATE association SET alive = {IN_PLACE} WHERE atype IN ({_BY_ID});
     """,
-    f"""
-    INSERT INTO association SELECT id1, atype, {LAST}, n, {COUNTS}, x'' FROM count;
-    DROP TABLE count;
-    """,
-    f"""
+            Walk(
+                "association",
+                ("id1", "atype", "id2"),
+                (
+                    f"INSERT INTO displaced SELECT * FROM association WHERE {{batch}} AND {_DISPLACED}",
+                    f"DELETE FROM association WHERE {{batch}} AND {_DISPLACED}",
+                    f"UPDATE association SET alive = {IN_PLACE} WHERE {{batch}} AND atype IN ({_BY_ID})",
+                ),
+                "lists in the order of their ids",
+            ),
+        )
+    ),
+    Migration(
+        (
+            Walk(
+                "count",
+                ("id1", "atype"),
+                (f"INSERT INTO association SELECT id1, atype, {LAST}, n, {COUNTS}, x'' FROM count WHERE {{batch}}",),
+                "counts at the ends of lists",
+            ),
+            "DROP TABLE count",
+        )
+    ),
+    short(f"""
     CREATE TABLE block (
         id1 INTEGER NOT NULL,
         atype INTEGER NOT NULL,
@@ -171,17 +190,24 @@ MIGRATIONS: tuple[str, ...] = (
     ) WITHOUT ROWID;
     {_counted("association")}
     {_counted("displaced")}
-    """,
-    f"""
-    DROP INDEX association_ended;
-    CREATE INDEX association_ended ON association (time) WHERE alive = 0 AND atype NOT IN {_REMEMBERED};
-    CREATE INDEX association_past ON association (time) WHERE alive = 0 AND atype IN {_REMEMBERED};
-    CREATE INDEX association_ended_by_time ON association (id1, atype, time) WHERE alive = 0 AND atype IN {_ENDED_LISTED};
-    """,
+    """),
+    Migration(
+        (
+            "DROP INDEX association_ended",
+            TableIndex("association_ended", f"association (time) WHERE alive = 0 AND atype NOT IN {_REMEMBERED}"),
+            TableIndex("association_past", f"association (time) WHERE alive = 0 AND atype IN {_REMEMBERED}"),
+            TableIndex(
+                "association_ended_by_time",
+                f"association (id1, atype, time) WHERE alive = 0 AND atype IN {_ENDED_LISTED}",
+            ),
+        )
+    ),
 )
 """Schema versions in order; `PRAGMA user_version` says how many have been applied. They only ever grow at the end."""
 
 _IDS = "(SELECT value FROM json_each(?))"
+# Columns are named wherever rows are written: a newer Shoal may have added some.
+_LINK = "association (id1, atype, id2, time, alive, data)"
 
 OBJ_GET = f"SELECT data FROM object WHERE id IN {_IDS}"
 OBJ_VERSIONS = f"SELECT id, version FROM object WHERE id IN {_IDS}"
@@ -272,7 +298,8 @@ COUNT_SCAN = f"""
     SELECT id1, atype, time FROM association
     WHERE (id1, atype, id2) > (?, ?, {LAST}) AND alive = {COUNTS} ORDER BY id1, atype LIMIT ?"""
 COUNT_SET = f"""
-    INSERT INTO association VALUES (?, ?, {LAST}, ?, {COUNTS}, x'') ON CONFLICT DO UPDATE SET time = excluded.time"""
+    INSERT INTO {_LINK} VALUES (?, ?, {LAST}, ?, {COUNTS}, x'')
+    ON CONFLICT DO UPDATE SET time = excluded.time"""
 COUNT_DELETE = f"DELETE FROM association WHERE id1 = ? AND atype = ? AND id2 = {LAST}"
 
 KEY_DELETE = "DELETE FROM key WHERE space = ? AND name = ?"
@@ -284,7 +311,7 @@ OUTBOX_DELETE = f"DELETE FROM outbox WHERE seq IN {_IDS}"
 OUTBOX_KEEP = "UPDATE outbox SET step = ?, mark = ?, attempt = ? WHERE seq = ?"
 OUTBOX_SIZE = "SELECT count(*) FROM outbox"
 OUTBOX_OLDEST = "SELECT min(at) FROM outbox"
-BURY = "INSERT OR REPLACE INTO buried VALUES (?, ?, ?, ?, ?, ?)"
+BURY = "INSERT OR REPLACE INTO buried (seq, event, step, mark, attempt, error) VALUES (?, ?, ?, ?, ?, ?)"
 BURIED = "SELECT seq, event, step, mark, attempt, error FROM buried ORDER BY seq"
 UNBURY = f"""
     INSERT OR IGNORE INTO outbox (seq, event, step, mark, attempt, at)
@@ -303,28 +330,29 @@ LINKS_GET = f"""
     UNION ALL SELECT a.id1, a.atype, a.id2, a.time, a.alive, a.data, 1
     FROM wanted CROSS JOIN displaced AS a USING (id1, atype, id2) WHERE wanted.atype IN ({_BY_ID})"""
 OBJ_PUT = """
-    INSERT INTO object VALUES {rows}
+    INSERT INTO object (id, version, data) VALUES {rows}
     ON CONFLICT DO UPDATE SET version = excluded.version, data = excluded.data"""
-LINK_PUT = """
-    INSERT INTO association VALUES {rows}
+LINK_PUT = f"""
+    INSERT INTO {_LINK} VALUES {{rows}}
     ON CONFLICT DO UPDATE SET time = excluded.time, alive = excluded.alive, data = excluded.data"""
 DISPLACED_PUT = LINK_PUT.replace("association", "displaced")
 LINK_DELETE = "DELETE FROM association WHERE id1 = ? AND atype = ? AND id2 = ?"
 DISPLACED_DELETE = LINK_DELETE.replace("association", "displaced")
 COUNT_ADD = f"""
-    INSERT INTO association SELECT column1, column2, {LAST}, column3, {COUNTS}, x'' FROM (VALUES {{rows}}) WHERE true
+    INSERT INTO {_LINK} SELECT column1, column2, {LAST}, column3, {COUNTS}, x'' FROM (VALUES {{rows}}) WHERE true
     ON CONFLICT DO UPDATE SET time = time + excluded.time"""
-KEY_PUT = "INSERT INTO key VALUES {rows} ON CONFLICT DO UPDATE SET id = excluded.id, until = excluded.until"
+KEY_PUT = """
+    INSERT INTO key (space, name, id, until) VALUES {rows} ON CONFLICT DO UPDATE SET id = excluded.id, until = excluded.until"""
 OUTBOX_PUT = "INSERT INTO outbox (seq, event, at) VALUES {rows}"
 
 ROWS_AT_ONCE = 256
 
 # Of an import into an empty store: nothing is there that a row could meet.
-NEW_OBJECTS = "INSERT INTO object VALUES {rows}"
-NEW_KEYS = "INSERT INTO key VALUES {rows}"
-NEW_LINK = "INSERT INTO association VALUES (?, ?, ?, ?, 1, x'')"
+NEW_OBJECTS = "INSERT INTO object (id, version, data) VALUES {rows}"
+NEW_KEYS = "INSERT INTO key (space, name, id, until) VALUES {rows}"
+NEW_LINK = f"INSERT INTO {_LINK} VALUES (?, ?, ?, ?, 1, x'')"
 NEW_LINKS = NEW_LINK + ", (?, ?, ?, ?, 1, x'')" * (ROWS_AT_ONCE - 1)
-NEW_COUNT = f"INSERT INTO association VALUES (?, ?, {LAST}, ?, {COUNTS}, x'')"
+NEW_COUNT = f"INSERT INTO {_LINK} VALUES (?, ?, {LAST}, ?, {COUNTS}, x'')"
 
 
 def for_rows(statement: str, count: int, width: int) -> str:

@@ -8,8 +8,6 @@ lists) run in a thread of their own. One process owns a file; another may read i
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -22,9 +20,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from shoal import private
 from shoal.core import events
-from shoal.core.errors import InUse, ShoalError, Unavailable
+from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.events import InverseOp
 from shoal.graph.announcing import announce
 from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
@@ -35,7 +32,8 @@ from shoal.graph.rows import KeyRow, Rows, Spread
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
 from shoal.graph.sqlite import bulk, holder, loading, ranks, sql
 from shoal.graph.sqlite.asking import fetched
-from shoal.graph.sqlite.files import check_version, connect, migrate
+from shoal.graph.sqlite.files import connect
+from shoal.graph.sqlite.migrating import check_version, migrate
 from shoal.graph.sqlite.writer import Writer
 from shoal.tracing.record import timed
 
@@ -67,8 +65,8 @@ class SqliteGraph:
         writing: sqlite3.Connection | None = None
         with ExitStack() as undo:
             if not read_only:
-                self._lock = _own(path)
-                undo.callback(_release, self._lock)
+                self._lock = holder.own(path)
+                undo.callback(holder.release, self._lock)
                 writing = undo.enter_context(closing(_connect(path)))
                 migrate(writing, path, sql.MIGRATIONS)
             self._reading = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
@@ -330,41 +328,12 @@ class SqliteGraph:
         if self._writing is not None:
             self._writing.close()
         if self._lock is not None:
-            _release(self._lock)
+            holder.release(self._lock)
             self._lock = None
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     return connect(path, _WRITER_CACHE_KIB, page_bytes=PAGE_BYTES, log_bytes=LOG_BYTES)
-
-
-def _own(path: Path) -> int:
-    """Take the lock file that says which process owns the store."""
-    lock = private.open_file(f"{path}-lock", os.O_RDWR)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        by = holder.told(lock)
-        os.close(lock)
-        raise InUse(f"the store {path.name} is in use by another process{by}: stop that one first") from error
-    holder.note(lock)
-    _held.add(lock)
-    return lock
-
-
-def _release(lock: int) -> None:
-    _held.discard(lock)
-    os.close(lock)
-
-
-def _leave_to_parent() -> None:
-    """Close the locks that came along with a fork: otherwise the store stays locked for as long as any child lives."""
-    while _held:
-        os.close(_held.pop())
-
-
-_held: set[int] = set()
-os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _by_list(rows: Sequence[tuple[int, int, int, bytes]], limit: int, *, oldest_first: bool) -> dict[int, list[Assoc]]:

@@ -1,0 +1,154 @@
+"""Upgrading what Shoal keeps in a PostgreSQL database, beside processes of the version before.
+
+A process that starts applies what is missing in one transaction, where that is short. What is long is for `upgrade`: it makes
+each index `CONCURRENTLY` before, which keeps nobody from writing, and can be killed at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import asyncpg
+
+from shoal.core.errors import Unavailable
+from shoal.graph.migrations import (
+    SHORT_ROWS,
+    Migration,
+    TableIndex,
+    check_own,
+    check_usable,
+    readable_from,
+    too_long,
+)
+from shoal.graph.postgres import sql
+from shoal.graph.postgres.schema import MIGRATIONS
+
+SESSION = "shoal schema "
+"""Begins the name of the session of a process that uses the store; the schema version of its code follows."""
+SESSION_NAME = f"{SESSION}{len(MIGRATIONS)}"
+UPGRADING = "{} is being upgraded by another process: start this one when that is done"
+
+
+class VersionLedger(NamedTuple):
+    """Something that is upgraded as a whole: the table that says which versions were applied, and these."""
+
+    name: str
+    table: str
+    migrations: Sequence[Migration]
+
+
+GRAPH = VersionLedger("the store", "version", MIGRATIONS)
+
+
+async def migrate(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH) -> None:
+    """Apply the schema versions that are missing. Other openers wait; a schema of somebody else's is left alone.
+
+    Raises `Unavailable`, with nothing begun, when that would take long, or a process runs that could not go on.
+    """
+    async with connection.transaction():
+        await connection.execute(sql.LOCK_MIGRATION)
+        await _check_ours(connection)
+        found = await applied(connection, ledger)
+        if found >= len(ledger.migrations):
+            return
+        if not await connection.fetchval(sql.MAY_MIGRATE):
+            raise Unavailable(UPGRADING.format(ledger.name))
+        for part in indexes(ledger, found):
+            if await connection.fetchval(sql.IS_VALID_INDEX, qualified(part)) is None:
+                await _check_short(connection, ledger, part)
+        await apply(connection, ledger, found)
+
+
+async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH) -> None:
+    """Check that this process may use what is there. Raises `Unavailable`.
+
+    An upgrade under way is awaited: it either saw the session of this process, or is seen by it.
+    """
+    async with connection.transaction():
+        await connection.execute(sql.AWAIT_MIGRATION)
+        oldest = found = await applied(connection, ledger)
+        if found > len(ledger.migrations):
+            oldest = await connection.fetchval(sql.READABLE_FROM.format(ledger.table), found) or found
+    check_usable(ledger.name, found, oldest, len(ledger.migrations))
+
+
+async def check_own_version(connection: asyncpg.Connection) -> None:
+    """Check that the graph has just our own version. Raises `Unavailable`."""
+    check_own(GRAPH.name, await applied(connection, GRAPH), len(GRAPH.migrations))
+
+
+async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> None:
+    """Apply the versions behind the one that was found, in the open transaction."""
+    await _check_room(connection, ledger)
+    for number, migration in enumerate(ledger.migrations[found:], found + 1):
+        for part in migration.parts:
+            if isinstance(part, TableIndex):
+                await _make_index(connection, part)
+            elif isinstance(part, str):
+                await connection.execute(part)
+            else:
+                raise TypeError(
+                    "a walk is for SQLite: on PostgreSQL rows are changed beside the processes that write them"
+                )
+        # The first version of the graph makes the schema that the table is in.
+        await connection.execute(sql.VERSIONS.format(ledger.table))
+        await connection.execute(sql.APPLIED.format(ledger.table), number, readable_from(ledger.migrations, number))
+
+
+async def _make_index(connection: asyncpg.Connection, part: TableIndex) -> None:
+    valid = await connection.fetchval(sql.IS_VALID_INDEX, qualified(part))
+    if valid is False:
+        await connection.execute(f"DROP INDEX {qualified(part)}")
+    if not valid:
+        await connection.execute(f"CREATE INDEX {part.name} ON {part.on}")
+
+
+async def _check_room(connection: asyncpg.Connection, ledger: VersionLedger) -> None:
+    """Check that no process runs whose code is too old for what is about to be applied."""
+    if ledger.table != GRAPH.table:
+        return
+    oldest = readable_from(ledger.migrations, len(ledger.migrations))
+    running = await connection.fetch(sql.SESSIONS, SESSION + "%")
+    old = sorted({int(name.removeprefix(SESSION)) for (name,) in running if int(name.removeprefix(SESSION)) < oldest})
+    if old:
+        raise Unavailable(
+            f"{ledger.name} cannot be upgraded while processes of an older Shoal use it (schema version {old[0]}; from "
+            f"version {oldest} on it can): replace those first"
+        )
+
+
+async def _check_ours(connection: asyncpg.Connection) -> None:
+    state = await connection.fetchrow(sql.STATE)
+    if state["encoding"] != "UTF8":
+        raise Unavailable("the database does not keep its texts in UTF-8: make another one")
+    if state["schema"] and not state["ours"]:
+        raise Unavailable("the database has a schema named shoal that is not Shoal's: use another database")
+
+
+async def applied(connection: asyncpg.Connection, ledger: VersionLedger) -> int:
+    """Return the newest version that was applied; 0 where there is nothing yet."""
+    if not await connection.fetchval(sql.IS_THERE, f"shoal.{ledger.table}"):
+        return 0
+    found: int = await connection.fetchval(sql.VERSION.format(ledger.table))
+    return found
+
+
+def indexes(ledger: VersionLedger, found: int) -> list[TableIndex]:
+    """Return the indexes of the versions behind the one that was found."""
+    parts = [part for migration in ledger.migrations[found:] for part in migration.parts]
+    return [part for part in parts if isinstance(part, TableIndex)]
+
+
+def qualified(part: TableIndex) -> str:
+    """Return the name of an index with its schema."""
+    return f"{part.table.rpartition('.')[0]}.{part.name}"
+
+
+async def _check_short(connection: asyncpg.Connection, ledger: VersionLedger, part: TableIndex) -> None:
+    if await connection.fetchval(sql.IS_THERE, part.table):
+        # What the server believes may be old, or nothing yet; to count up to the limit takes a fraction of a second.
+        limit = SHORT_ROWS + 1
+        rows = await connection.fetchval(f"SELECT count(*) FROM (SELECT FROM {part.table} LIMIT {limit}) AS found")  # noqa: S608
+        if rows > SHORT_ROWS:
+            raise too_long(ledger.name, part)

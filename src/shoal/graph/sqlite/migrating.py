@@ -1,0 +1,260 @@
+"""Upgrading an SQLite file: in transactions of bounded length, each of which a killed process takes up where it ended.
+
+While an upgrade is under way its place stands in the table `upgrade`, and `PRAGMA user_version` has the version that is being
+made, which no older Shoal opens. When it is done, the table is gone. `version` says which code may use the file from then on.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.core.errors import Unavailable
+from shoal.graph.migrations import (
+    SHORT_ROWS,
+    Migration,
+    Part,
+    Progress,
+    TableIndex,
+    Walk,
+    check_own,
+    check_usable,
+    readable_from,
+    too_long,
+)
+
+BATCH_ROWS = 50_000
+"""Rows of a transaction: a few tenths of a second."""
+_OPS_AT_ONCE = 100_000
+"""Instructions of SQLite's machine between two looks at how far the making of an index is."""
+_OPS_A_ROW = 6
+"""Instructions for each row of the table while an index is made."""
+
+_STARTED = """
+    CREATE TABLE IF NOT EXISTS upgrade (
+        one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL, part INTEGER NOT NULL, done INTEGER NOT NULL,
+        after TEXT NOT NULL)"""
+_PLACE_PUT = "INSERT OR REPLACE INTO upgrade (one, version, part, done, after) VALUES (1, ?, ?, ?, ?)"
+_VERSIONS = "CREATE TABLE IF NOT EXISTS version (applied INTEGER PRIMARY KEY, readable_from INTEGER NOT NULL)"
+_APPLIED = "INSERT OR REPLACE INTO version (applied, readable_from) VALUES (?, ?)"
+_OLDEST = "SELECT max(readable_from) FROM version HAVING max(applied) = ? UNION ALL SELECT NULL"
+
+
+class UpgradePlace(NamedTuple):
+    """Where an upgrade stands: versions applied, parts of the next one done, rows of the next part done, and the last one's key."""
+
+    version: int
+    part: int = 0
+    done: int = 0
+    after: tuple[int, ...] = ()
+
+
+def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
+    """Check that this process may use a file. Raises `Unavailable`."""
+    at = place(connection)
+    oldest = at.version
+    if at.version > len(migrations) and _has(connection, "version"):
+        oldest = connection.execute(_OLDEST, (at.version,)).fetchone()[0] or oldest
+    check_usable(f"the store {path.name}", at.version, oldest, len(migrations))
+
+
+def check_own_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
+    """Check that a file has just our own version. Raises `Unavailable`."""
+    check_own(f"the store {path.name}", place(connection).version, len(migrations))
+
+
+def migrate(
+    connection: sqlite3.Connection,
+    path: Path,
+    migrations: Sequence[Migration],
+    progress: Progress | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> None:
+    """Apply the schema versions that are missing. A database of somebody else's is left alone, and a newer one of ours.
+
+    Without a `progress` nobody waits for it: then `Unavailable` is raised, and nothing begun, when that would take long.
+    """
+    at = place(connection)
+    if at.version >= len(migrations):
+        return
+    if progress is None:
+        _check_short(connection, path, migrations, at)
+    upgrading = _Upgrading(connection, migrations, progress or _nothing, batch_rows)
+    while upgrading.turn(path):
+        pass
+
+
+def pending(connection: sqlite3.Connection, migrations: Sequence[Migration]) -> list[tuple[Part, int]]:
+    """Return the parts that are still to be done, each with the rows that it touches."""
+    at = place(connection)
+    parts = [part for migration in migrations[at.version :] for part in migration.parts][at.part :]
+    counted = {part.table: 0 for part in parts if not isinstance(part, str)}
+    for table in counted:
+        counted[table] = rows_of(connection, table)
+    found = [(part, 0 if isinstance(part, str) else counted[part.table]) for part in parts]
+    if found and at.done:
+        found[0] = (found[0][0], max(0, found[0][1] - at.done))
+    return found
+
+
+def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
+    """Count the rows of a table, up to a limit; 0 where an earlier step will make the table."""
+    if not _has(connection, table):
+        return 0
+    # The names of tables are our own.
+    (rows,) = connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT ?)", (limit,)).fetchone()  # noqa: S608
+    return int(rows)
+
+
+def place(connection: sqlite3.Connection) -> UpgradePlace:
+    """Return where a file stands: at its version, or in the middle of an upgrade."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version and _has(connection, "upgrade"):
+        found = connection.execute("SELECT version, part, done, after FROM upgrade").fetchone()
+        return UpgradePlace(found[0], found[1], found[2], tuple(msgspec.json.decode(found[3])))
+    return UpgradePlace(version)
+
+
+def _check_short(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration], at: UpgradePlace) -> None:
+    for part in [part for migration in migrations[at.version :] for part in migration.parts][at.part :]:
+        if not isinstance(part, str) and rows_of(connection, part.table, SHORT_ROWS + 1) > SHORT_ROWS:
+            raise too_long(f"the store {path.name}", part)
+
+
+class _Upgrading:
+    """One run of an upgrade."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, migrations: Sequence[Migration], progress: Progress, batch_rows: int
+    ) -> None:
+        self._connection = connection
+        self._migrations = migrations
+        self._progress = progress
+        self._batch_rows = batch_rows
+        # Counted once a run: to count the rows of a table is to read it.
+        self._totals: dict[Part, int] = {}
+
+    def turn(self, path: Path) -> bool:
+        """Do as much as belongs into one transaction; return whether anything is left. Other openers wait meanwhile."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            _check_ours(self._connection, path)
+            at = place(self._connection)
+            rows = 0
+            while at.version < len(self._migrations) and rows < self._batch_rows:
+                at, touched = self._step(at, self._batch_rows - rows)
+                rows += touched
+            _write_down(self._connection, at, self._migrations)
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+        return at.version < len(self._migrations)
+
+    def _step(self, at: UpgradePlace, limit: int) -> tuple[UpgradePlace, int]:
+        """Do one part, or a batch of it; return the place after it, and how many rows that touched."""
+        parts = self._migrations[at.version].parts
+        part = parts[at.part]
+        following = UpgradePlace(at.version, at.part + 1) if at.part + 1 < len(parts) else UpgradePlace(at.version + 1)
+        if isinstance(part, str):
+            for statement in _statements(part):
+                self._connection.execute(statement)
+            return following, 0
+        total = self._total(part, at)
+        if isinstance(part, TableIndex):
+            make_index(self._connection, part, total, self._progress)
+            return following, total
+        after, rows = walk(self._connection, part, at.after, limit)
+        self._progress(part.what, at.done + rows, total)
+        return (following if after is None else at._replace(done=at.done + rows, after=after)), rows
+
+    def _total(self, part: Walk | TableIndex, at: UpgradePlace) -> int:
+        if part not in self._totals:
+            # A walk may take rows out of its table: what it has done is not there any more, or is.
+            self._totals[part] = max(rows_of(self._connection, part.table), at.done)
+        return self._totals[part]
+
+
+def walk(
+    connection: sqlite3.Connection, part: Walk, after: tuple[int, ...], limit: int
+) -> tuple[tuple[int, ...] | None, int]:
+    """Change a batch of rows behind a key; return the key of its last row, None at the end, and how many rows it had."""
+    names = ", ".join(part.key)
+    places = ", ".join("?" * len(part.key))
+    behind = f"({names}) > ({places})" if after else "true"
+    # The names of tables and columns are our own.
+    last = connection.execute(
+        f"SELECT {names} FROM {part.table} WHERE {behind} ORDER BY {names} LIMIT 1 OFFSET ?",  # noqa: S608
+        (*after, limit - 1),
+    ).fetchone()
+    rows = limit
+    if last is None:
+        (rows,) = connection.execute(f"SELECT count(*) FROM {part.table} WHERE {behind}", after).fetchone()  # noqa: S608
+    batch = behind if last is None else f"{behind} AND ({names}) <= ({places})"
+    for change in part.changes:
+        connection.execute(change.format(batch=batch), (*after, *(last or ())))
+    return last, rows
+
+
+def make_index(connection: sqlite3.Connection, part: TableIndex, rows: int, progress: Progress) -> None:
+    """Make an index in the open transaction: SQLite cannot do it in batches. What is told of it is an estimate."""
+    looks = 0
+
+    def look() -> int:
+        nonlocal looks
+        looks += 1
+        progress(part.what, min(rows, looks * _OPS_AT_ONCE // _OPS_A_ROW), rows)
+        return 0
+
+    connection.set_progress_handler(look, _OPS_AT_ONCE)
+    try:
+        connection.execute(f"CREATE INDEX {part.name} ON {part.on}")
+    finally:
+        connection.set_progress_handler(None, 0)
+    progress(part.what, rows, rows)
+
+
+def _nothing(_what: str, _done: int, _total: int) -> None:
+    """Nobody listens."""
+
+
+def put_place(connection: sqlite3.Connection, at: UpgradePlace) -> None:
+    """Write down where an upgrade stands, in the open transaction."""
+    connection.execute(_STARTED)
+    connection.execute(_PLACE_PUT, (*at[:3], msgspec.json.encode(at.after).decode()))
+
+
+def _write_down(connection: sqlite3.Connection, at: UpgradePlace, migrations: Sequence[Migration]) -> None:
+    connection.execute(_VERSIONS)
+    for number in range(1, at.version + 1):
+        connection.execute(_APPLIED, (number, readable_from(migrations, number)))
+    if at.version < len(migrations):
+        put_place(connection, at)
+    else:
+        connection.execute("DROP TABLE IF EXISTS upgrade")
+    connection.execute(f"PRAGMA user_version = {max(at.version, len(migrations))}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script, one after the other: a trigger has semicolons within. `executescript` would commit first."""
+    statement = ""
+    for part in script.split(";"):
+        statement += part + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
+    if place(connection).version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        raise Unavailable(f"{path} is a database, but not Shoal's: name another file")
+
+
+def _has(connection: sqlite3.Connection, table: str) -> bool:
+    statement = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)"
+    return bool(connection.execute(statement, (table,)).fetchone()[0])
