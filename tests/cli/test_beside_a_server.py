@@ -104,6 +104,11 @@ def test_members_are_made_and_looked_after(shoal: Shoal) -> None:
     assert [line.split("\t")[0] for line in told(shoal("member", "list")).splitlines()[1:]] == ["ann", "ben", "cyd"]
 
 
+def test_a_store_of_this_version_needs_no_upgrade(shoal: Shoal) -> None:
+    for more in ((), ("--dry-run",)):
+        assert re.fullmatch(r"sqlite:///\S+: nothing to do\n", told(shoal("upgrade", *more)))
+
+
 def test_who_waits_for_approval_is_let_in_or_deleted(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     asyncio.run(_with_members_who_wait(store))
@@ -384,6 +389,7 @@ def test_every_command_is_tried_here_or_needs_no_server() -> None:
         "why-slow",
         "jobs",
         "check",
+        "upgrade",
         "backup",
         "restore",
         "shards",

@@ -50,6 +50,16 @@ SNAPSHOTS: Mapping[str, Backend] = {
     "postgres": Backend("shoal.graph.postgres.snapshot", "PostgresSnapshot", "postgres"),
 }
 """Stores that a backup reads as they are at one moment."""
+UPGRADES: Mapping[str, Backend] = {
+    "sqlite": Backend("shoal.graph.sqlite.upgrade", "SqliteUpgrade"),
+    "postgresql": Backend("shoal.graph.postgres.upgrade", "PostgresUpgrade", "postgres"),
+    "postgres": Backend("shoal.graph.postgres.upgrade", "PostgresUpgrade", "postgres"),
+}
+"""Stores with upgrades that may take long."""
+LEDGERS: Mapping[str, Backend] = dict.fromkeys(
+    ("postgresql", "postgres"), Backend("shoal.discovery.postgres", "LEDGER", "postgres")
+)
+"""Search indexes with upgrades that may take long: their versions."""
 CLOUDS: Mapping[str, Backend] = {
     "sqlite": Backend("shoal.tagcloud.sqlite", "SqliteCloud"),
     "memory": Backend("shoal.tagcloud.memory", "MemoryCloud"),

@@ -1,0 +1,145 @@
+"""Stores that the code of each schema version wrote are opened by today's, and keep all that was in them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal import Shoal
+from shoal.discovery import postgres_sql as search_postgres
+from shoal.discovery import sqlite_sql as search_sqlite
+from shoal.graph.postgres import schema as graph_postgres
+from shoal.graph.schema import FOLLOWS, LIKED_BY
+from shoal.graph.sqlite import sql as graph_sqlite
+from shoal.ops.checking.check import check
+from shoal.tagcloud import postgres_sql as tags_postgres
+from shoal.tagcloud import sqlite_sql as tags_sqlite
+from tests.engines import postgres as engine
+from tests.running import in_loop
+from tests.upgrades.made_network import PASSWORD
+from tests.upgrades.store import DUMP, ENGINES, FILES, restore, unpack, versions
+
+KEPT = [(name, version) for name in ENGINES for version in versions(name)]
+FIRST = {"sqlite": 1, "postgresql": 2}
+"""The oldest schema version that any commit had."""
+
+
+class Database:
+    """Holds a database of a test for as long as that runs."""
+
+
+@asynccontextmanager
+async def laid_out(name: str, version: int, folder: Path) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """The URL of a stored store, and its facts."""
+    facts = unpack(name, version, folder)
+    if name == "sqlite":
+        yield f"sqlite:///{folder / FILES[0]}", facts
+        return
+    url = await engine.database(database := Database())
+    await restore(url, (folder / DUMP).read_text())
+    try:
+        yield url, facts
+    finally:
+        # What other tests find in it is made anew.
+        await restore(url)
+    del database
+
+
+@pytest.mark.parametrize(("name", "version"), KEPT)
+@in_loop
+async def test_a_store_of_every_version_is_opened_and_keeps_what_was_in_it(
+    name: str, version: int, tmp_path: Path
+) -> None:
+    async with laid_out(name, version, tmp_path) as (url, facts), Shoal.open(url, media=tmp_path.as_uri()) as shoal:
+        await shoal.settle()
+        people = {who: await shoal.log_in(who, PASSWORD) for who in facts["members"]}
+        assert {who: person.id for who, person in people.items()} == facts["members"]
+        store = shoal.network.store
+        for follower, followed in facts["follows"]:
+            assert followed in (await store.assoc_get(follower, [FOLLOWS], [followed]))[FOLLOWS]
+        for follower, followed in facts["unfollowed"]:
+            assert not (await store.assoc_get(follower, [FOLLOWS], [followed]))[FOLLOWS]
+        counts = (await store.assoc_count(list(facts["members"].values()), [FOLLOWS]))[FOLLOWS]
+        assert sum(counts.values()) == len(facts["follows"])
+        ann, ben, cyd = people["ann"], people["ben"], people["cyd"]
+        texts = {**facts["posts"], **facts["late"]}
+        read = await ann.read_several([int(post) for post in texts])
+        assert {str(entry.post.id): entry.post.text for entry in read} == texts
+        for post, likers in facts["likes"].items():
+            assert (await store.assoc_count([int(post)], [LIKED_BY]))[LIKED_BY] == {int(post): len(likers)}
+            assert set((await store.assoc_get(int(post), [LIKED_BY], likers))[LIKED_BY]) == set(likers)
+        late = {int(post) for post in facts["late"]}
+        for who, home in facts["homes"].items():
+            shown = [entry.post.id for entry in (await people[who].home(limit=40)).entries]
+            # A post that the member has seen is not shown again for its share: the first version did that.
+            assert set(shown) - late == set(home), who
+            assert (late <= set(shown)) == (who in {"ann", "ben", "cyd"}), who
+        # The event that was set aside is there as well, and is worked off.
+        (aside,) = await shoal.network.store.buried()
+        assert aside[1] == "set aside to be kept"
+        await shoal.network.store.unbury([aside[0]])
+        new = await ann.create("written by today's #tide")
+        await cyd.like(new)
+        await ben.unfollow(ann)
+        await shoal.settle()
+        assert [entry.post.id for entry in (await cyd.home(limit=1)).entries] == [new.id]
+        assert [entry.post.id for entry in (await ben.home(limit=1)).entries] == [max(late)]
+        found = await check(shoal.network, repair=True)
+        assert found.clean or found.repaired, found
+        report = await check(shoal.network)
+        assert report.clean, report
+        assert sum(line.checked for line in report.invariants) > 100
+
+
+@pytest.mark.parametrize(("name", "version"), [kept for kept in KEPT if kept[0] == "sqlite"])
+def test_a_stored_file_has_every_kind_of_row_of_its_version(name: str, version: int, tmp_path: Path) -> None:
+    unpack(name, version, tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILES[0])) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (version,)
+        tables = {table for (table,) in file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        counts = {table: file.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}  # noqa: S608
+    # Blocks are made when a list of many entries is read.
+    assert [table for table, n in counts.items() if not n] == ([] if version < 5 else ["block"])
+
+
+def test_there_is_a_store_of_every_version_before_the_present_one() -> None:
+    now = {"sqlite": graph_sqlite.MIGRATIONS, "postgresql": graph_postgres.MIGRATIONS}
+    for name, migrations in now.items():
+        wanted = set(range(FIRST[name], len(migrations)))
+        missing = sorted(wanted - set(versions(name)))
+        assert not missing, (
+            f"a schema version was added: on the commit before it run `python -m tests.upgrades.store {name}`, "
+            f"and keep {name}-{missing[0]}.tar.xz"
+        )
+
+
+def test_a_derived_schema_has_a_store_of_the_version_before_the_present_one(tmp_path: Path) -> None:
+    for file, migrations in ((FILES[1], tags_sqlite.MIGRATIONS), (FILES[2], search_sqlite.MIGRATIONS)):
+        found = set()
+        for version in versions("sqlite"):
+            folder = tmp_path / str(version)
+            folder.mkdir(exist_ok=True)
+            unpack("sqlite", version, folder)
+            if (folder / file).exists():
+                with closing(sqlite3.connect(folder / file)) as stored:
+                    found.add(stored.execute("PRAGMA user_version").fetchone()[0])
+        assert {len(migrations), len(migrations) - 1} & found, (
+            f"{file}: run `python -m tests.upgrades.store sqlite` first"
+        )
+    dumps = ""
+    for version in versions("postgresql"):
+        unpack("postgresql", version, tmp_path)
+        dumps += (tmp_path / DUMP).read_text()
+    for table, migrations in (
+        ("tag_version", tags_postgres.MIGRATIONS),
+        ("search_version", search_postgres.MIGRATIONS),
+    ):
+        assert f"INSERT INTO shoal.{table} VALUES" in dumps
+        assert f"({max(1, len(migrations) - 1)})" in dumps, (
+            f"{table}: run `python -m tests.upgrades.store postgresql` first"
+        )

@@ -1,0 +1,317 @@
+"""`shoal upgrade`: batches that survive a kill, processes that go on meanwhile, and who may use a store of which version."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import asyncpg
+import pytest
+from click.testing import CliRunner
+
+from shoal.cli import main
+from shoal.core.errors import Unavailable
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch
+from shoal.graph.migrations import Migration, TableIndex, readable_from, short
+from shoal.graph.postgres import PostgresGraph, migrating
+from shoal.graph.postgres.migrating import GRAPH
+from shoal.graph.postgres.upgrade import PostgresUpgrade
+from shoal.graph.schema import FOLLOWS, LIKES, POSTED
+from shoal.graph.sqlite import SqliteGraph, sql
+from shoal.graph.sqlite import migrating as sqlite_migrating
+from shoal.graph.sqlite.migrating import migrate, place
+from tests.engines import postgres as engine
+from tests.running import eventually, in_loop
+from tests.stores import ANN, BEN, moment
+from tests.upgrades.store import DUMP, restore, unpack
+from tests.upgrades.test_stored import Database
+
+_ROWS = 12_000
+_BATCH = 700
+# Four times it is told of within one transaction at the most: each run gets on, and dies.
+_DYING = """
+import os, signal, sqlite3, sys
+from pathlib import Path
+from shoal.graph.sqlite import sql
+from shoal.graph.sqlite.migrating import migrate
+
+left = 4
+
+def told(what, done, total):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+path = Path(sys.argv[1])
+migrate(sqlite3.connect(path, isolation_level=None), path, sql.MIGRATIONS, told, batch_rows=int(sys.argv[2]))
+"""
+
+
+def old_file(path: Path, version: int = 2, rows: int = _ROWS) -> None:
+    """Write a file of an older version: lists in their order and out of it, live and ended entries, counts."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("PRAGMA journal_mode = WAL")
+        for migration in sql.MIGRATIONS[:version]:
+            file.executescript(migration.script)
+        file.execute(f"PRAGMA user_version = {version}")
+        made = [
+            (n % 40, (POSTED, FOLLOWS, LIKES)[n % 3].number, n, n + n % 7 // 6, int(n % 11 > 0), b"data")
+            for n in range(1, rows)
+        ]
+        file.executemany("INSERT INTO association VALUES (?, ?, ?, ?, ?, ?)", made)
+        file.execute("INSERT INTO count SELECT id1, atype, sum(alive) FROM association GROUP BY 1, 2")
+
+
+def contents(path: Path) -> list[object]:
+    """All that is in a file."""
+    with closing(sqlite3.connect(path)) as file:
+        made = file.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY type, name").fetchall()
+        tables = [name for kind, name, _ in made if kind == "table"]
+        # What a file that was upgraded in one go knows of its versions, the other knows too.
+        rows = [file.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables]  # noqa: S608  # our own
+        return [made, rows, file.execute("PRAGMA user_version").fetchone()]
+
+
+def test_an_upgrade_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    once, often = tmp_path / "once.db", tmp_path / "often.db"
+    for path in (once, often):
+        old_file(path)
+    with closing(sqlite3.connect(once, isolation_level=None)) as file:
+        migrate(file, once, sql.MIGRATIONS)
+    deaths = 0
+    while (done := subprocess.run([sys.executable, "-c", _DYING, str(often), str(_BATCH)], check=False)).returncode:
+        assert done.returncode == -signal.SIGKILL
+        deaths += 1
+        assert deaths < 40
+        with closing(sqlite3.connect(often)) as file:
+            at = place(file)
+            assert at.version < len(sql.MIGRATIONS)
+            # Older versions, which know nothing of batches, do not open it.
+            assert file.execute("PRAGMA user_version").fetchone() == (len(sql.MIGRATIONS),)
+    assert deaths > 3
+    assert contents(often) == contents(once)
+
+
+@in_loop
+async def test_a_file_in_the_middle_of_an_upgrade_is_used_by_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.db"
+    old_file(path)
+
+    def stop(_what: str, done: int, _total: int) -> None:
+        if done > _BATCH:
+            raise KeyboardInterrupt
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as file, pytest.raises(KeyboardInterrupt):
+        migrate(file, path, sql.MIGRATIONS, stop, batch_rows=_BATCH)
+    with pytest.raises(Unavailable, match="older Shoal"):
+        await SqliteGraph.open(path, read_only=True)
+    graph = await SqliteGraph.open(path)
+    assert (await graph.assoc_count([1], [POSTED]))[POSTED][1] > 0
+    await graph.close()
+
+
+def test_a_long_upgrade_is_not_begun_by_a_process_that_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "shoal.db"
+    old_file(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(sqlite_migrating, "SHORT_ROWS", _ROWS // 2)
+    with pytest.raises(Unavailable, match="run `shoal upgrade`"):
+        asyncio.run(SqliteGraph.open(path))
+    said = CliRunner().invoke(main, ["--store", f"sqlite:///{path}", "upgrade", "--dry-run"])
+    assert said.exit_code == 0, said.output
+    assert f"lists in the order of their ids: {_ROWS - 1:,} rows, about" in said.stdout
+    assert "s in all" in said.stdout
+    assert not list(tmp_path.glob("*rehearsal*"))
+    assert path.read_bytes() == before
+    for told in ("done", "nothing to do"):
+        said = CliRunner().invoke(main, ["--store", f"sqlite:///{path}", "upgrade"])
+        assert said.exit_code == 0, said.output
+        assert said.stdout.splitlines()[-1].endswith(told)
+
+    async def opened() -> None:
+        await (await SqliteGraph.open(path)).close()
+        graph = await SqliteGraph.open(path)
+        said = await asyncio.to_thread(CliRunner().invoke, main, ["--store", f"sqlite:///{path}", "upgrade"])
+        await graph.close()
+        assert said.exit_code == 0
+        assert "nothing to do" in said.stdout
+
+    asyncio.run(opened())
+
+
+def test_who_may_use_a_store_is_what_its_steps_say() -> None:
+    steps = (short(""), short(""), short("", readable_from=1), short("", readable_from=1), short("", readable_from=3))
+    assert [readable_from(steps, version) for version in range(6)] == [0, 1, 2, 2, 2, 3]
+
+
+@in_loop
+async def test_a_file_of_the_next_version_is_used_where_that_only_expanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = sql.MIGRATIONS
+    expands = short("ALTER TABLE object ADD COLUMN tide INTEGER", readable_from=len(now))
+    for name, step, used in (("wide.db", expands, True), ("narrow.db", expands._replace(readable_from=0), False)):
+        path = tmp_path / name
+        monkeypatch.setattr(sql, "MIGRATIONS", (*now, step))
+        await (await SqliteGraph.open(path)).close()
+        monkeypatch.setattr(sql, "MIGRATIONS", now)
+        for read_only in (False, True):
+            if used:
+                await (await SqliteGraph.open(path, read_only=read_only)).close()
+            else:
+                with pytest.raises(Unavailable, match="newer Shoal"):
+                    await SqliteGraph.open(path, read_only=read_only)
+
+
+def following(n: int) -> Batch:
+    """One commit."""
+    batch = Batch(shard_of(ANN))
+    batch.assoc_add(ANN, FOLLOWS, BEN + n, moment(n))
+    return batch
+
+
+async def old_database(folder: Path, url: str, rows: int) -> None:
+    """Bring the third version into a database, with many rows."""
+    unpack("postgresql", 3, folder)
+    await restore(url, (folder / DUMP).read_text())
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(
+            "INSERT INTO shoal.association (id1, id2, time, revision, atype, alive, data) "
+            "SELECT n % 100, n, n, 1, $1::smallint, n % 3 > 0, '' FROM generate_series(1, $2::bigint) AS n",
+            LIKES.number,
+            rows,
+        )
+    finally:
+        await connection.close()
+
+
+@in_loop
+async def test_indexes_are_made_beside_those_who_write_and_a_killed_upgrade_goes_on(tmp_path: Path) -> None:
+    url = await engine.database(database := Database())
+    await old_database(tmp_path, url, 400_000)
+    upgrade = PostgresUpgrade(url)
+    steps = await upgrade.plan()
+    assert [step.what for step in steps[:-1]] == [
+        "index association_past",
+        "index association_ended_by_time",
+        "index association_ended_but_remembered",
+    ]
+    assert all(step.rows >= 400_000 and step.seconds > 0 for step in steps[:-1])
+    told: list[str] = []
+    other = await asyncpg.connect(url)
+    try:
+        # Somebody who has not finished holds the upgrade up in the middle of an index.
+        holding = other.transaction(isolation="repeatable_read")
+        await holding.start()
+        await other.execute("SELECT count(*) FROM shoal.association WHERE id1 = 0")
+        running = asyncio.create_task(upgrade.upgrade(lambda what, _done, _total: told.append(what)))
+        looking = await asyncpg.connect(url)
+        end = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE query LIKE 'CREATE INDEX CONCURRENTLY%' AND state = 'active'"
+        )
+
+        valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('shoal.association_past')"
+
+        async def half_made() -> bool:
+            return await looking.fetchval(valid) is False
+
+        await eventually(half_made, True)
+        # Meanwhile others write as ever.
+        async with asyncio.timeout(3):
+            for n in range(20):
+                await looking.execute(
+                    "UPDATE shoal.association SET time = time + 1 WHERE id1 = 1 AND id2 = $1", 1 + 100 * n
+                )
+        assert await looking.fetchval(end)
+        with pytest.raises(Unavailable, match="goes on"):
+            await running
+        assert await half_made()
+        await holding.rollback()
+        await looking.close()
+    finally:
+        await other.close()
+    await upgrade.upgrade(lambda what, _done, _total: told.append(what))
+    assert await upgrade.plan() == []
+    assert any("index association_ended_by_time" in what for what in told)
+    graph = await PostgresGraph.open(url)
+    await graph.commit(following(1))
+    await graph.close()
+    indexes = (
+        "SELECT indexrelid::regclass::text, indisvalid FROM pg_index "
+        "WHERE indrelid = 'shoal.association'::regclass ORDER BY 1"
+    )
+    fresh = await engine.database(made := Database())
+    await restore(fresh)
+    await (await PostgresGraph.open(fresh)).close()
+    found = []
+    for one in (url, fresh):
+        connection = await asyncpg.connect(one)
+        found.append([tuple(row) for row in await connection.fetch(indexes)])
+        await connection.close()
+    assert found[0] == found[1]
+    assert all(valid for _, valid in found[0])
+    await restore(url)
+    del database, made
+
+
+@in_loop
+async def test_a_long_upgrade_of_a_database_is_left_to_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = await engine.database(database := Database())
+    await old_database(tmp_path, url, 2_000)
+    monkeypatch.setattr(migrating, "SHORT_ROWS", 1_000)
+    with pytest.raises(Unavailable, match="run `shoal upgrade`"):
+        await PostgresGraph.open(url)
+    said = await asyncio.to_thread(CliRunner().invoke, main, ["--store", url, "upgrade"])
+    assert said.exit_code == 0, said.output
+    assert "index association_past: 2," in said.stdout
+    await (await PostgresGraph.open(url)).close()
+    await restore(url)
+    del database
+
+
+@in_loop
+async def test_a_database_of_the_next_version_is_used_where_that_only_expanded_and_no_old_process_loses_its_store() -> (
+    None
+):
+    url = await engine.database(database := Database())
+    await restore(url)
+    ours = await PostgresGraph.open(url)
+    await ours.commit(following(1))
+    version = len(GRAPH.migrations)
+    index = TableIndex("object_by_tide", "shoal.object (tide)")
+    expands = Migration(("ALTER TABLE shoal.object ADD COLUMN tide integer", index), readable_from=version)
+    contracts = short("ALTER TABLE shoal.object DROP COLUMN tide", readable_from=version + 1)
+    connection = await asyncpg.connect(url)
+    try:
+        await migrating.migrate(connection, GRAPH._replace(migrations=(*GRAPH.migrations, expands)))
+        await ours.commit(following(2))
+        theirs = await PostgresGraph.open(url)
+        await theirs.commit(following(3))
+        # What takes something away waits until nobody needs it.
+        later = GRAPH._replace(migrations=(*GRAPH.migrations, expands, contracts))
+        with pytest.raises(
+            Unavailable, match=f"older Shoal use it .schema version {version}; from version {version + 1}"
+        ):
+            await migrating.migrate(connection, later)
+        await ours.commit(following(4))
+        assert (await ours.assoc_count([ANN], [FOLLOWS]))[FOLLOWS] == {ANN: 4}
+        await ours.close()
+        await theirs.close()
+        await migrating.migrate(connection, later)
+        with pytest.raises(Unavailable, match="newer Shoal"):
+            await PostgresGraph.open(url)
+    finally:
+        await connection.close()
+        await restore(url)
+    del database
