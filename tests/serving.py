@@ -33,14 +33,19 @@ class Server:
 
 @contextmanager
 def served(
-    store: Path | str, *options: str, files: int = 0, log: Path | None = None, **environment: str
+    store: Path | str,
+    *options: str,
+    files: int = 0,
+    log: Path | None = None,
+    module: str = "shoal.cli",
+    **environment: str,
 ) -> Iterator[Server]:
     """Serve a store on a free port until the block ends; with `files` it may not open more than so many.
 
     A store is an SQLite file, or what the setting takes: a URL, or a shard map as JSON. The `log` is added to that file.
     """
     named = store if isinstance(store, str) else f"sqlite:///{store}"
-    command = [sys.executable, "-m", "shoal.cli", "--store", named, "serve", "--port", "0", *options]
+    command = [sys.executable, "-m", module, "--store", named, "serve", "--port", "0", *options]
     command = [*(["prlimit", f"--nofile={files}"] if files else []), *command]
     with log.open("ab") if log else nullcontext() as written:
         process = subprocess.Popen(
