@@ -1,0 +1,230 @@
+"""The files of an archive: a ZIP, a tar that is packed anew as one, or a single file.
+
+Nothing is unpacked under a name from the archive: a name is only looked up. An entry is read in pieces, and no more of it than is
+allowed, whatever size the archive says it has.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple, Protocol
+
+from shoal.core.errors import InvalidInput, TooLarge
+
+MAX_ENTRIES = 100_000
+"""Files in one archive."""
+MAX_UNPACKED = 16 << 30
+"""Bytes of a tar when it is unpacked, and of all documents that are read of one archive."""
+_MAX_DIRECTORY = 16 << 20
+"""Bytes of the table of contents of a ZIP."""
+_PIECE = 1 << 20
+
+_DAMAGED = "file: this archive is damaged, or protected by a password: it cannot be read"
+_FAULTS = (
+    gzip.BadGzipFile,
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    RuntimeError,
+)
+"""Errors of a ZIP that is damaged, encrypted, or packed in an unknown way (`NotImplementedError` is a `RuntimeError`)."""
+
+
+class Readable(Protocol):
+    """A file that is read from its beginning to its end."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return some of the bytes that come next, at most `size`; none at the end."""
+        ...
+
+
+class Root(NamedTuple):
+    """A file that tells a format, and the folder in the archive that all its paths begin at."""
+
+    found: str
+    prefix: str
+
+
+class Entries:
+    """The files of one archive, by name."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile | None) -> None:
+        self.path = path
+        self._archive = archive
+        self._left = MAX_UNPACKED
+        self._infos = {info.filename: info for info in archive.infolist() if not info.is_dir()} if archive else {}
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one file, and no archive of several."""
+        return self._archive is None
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all files."""
+        return list(self._infos)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._infos
+
+    def root(self, *markers: str) -> Root | None:
+        """Find one of these files, in the outermost folder that has it. None if it is not there."""
+        found = [
+            Root(name, name.removesuffix(marker))
+            for marker in markers
+            for name in self._infos
+            if name == marker or name.endswith(f"/{marker}")
+        ]
+        return min(found, key=lambda root: (root.prefix.count("/"), root.found), default=None)
+
+    def below(self, folder: str, ending: str = "") -> list[str]:
+        """Return the names of the files in a folder, and in folders in it, that end so; in order."""
+        return sorted(name for name in self._infos if name.startswith(folder) and name.endswith(ending))
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[Readable]:
+        """Open a file to be read from its beginning, as a document. `name` is ignored of a single file.
+
+        Raises `InvalidInput` for one that is damaged, `TooLarge` past what all documents may have together.
+        """
+        with _faults(), self._open(name) as file:
+            counted = _Counted(file, self._left)
+            try:
+                yield counted
+            finally:
+                self._left -= counted.count
+
+    def read(self, name: str, most: int) -> bytes:
+        """Return a whole file. Raises `TooLarge` for one of more than `most` bytes, `InvalidInput` for one that is damaged."""
+        with _faults(), self._open(name) as file:
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise TooLarge(f"file: {Path(name).name} has more than {most} bytes", field="file")
+        return data
+
+    def _open(self, name: str) -> IO[bytes]:
+        if self._archive is None:
+            return self.path.open("rb")
+        if name not in self._infos:
+            raise InvalidInput(f"file: this archive lacks {Path(name).name}", field="file")
+        return self._archive.open(self._infos[name])
+
+
+@contextmanager
+def opened(path: Path, folder: Path) -> Iterator[Entries]:
+    """Open an archive. A tar is packed anew in `folder`, which is to be removed afterwards.
+
+    Raises `InvalidInput` for one that is damaged, `TooLarge` for one of too many files.
+    """
+    with _faults(), path.open("rb") as file:
+        head = file.read(512)
+    packed = path
+    zipped = head[:2] == b"\x1f\x8b"
+    if zipped or head[257:262] == b"ustar":
+        packed = folder / "packed.zip"
+        with _faults():
+            _pack_anew(path, packed, zipped=zipped)
+        head = b"PK"
+    if head[:2] != b"PK":
+        entries = Entries(packed, None)
+        yield entries
+        return
+    with _Directory(packed) as file:
+        with _faults():
+            # Its table of contents is read at once, by the size that it says itself.
+            archive = zipfile.ZipFile(file)
+        with archive:
+            if len(archive.infolist()) > MAX_ENTRIES:
+                raise _too_many()
+            yield Entries(packed, archive)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    try:
+        yield
+    except (*_FAULTS, tarfile.TarError) as error:
+        if isinstance(error, RecursionError):
+            raise
+        raise InvalidInput(_DAMAGED, field="file") from error
+
+
+def _too_many() -> TooLarge:
+    return TooLarge(f"file: at most {MAX_ENTRIES} files in an archive", field="file")
+
+
+class _Directory(io.FileIO):
+    """A file of which nobody reads more at once than a table of contents may have."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read so many bytes, or all that are left."""
+        left = os.fstat(self.fileno()).st_size - self.tell()
+        return super().read(_checked(left if size is None or size < 0 else size)) or b""
+
+
+class _Unzipped(gzip.GzipFile):
+    """A file that is compressed as a whole, with the same bound."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read so many bytes."""
+        return super().read(_checked(size))
+
+
+def _checked(size: int | None) -> int:
+    """Refuse a read of as much as an archive claims to have in its own lists, such as the names of a tar."""
+    if size is None or not 0 <= size <= _MAX_DIRECTORY:
+        raise _too_many()
+    return size
+
+
+class _Counted:
+    """A file that knows how much was read of it, and ends with an error past a maximum."""
+
+    def __init__(self, file: IO[bytes], most: int) -> None:
+        self._file = file
+        self._most = most
+        self.count = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read so many bytes, and a piece where no number is given."""
+        data = self._file.read(_PIECE if size < 0 else min(size, _PIECE))
+        self.count += len(data)
+        if self.count > self._most:
+            raise TooLarge(f"file: at most {MAX_UNPACKED} bytes of documents in an archive", field="file")
+        return data
+
+
+def _pack_anew(path: Path, to: Path, *, zipped: bool) -> None:
+    """Copy the files of a tar into a ZIP: files of a tar are found only by reading all that comes before them."""
+    left = MAX_UNPACKED
+    with (
+        _Unzipped(path) if zipped else _Directory(path) as file,
+        tarfile.open(fileobj=file, mode="r:") as tar,
+        zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        number = 0
+        while (member := tar.next()) is not None:
+            number += 1
+            left -= member.size
+            if number > MAX_ENTRIES:
+                raise _too_many()
+            if left < 0:
+                raise TooLarge(f"file: at most {MAX_UNPACKED} bytes in a tar", field="file")
+            source = tar.extractfile(member) if member.isreg() else None
+            if source is not None:
+                with archive.open(member.name.removeprefix("./"), "w", force_zip64=True) as target:
+                    shutil.copyfileobj(source, target, _PIECE)
+            # It would remember all of them.
+            tar.members = []  # type: ignore[attr-defined]  # of the public class, and missing in its stubs

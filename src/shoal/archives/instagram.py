@@ -1,0 +1,110 @@
+"""Instagram's "Download your information" in JSON: `posts_1.json` and its successors, with `media/posts/...` beside them.
+
+Its texts are UTF-8 of which each byte was written as a character of Latin-1, as `\\u00c3\\u00a9` for é. It says neither who
+could see a post nor how photos were described.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from shoal.archives.documents import count, items
+from shoal.archives.entries import Entries, Root
+from shoal.archives.follow_lists import follow_list
+from shoal.archives.records import (
+    ArchivedPhoto,
+    ArchivedPost,
+    ArchiveKind,
+    ArchiveRecord,
+    LeftOut,
+    Omission,
+)
+
+FOLDERS = ("your_instagram_activity/media/", "your_instagram_activity/content/", "content/", "media/")
+"""Where the documents are, by the year of the archive; the newest first."""
+POSTS = tuple(f"{folder}posts_1.json" for folder in FOLDERS)
+PAGES = tuple(f"{folder}posts_1.html" for folder in FOLDERS)
+"""The first document where somebody chose HTML."""
+_NUMBERED = re.compile(r"posts_[0-9]{1,6}\.json")
+_VIDEO = (".mp4", ".mov", ".m4v", ".webm", ".srt")
+_OTHERS = (
+    ("stories.json", "ig_stories", Omission.STORY),
+    ("archived_posts.json", "ig_archived_post_media", Omission.ARCHIVED),
+    ("reels.json", "ig_reels_media", Omission.VIDEO),
+    ("igtv_videos.json", "ig_igtv_media", Omission.VIDEO),
+)
+"""Documents of what is left out: how it is counted, and why it is."""
+
+
+class _File(msgspec.Struct, frozen=True):
+    uri: str = ""
+    creation_timestamp: int = 0
+    title: str | None = None
+
+
+class _InstagramPost(msgspec.Struct, frozen=True):
+    media: list[_File]
+    title: str | None = None
+    creation_timestamp: int = 0
+
+
+class InstagramArchive:
+    """An archive whose first document is at this root."""
+
+    kind = ArchiveKind.INSTAGRAM
+    account = ""
+
+    def __init__(self, entries: Entries, root: Root) -> None:
+        self._entries = entries
+        self._prefix = root.prefix
+        self._folder = root.found.removesuffix("posts_1.json")
+
+    def records(self) -> Iterator[ArchiveRecord]:
+        """Yield the posts, what is left out beside them, and the follow list."""
+        for name in self._entries.below(self._folder, ".json"):
+            if _NUMBERED.fullmatch(name.removeprefix(self._folder)):
+                with self._entries.opened(name) as file:
+                    for post in items(file, "", _InstagramPost):
+                        yield from self._post(post)
+        for name, path, reason in _OTHERS:
+            if f"{self._folder}{name}" in self._entries:
+                with self._entries.opened(f"{self._folder}{name}") as file:
+                    for _ in range(count(file, path)):
+                        yield LeftOut("posts", name, reason)
+        if found := self._entries.root("followers_and_following/following.json"):
+            yield follow_list(self._entries, found.found)
+
+    def _post(self, post: _InstagramPost | None) -> Iterator[ArchiveRecord]:
+        if post is None or not post.media:
+            yield LeftOut("posts", "", Omission.MALFORMED)
+            return
+        # A post of one photo has its caption and date there; the albums of newer archives have them above.
+        first = post.media[0]
+        text = post.title or first.title or ""
+        seconds = post.creation_timestamp or first.creation_timestamp
+        photos: list[ArchivedPhoto] = []
+        for file in post.media:
+            name = f"{self._prefix}{file.uri}"
+            if file.uri.lower().endswith(_VIDEO):
+                yield LeftOut("photos", file.uri, Omission.VIDEO)
+            elif name not in self._entries:
+                yield LeftOut("photos", file.uri, Omission.MISSING)
+            else:
+                photos.append(ArchivedPhoto(name))
+        yield ArchivedPost(
+            id=f"{seconds}:{first.uri.rpartition('/')[2]}",
+            written=seconds * 1000,
+            text=as_typed(text),
+            photos=tuple(photos),
+        )
+
+
+def as_typed(text: str) -> str:
+    """Return a text whose bytes were written as characters; one that was not is left as it is."""
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text

@@ -1,0 +1,144 @@
+"""Our own export of a member (`ops/transfer/export.py`): posts, comments and follows as documents, with `media/...` beside them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from shoal.archives.documents import items
+from shoal.archives.entries import Entries
+from shoal.archives.moments import iso_moment
+from shoal.archives.polls import with_options
+from shoal.archives.records import (
+    ArchivedPhoto,
+    ArchivedPost,
+    ArchiveKind,
+    ArchiveRecord,
+    KnownFollows,
+    LeftOut,
+    Omission,
+)
+from shoal.core.errors import InvalidInput
+from shoal.core.model import MediaKind, Visibility
+
+PROFILE = "profile.json"
+_PROFILE_BYTES = 4 << 20
+_FOLLOWS_BYTES = 16 << 20
+_ID = re.compile(r"[0-9]{1,18}")
+
+
+class _ExportedPlace(msgspec.Struct, frozen=True):
+    latitude: float
+    longitude: float
+
+
+class _ExportedPoll(msgspec.Struct, frozen=True):
+    options: list[str]
+
+
+class _ExportedPost(msgspec.Struct, frozen=True):
+    id: str
+    written: str
+    visibility: Visibility
+    text: str
+    in_answer_to: str | None = None
+    language: str = ""
+    sensitive: bool = False
+    spoiler: str = ""
+    place: _ExportedPlace | None = None
+    data: object = None
+    media: list[str] = []
+    poll: _ExportedPoll | None = None
+
+
+class _ExportedMedium(msgspec.Struct, frozen=True):
+    file: str
+    kind: MediaKind = MediaKind.IMAGE
+    description: str = ""
+    focus: tuple[float, float] = (0.0, 0.0)
+
+
+class _ExportedProfile(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    joined: str
+
+
+class OwnExport:
+    """An export whose profile was found in the folder `prefix`."""
+
+    kind = ArchiveKind.SHOAL
+
+    def __init__(self, entries: Entries, prefix: str) -> None:
+        self._entries = entries
+        self._prefix = prefix
+        try:
+            profile = msgspec.json.decode(entries.read(f"{prefix}{PROFILE}", _PROFILE_BYTES), type=_ExportedProfile)
+        except msgspec.DecodeError as error:
+            raise InvalidInput(
+                "file: profile.json of this export is not of the form of Shoal's", field="file"
+            ) from error
+        self.account = profile.name
+        """The member's name."""
+
+    def records(self) -> Iterator[ArchiveRecord]:
+        """Yield posts, comments, and whom the member follows."""
+        media = self._media()
+        for noun in ("posts", "comments"):
+            with self._entries.opened(f"{self._prefix}{noun}.json") as file:
+                for post in items(file, "", _ExportedPost):
+                    if post is None:
+                        yield LeftOut("posts", "", Omission.MALFORMED)
+                    else:
+                        yield from self._post(post, media)
+        yield self._follows()
+
+    def _post(self, post: _ExportedPost, media: dict[str, _ExportedMedium]) -> Iterator[ArchiveRecord]:
+        if post.visibility is Visibility.DIRECT:
+            yield LeftOut("posts", post.id, Omission.DIRECT)
+            return
+        photos: list[ArchivedPhoto] = []
+        for name in post.media:
+            medium = media.get(name, _ExportedMedium(name))
+            if medium.kind is not MediaKind.IMAGE:
+                yield LeftOut("photos", name, Omission.VIDEO)
+            elif f"{self._prefix}{name}" not in self._entries:
+                yield LeftOut("photos", name, Omission.MISSING)
+            else:
+                photos.append(ArchivedPhoto(f"{self._prefix}{name}", medium.description, medium.focus))
+        options = post.poll.options if post.poll else []
+        yield ArchivedPost(
+            id=post.id,
+            written=iso_moment(post.written),
+            text=with_options(post.text, options),
+            spoiler=post.spoiler,
+            sensitive=post.sensitive,
+            visibility=post.visibility,
+            language=post.language,
+            photos=tuple(photos),
+            parent=post.in_answer_to or "",
+            poll=bool(options),
+            place=(post.place.latitude, post.place.longitude) if post.place else None,
+            data=post.data,
+        )
+
+    def _media(self) -> dict[str, _ExportedMedium]:
+        with self._entries.opened(f"{self._prefix}media.json") as file:
+            return {medium.file: medium for medium in items(file, "", _ExportedMedium) if medium is not None}
+
+    def _follows(self) -> KnownFollows:
+        name = f"{self._prefix}follows.csv"
+        if name not in self._entries:
+            return KnownFollows(())
+        text = self._entries.read(name, _FOLLOWS_BYTES).decode("utf-8", "replace")
+        try:
+            rows = [
+                (row.get("id") or "", row.get("name") or "") for row in csv.DictReader(io.StringIO(text, newline=""))
+            ]
+        except csv.Error as error:
+            raise InvalidInput("file: follows.csv of this export is damaged", field="file") from error
+        return KnownFollows(tuple((int(id_), name) for id_, name in rows if _ID.fullmatch(id_)))

@@ -1,0 +1,151 @@
+"""Pixelfed's export: `pixelfed-statuses.json`, a list of posts as its API shows them, by itself or in a ZIP.
+
+It names photos by their address and brings none. Where a ZIP holds files of the same names, they are taken; nothing is fetched from
+elsewhere. `pixelfed-following.json` is read where it was put beside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+import msgspec
+
+from shoal.archives.documents import items
+from shoal.archives.entries import Entries
+from shoal.archives.follow_lists import follow_list
+from shoal.archives.moments import iso_moment
+from shoal.archives.plain_text import plain
+from shoal.archives.polls import with_options
+from shoal.archives.records import (
+    ArchivedPhoto,
+    ArchivedPost,
+    ArchiveKind,
+    ArchiveRecord,
+    LeftOut,
+    Omission,
+)
+from shoal.core.model import Visibility
+
+STATUSES = "pixelfed-statuses.json"
+_VISIBILITIES = {
+    "public": Visibility.PUBLIC,
+    "unlisted": Visibility.UNLISTED,
+    "private": Visibility.FOLLOWERS,
+    "followers": Visibility.FOLLOWERS,
+}
+
+
+class _PixelfedPhoto(msgspec.Struct, frozen=True):
+    url: str | None = None
+    description: str | None = None
+    mime: str | None = None
+
+
+class _Account(msgspec.Struct, frozen=True):
+    id: str = ""
+    acct: str = ""
+    url: str | None = None
+
+
+class _Option(msgspec.Struct, frozen=True):
+    title: str = ""
+
+
+class _Poll(msgspec.Struct, frozen=True):
+    options: list[_Option] = []
+
+
+class _Status(msgspec.Struct, frozen=True):
+    id: str
+    media_attachments: list[_PixelfedPhoto]
+    account: _Account
+    url: str | None = None
+    uri: str | None = None
+    in_reply_to_id: str | None = None
+    in_reply_to_account_id: str | None = None
+    content: str | None = None
+    content_text: str | None = None
+    created_at: str = ""
+    sensitive: bool | None = None
+    spoiler_text: str | None = None
+    visibility: str | None = None
+    language: str | None = None
+    pf_type: str | None = None
+    poll: _Poll | None = None
+
+
+class PixelfedArchive:
+    """A list of posts: the file `name` among the entries, or the only file."""
+
+    kind = ArchiveKind.PIXELFED
+
+    def __init__(self, entries: Entries, name: str = "") -> None:
+        self._entries = entries
+        self._name = name
+        bare = [(PurePosixPath(entry).name, entry) for entry in entries.names]
+        often = Counter(name for name, _ in bare)
+        self._files = {name: entry for name, entry in bare if often[name] == 1}
+        with entries.opened(name) as file:
+            first = next(items(file, "", _Status), None)
+        self._account = first.account if first else _Account()
+
+    @property
+    def account(self) -> str:
+        """The address of the account's profile."""
+        return self._account.url or self._account.acct
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the first item of the list is a post of Pixelfed."""
+        return self._account != _Account()
+
+    def records(self) -> Iterator[ArchiveRecord]:
+        """Yield the posts, and the follow list if there is one."""
+        with self._entries.opened(self._name) as file:
+            for status in items(file, "", _Status):
+                if status is None:
+                    yield LeftOut("posts", "", Omission.MALFORMED)
+                else:
+                    yield from self._status(status)
+        if found := self._entries.root("pixelfed-following.json", "following.json"):
+            yield follow_list(self._entries, found.found)
+
+    def _status(self, status: _Status) -> Iterator[ArchiveRecord]:
+        where = status.uri or status.url or status.id
+        if status.pf_type == "share":
+            yield LeftOut("posts", where, Omission.BOOST)
+            return
+        if (status.pf_type or "").startswith("story"):
+            yield LeftOut("posts", where, Omission.STORY)
+            return
+        visibility = _VISIBILITIES.get(status.visibility or "")
+        if visibility is None:
+            yield LeftOut("posts", where, Omission.DIRECT)
+            return
+        photos: list[ArchivedPhoto] = []
+        for photo in status.media_attachments:
+            file = self._files.get(PurePosixPath(urlsplit(photo.url or "").path).name)
+            if not (photo.mime or "image/").startswith("image/"):
+                yield LeftOut("photos", photo.url or "", Omission.VIDEO)
+            elif file is None:
+                yield LeftOut("photos", photo.url or "", Omission.MISSING)
+            else:
+                photos.append(ArchivedPhoto(file, photo.description or ""))
+        options = [option.title for option in status.poll.options] if status.poll else []
+        text = status.content_text or plain(status.content or "")
+        yield ArchivedPost(
+            id=status.id,
+            written=iso_moment(status.created_at),
+            text=with_options(text, options),
+            spoiler=status.spoiler_text or "",
+            sensitive=bool(status.sensitive),
+            visibility=visibility,
+            language=status.language or "",
+            photos=tuple(photos),
+            parent=status.in_reply_to_id or "",
+            own_parent=bool(self._account.id) and status.in_reply_to_account_id == self._account.id,
+            poll=bool(options),
+        )

@@ -1,0 +1,203 @@
+"""The plan of an import: the posts of an archive in an order in which each comes after the one that it answers.
+
+Posts are put aside in a file; what is kept in memory of each is its id and a few numbers. The plan of an archive is the same every
+time, so a second run makes the same of it.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from shoal.archives.records import (
+    ArchivedPost,
+    ArchiveReader,
+    KnownFollows,
+    LeftOut,
+    Omission,
+)
+from shoal.archives.report import ArchiveReport
+from shoal.core.archives import FollowList
+from shoal.core.handles import ForeignHandle
+
+MOST_POSTS = 500_000
+_TOLD_EACH = 500
+_NONE = -1
+_UNKNOWN, _DROPPED, _UNDER_WAY = -2, -1, -3
+"""Depths of a post whose place in a thread is not known yet, that is left out, and whose thread is being followed."""
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff]")
+_LINE_ENDS = re.compile(r"\r\n?")
+
+
+class ArchivePlan:
+    """The posts, follows and report of an archive."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "posts"
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(ArchivedPost)
+        self._at = array("q")
+        self._written = array("q")
+        self._ordinals: dict[str, int] = {}
+        self._answers: dict[int, tuple[str, bool]] = {}
+        self._parents = array("i")
+        self._depths = array("i")
+        self._order: list[int] = []
+        self.photos = array("H")
+        """Photos of each post."""
+        self.handles: dict[ForeignHandle, None] = {}
+        self.followees: dict[int, str] = {}
+        """Members by their ids, with the names that they had."""
+
+    def fill(self, reader: ArchiveReader, now: int, told: Callable[[int], None]) -> ArchiveReport:
+        """Read an archive, and return the report of it. `told` is called with how many posts there are so far.
+
+        Raises as `ArchiveReader.records`.
+        """
+        report = ArchiveReport(reader.kind, reader.account)
+        left: set[str] = set()
+        with self._path.open("wb") as file:
+            for record in reader.records():
+                if isinstance(record, LeftOut):
+                    report.omit(record.kind, record.reason, record.id)
+                    if record.kind == "posts":
+                        left.add(record.id)
+                elif isinstance(record, FollowList):
+                    self.handles.update(dict.fromkeys(record.handles))
+                    for _ in range(record.unreadable):
+                        report.omit("follows", Omission.NOBODY)
+                elif isinstance(record, KnownFollows):
+                    self.followees.update(record.members)
+                elif reason := self._unfit(cleaned := _cleaned(record), now):
+                    report.omit("posts", reason, record.id)
+                else:
+                    self._add(cleaned, file.tell())
+                    file.write(self._encoder.encode(cleaned))
+                    if len(self) % _TOLD_EACH == 0:
+                        told(len(self))
+            self._at.append(file.tell())
+        self._arrange(left, report)
+        self._count(report)
+        return report
+
+    def __len__(self) -> int:
+        return len(self._written)
+
+    @property
+    def order(self) -> Sequence[int]:
+        """Return the posts that are taken in, as positions, by date."""
+        return self._order
+
+    def written(self, position: int) -> int:
+        """Return the date of a post."""
+        return self._written[position]
+
+    def parent(self, position: int) -> int:
+        """Return the position of the post that a post answers; -1 for none."""
+        return self._parents[position]
+
+    def levels(self) -> Iterator[list[int]]:
+        """Yield the posts by date, then the comments on these, then those on these."""
+        depth = 0
+        while level := [position for position in self._order if self._depths[position] == depth]:
+            yield level
+            depth += 1
+
+    def read(self, positions: Iterable[int]) -> list[ArchivedPost]:
+        """Return these posts."""
+        found = []
+        with self._path.open("rb") as file:
+            for position in positions:
+                file.seek(self._at[position])
+                found.append(self._decoder.decode(file.read(self._at[position + 1] - self._at[position])))
+        return found
+
+    def _unfit(self, post: ArchivedPost, now: int) -> Omission | None:
+        if not post.id or post.written <= 0:
+            return Omission.MALFORMED
+        if post.written > now:
+            return Omission.FUTURE
+        if post.id in self._ordinals:
+            return Omission.TWICE
+        if not (post.text.strip() or post.photos or post.data is not None):
+            return Omission.EMPTY
+        return Omission.TOO_MANY if len(self) >= MOST_POSTS else None
+
+    def _add(self, post: ArchivedPost, at: int) -> None:
+        position = len(self)
+        self._ordinals[post.id] = position
+        if post.parent:
+            self._answers[position] = (post.parent, post.own_parent)
+        self._at.append(at)
+        self._written.append(post.written)
+        self.photos.append(len(post.photos))
+
+    def _arrange(self, left: set[str], report: ArchiveReport) -> None:
+        """Find the place of each post in its thread. One that answers what is not taken in is left out."""
+        self._parents = array("i", [_NONE]) * len(self)
+        self._depths = array("i", [_UNKNOWN]) * len(self)
+        reasons: dict[int, Omission] = {}
+        for position in range(len(self)):
+            self._follow_thread(position, left, reasons)
+        dropped = sorted(reasons)
+        for position, post in zip(dropped, self._some(dropped), strict=True):
+            report.omit("posts", reasons[position], post.id)
+        kept = (position for position in range(len(self)) if self._depths[position] >= 0)
+        self._order = sorted(kept, key=lambda position: (self._written[position], position))
+
+    def _follow_thread(self, position: int, left: set[str], reasons: dict[int, Omission]) -> None:
+        chain: list[int] = []
+        while self._depths[position] == _UNKNOWN:
+            answered, own = self._answers.get(position, ("", True))
+            parent = self._ordinals.get(answered, _NONE)
+            if parent in (_NONE, position) or self._depths[parent] == _UNDER_WAY:
+                # The first of its thread. Its parent may be another's, or one that the archive no longer has, or a ring.
+                taken = parent != _NONE or (own and answered not in left)
+                self._depths[position] = 0 if taken else _DROPPED
+                if not taken:
+                    reasons[position] = Omission.THREAD if answered in left else Omission.REPLY
+                break
+            chain.append(position)
+            self._parents[position] = parent
+            self._depths[position] = _UNDER_WAY
+            position = parent
+        depth = self._depths[position]
+        for below in reversed(chain):
+            depth = _DROPPED if depth == _DROPPED else depth + 1
+            self._depths[below] = depth
+            if depth == _DROPPED:
+                reasons[below] = Omission.THREAD
+
+    def _count(self, report: ArchiveReport) -> None:
+        posts = sum(1 for position in self._order if not self._depths[position])
+        report.found.posts, report.found.comments = posts, len(self._order) - posts
+        report.found.photos = sum(self.photos[position] for position in self._order)
+        report.with_photos = sum(1 for position in self._order if self.photos[position])
+        if self._order:
+            report.first, report.last = self._written[self._order[0]], self._written[self._order[-1]]
+        for post in self._some(self._order):
+            report.polls += post.poll
+            report.sample(post.written, post.text, len(post.photos))
+
+    def _some(self, positions: Sequence[int]) -> Iterator[ArchivedPost]:
+        for start in range(0, len(positions), _TOLD_EACH):
+            yield from self.read(positions[start : start + _TOLD_EACH])
+
+
+def _cleaned(post: ArchivedPost) -> ArchivedPost:
+    """Return a post without what is no text, and with lines that end as they do here."""
+    return msgspec.structs.replace(
+        post,
+        text=_as_text(post.text),
+        spoiler=_as_text(post.spoiler),
+        language=_as_text(post.language),
+        photos=tuple(msgspec.structs.replace(photo, description=_as_text(photo.description)) for photo in post.photos),
+    )
+
+
+def _as_text(text: str) -> str:
+    return _NOT_TEXT.sub("", _LINE_ENDS.sub("\n", text))

@@ -1,0 +1,141 @@
+"""Records that every reader gives: posts, follow lists, and what is left out with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from shoal.core.archives import FollowList
+from shoal.core.model import Visibility
+
+
+class ArchiveKind(StrEnum):
+    """Networks whose archives are read."""
+
+    MASTODON = "mastodon"
+    PIXELFED = "pixelfed"
+    INSTAGRAM = "instagram"
+    X = "x"
+    BLUESKY = "bluesky"
+    SHOAL = "shoal"
+
+
+class Omission(StrEnum):
+    """Reasons for which something of an archive is left out."""
+
+    BOOST = "boost"
+    """It shares a post of somebody else."""
+    REPLY = "reply"
+    """It answers somebody else."""
+    THREAD = "thread"
+    """It answers a post that is left out."""
+    DIRECT = "direct"
+    """It is for single people."""
+    STORY = "story"
+    ARCHIVED = "archived"
+    """Its author had taken it out of their profile."""
+    VIDEO = "video"
+    """It is a video or a sound."""
+    MISSING = "missing"
+    """The archive does not hold the file."""
+    UNREADABLE = "unreadable"
+    """The file is no picture that is taken here."""
+    NO_ROOM = "no_room"
+    """The member's room for media is used up."""
+    EMPTY = "empty"
+    """There is neither a text nor a photo."""
+    FUTURE = "future"
+    """Its date is in the future."""
+    TWICE = "twice"
+    """It has the id of an earlier one."""
+    MALFORMED = "malformed"
+    """It is not of the form that it should have."""
+    TOO_MANY = "too_many"
+    """The archive has more than are taken."""
+    DELETED = "deleted"
+    """It was taken in before, and deleted here since."""
+    ELSEWHERE = "elsewhere"
+    """The account is nobody's here, as far as is known."""
+    UNSURE = "unsure"
+    """Somebody here has the same name, and may be somebody else."""
+    NOBODY = "nobody"
+    """The entry names no account."""
+    REFUSED = "refused"
+    """The server refused it; the example says why."""
+
+
+class ArchivedPhoto(msgspec.Struct, frozen=True, array_like=True):
+    """A photo of a post."""
+
+    file: str
+    """Name of its file in the archive."""
+    description: str = ""
+    focus: tuple[float, float] = (0.0, 0.0)
+    """As `Media.focus`."""
+
+
+class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A post as its author wrote it."""
+
+    id: str
+    """Tells it from all others of the same network."""
+    written: int
+    """Unix milliseconds."""
+    text: str = ""
+    """Plain text."""
+    spoiler: str = ""
+    sensitive: bool = False
+    visibility: Visibility = Visibility.PUBLIC
+    language: str = ""
+    photos: tuple[ArchivedPhoto, ...] = ()
+    parent: str = ""
+    """Id of the post that it answers; empty for none."""
+    own_parent: bool = False
+    """Whether that post is known to be by the same author, even if the archive does not have it."""
+    poll: bool = False
+    """Whether the text ends with the options of a poll."""
+    place: tuple[float, float] | None = None
+    data: Any = None
+    """As `Draft.data`."""
+
+
+class LeftOut(NamedTuple):
+    """A record, or a part of one, that a reader cannot give."""
+
+    kind: str
+    """`posts` or `photos`."""
+    id: str
+    reason: Omission
+
+
+class KnownFollows(NamedTuple):
+    """Members whom the owner of one of our own exports follows: ids and names, as they were when it was made."""
+
+    members: tuple[tuple[int, str], ...]
+
+
+ArchiveRecord = ArchivedPost | FollowList | KnownFollows | LeftOut
+
+
+class ArchiveReader(Protocol):
+    """An archive of one format."""
+
+    @property
+    def kind(self) -> ArchiveKind:
+        """The network that it is of."""
+        ...
+
+    @property
+    def account(self) -> str:
+        """The account that it is of, as its network writes it; empty where the archive does not say."""
+        ...
+
+    def records(self) -> Iterator[ArchiveRecord]:
+        """Yield everything, in any order; one record is in memory at a time.
+
+        Raises `InvalidInput` for an archive that is damaged or larger than is allowed.
+        """
+        ...

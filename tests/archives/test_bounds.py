@@ -1,0 +1,252 @@
+"""What is no archive, is damaged, or is made to do harm gets a clear error, in bounded memory and without a file of its own."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import random
+import struct
+import tarfile
+import tracemalloc
+import zipfile
+from html import escape
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.archives import made
+
+from shoal.archives import documents, entries
+from shoal.archives.instagram import as_typed
+from shoal.archives.plain_text import plain
+from shoal.archives.plan import ArchivePlan
+from shoal.archives.recognition import reader_of
+from shoal.archives.report import ArchiveReport
+from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.markup import to_html
+
+NOW = 2_000_000_000_000
+
+
+def looked_at(path: Path, folder: Path) -> ArchiveReport:
+    with entries.opened(path, folder) as found:
+        return ArchivePlan(folder).fill(reader_of(found, folder), NOW, lambda _: None)
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"not an archive",
+        b"[1, 2, 3]",
+        b"[]",
+        b'{"a": 1}',
+        b"PK\x03\x04 and no more",
+        b"\x1f\x8b and no more",
+        made.picture(),
+        made.repository({})[:100],
+    ],
+)
+def test_a_file_that_is_no_archive_gets_an_error_that_says_which_are(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(InvalidInput, match="no archive that can be read|damaged"):
+        looked_at(written(tmp_path / "file", data), tmp_path)
+
+
+def test_a_zip_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no archive that can be read"):
+        looked_at(made.zipped(tmp_path / "a.zip", {"holiday/1.jpg": made.picture()}), tmp_path)
+
+
+def test_an_archive_in_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
+    files = {f"archive-2022/{name}": data for name, data in made.mastodon_files([made.note(1, "<p>One</p>")]).items()}
+    assert looked_at(made.zipped(tmp_path / "a.zip", files), tmp_path).found.posts == 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_damaged_archive_is_read_or_refused_and_nothing_else(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    records = {made.post_key(n): made.bluesky_post(n, f"Post {n}") for n in range(20)}
+    whole = {
+        "zip": made.zipped(tmp_path / "z", made.mastodon_files([made.note(1, "<p>One</p>")] * 9)).read_bytes(),
+        "tar": made.tarred(tmp_path / "t", made.mastodon_files([made.note(1, "<p>One</p>")])).read_bytes(),
+        "car": made.repository(records),
+        "json": made.statuses([made.status(n, "One") for n in range(9)]).encode(),
+    }
+    for data in map(bytearray, whole.values()):
+        for _ in range(chance.randrange(1, 6)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        cut = bytes(data[: chance.randrange(len(data))]) if chance.random() < 0.3 else bytes(data)
+        try:
+            looked_at(written(tmp_path / "damaged", cut), tmp_path)
+        except InvalidInput as error:
+            assert error.field == "file"  # noqa: PT017  # other outcomes are allowed, too
+
+
+def test_paths_that_lead_out_of_the_archive_name_nothing(tmp_path: Path) -> None:
+    secret = written(tmp_path / "secret.jpg", made.picture())
+    reach = ["../secret.jpg", str(secret), f"media_attachments/../../{secret.name}"]
+    activity = made.note(1, "<p>One</p>", attachment=[made.document(name) for name in reach])
+    files = made.mastodon_files([activity], {"../escaped.jpg": made.picture()})
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for path in (made.zipped(tmp_path / "a.zip", files), made.tarred(tmp_path / "a.tar.gz", files)):
+        report = looked_at(path, folder)
+        assert (report.found.photos, [one.count for one in report.omitted]) == (0, [3])
+        assert {entry.name for entry in tmp_path.iterdir()} <= {"secret.jpg", "work", "a.zip", "a.tar.gz"}
+        assert {entry.name for entry in folder.iterdir()} <= {"posts", "packed.zip"}
+
+
+def test_links_in_a_tar_are_not_followed(tmp_path: Path) -> None:
+    secret = written(tmp_path / "secret.json", b'{"orderedItems": []}')
+    path = tmp_path / "a.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        link = tarfile.TarInfo("outbox.json")
+        link.type, link.linkname = tarfile.SYMTYPE, str(secret)
+        archive.addfile(link)
+    with pytest.raises(InvalidInput, match="no archive"):
+        looked_at(path, tmp_path)
+
+
+def test_a_bomb_is_read_no_further_than_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "MAX_UNPACKED", 8 << 20)
+    files = made.mastodon_files([])
+    spaces = '{"orderedItems": [' + " " * (3 << 20)
+    bomb = made.zipped(tmp_path / "a.zip", {**files, "outbox.json": f"{spaces}]}}"})
+    assert looked_at(bomb, tmp_path).found.posts == 0
+    long = made.zipped(tmp_path / "b.zip", {**files, "outbox.json": spaces + " " * (6 << 20)})
+    with pytest.raises(TooLarge, match="one item"):
+        looked_at(long, tmp_path)
+    notes = ",".join(json.dumps(made.note(1, "<p>" + "a" * (1 << 20) + "</p>")) for _ in range(9))
+    much = made.zipped(tmp_path / "c.zip", {**files, "outbox.json": '{"orderedItems": [' + notes + "]}"})
+    with pytest.raises(TooLarge, match="bytes of documents"):
+        looked_at(much, tmp_path)
+    tar = made.tarred(tmp_path / "d.tar.gz", {**files, "zeros": b"\0" * (9 << 20)})
+    with pytest.raises(TooLarge, match="bytes in a tar"):
+        looked_at(tar, tmp_path)
+
+
+def test_a_photo_that_is_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    path = made.zipped(tmp_path / "a.zip", {"photo.jpg": b"\0" * (200 << 20)})
+    assert path.stat().st_size < 1 << 20
+    with entries.opened(path, tmp_path) as found:
+        tracemalloc.start()
+        with pytest.raises(TooLarge, match=r"photo\.jpg has more than"):
+            found.read("photo.jpg", 16 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+        tracemalloc.stop()
+
+
+def test_too_many_files_are_refused_by_what_the_archive_says_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "MAX_ENTRIES", 20)
+    many = {f"{n}.txt": b"" for n in range(21)}
+    for path in (made.zipped(tmp_path / "a.zip", many), made.tarred(tmp_path / "a.tar.gz", many)):
+        with pytest.raises(TooLarge, match="20 files"):
+            looked_at(path, tmp_path)
+    # A table of contents of two gigabytes, of which not a byte is there, is not read.
+    end = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 1, 1, 2**31 - 1, 0, 0)
+    hole = tmp_path / "hole.zip"
+    with hole.open("wb") as file:
+        file.write(b"PK")
+        file.truncate(2**31 + 10)
+        file.seek(0, os.SEEK_END)
+        file.write(end)
+    with pytest.raises(TooLarge, match="20 files"):
+        looked_at(hole, tmp_path)
+
+
+def test_a_tar_may_claim_a_name_of_gigabytes(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 4 << 30
+    path = written(tmp_path / "a.tar.gz", gzip.compress(header.tobuf(tarfile.GNU_FORMAT) + b"a" * 4096))
+    with pytest.raises(TooLarge):
+        looked_at(path, tmp_path)
+
+
+def test_an_archive_with_a_password_is_refused(tmp_path: Path) -> None:
+    path = made.zipped(tmp_path / "a.zip", made.mastodon_files([made.note(1, "<p>One</p>")]))
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            data[info.header_offset + 6] |= 1
+    at = -1
+    while (at := data.find(b"PK\1\2", at + 1)) >= 0:
+        data[at + 8] |= 1
+    with pytest.raises(InvalidInput, match="password"):
+        looked_at(written(path, bytes(data)), tmp_path)
+
+
+def test_a_document_that_nests_without_end_is_refused(tmp_path: Path) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    files = made.mastodon_files([]) | {"outbox.json": '{"orderedItems": [{"type": "Create", "object": ' + deep + "}]}"}
+    with pytest.raises(TooLarge, match="64 levels"):
+        looked_at(made.zipped(tmp_path / "a.zip", files), tmp_path)
+
+
+def test_a_repository_whose_tree_is_a_ring_ends(tmp_path: Path) -> None:
+    # The left subtree of the root is the root: a hash of itself cannot be had, so the block lies under a wrong one.
+    cid = made.cid_of(b"anything")
+    node = made.encode_dag_cbor({"l": cid, "e": []})
+    commit = made.encode_dag_cbor({"did": made.DID, "version": 3, "data": cid, "rev": "3j", "prev": None, "sig": b""})
+    head = made.encode_dag_cbor({"version": 1, "roots": [made.cid_of(commit)]})
+    blocks = [(made.cid_of(commit), commit), (cid, node)]
+    data = made.varint(len(head)) + head + b"".join(made.varint(len(c) + len(b)) + c + b for c, b in blocks)
+    with pytest.raises(InvalidInput, match="damaged"):
+        looked_at(written(tmp_path / "repo.car", data), tmp_path)
+
+
+def test_a_list_of_any_length_is_read_an_item_at_a_time() -> None:
+    class Endless(io.RawIOBase):
+        """A list without end; of which somebody who wants all of it would never see the first item."""
+
+        sent = b"["
+
+        def read(self, size: int = -1, /) -> bytes:
+            if not size:
+                return b""
+            found, self.sent = self.sent, b'{"n": 1},'
+            return found
+
+    numbers = documents.items(Endless(), "", dict)
+    assert [next(numbers) for _ in range(1_000)] == [{"n": 1}] * 1_000
+
+
+_TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\u2028\u2029\x85"), max_size=60)
+
+
+@given(st.lists(st.lists(_TEXT, min_size=1, max_size=3), max_size=4))
+def test_the_html_of_a_text_gives_the_text_again(paragraphs: list[list[str]]) -> None:
+    html = "".join(f"<p>{'<br />'.join(escape(line) for line in lines)}</p>" for lines in paragraphs)
+    whole = "\n\n".join("\n".join(lines) for lines in paragraphs)
+    assert _bare(plain(html)) == _bare(whole)
+
+
+@given(st.lists(st.sampled_from(["a", "https://example.org/x?y=1&z", "#dawn", "&lt;", "<b>", "é", "🦀"]), max_size=8))
+def test_our_own_markup_of_a_text_gives_the_text_again(words: list[str]) -> None:
+    text = " ".join(words)
+    html = to_html(text, mentions={}, tag_url=lambda tag: f"https://shoal.example/tags/{tag}")
+    assert _bare(plain(html)) == _bare(text)
+
+
+def _bare(text: str) -> list[str]:
+    return text.split()
+
+
+@given(st.text())
+def test_texts_of_instagram_come_back_from_their_bytes(text: str) -> None:
+    if text.encode("utf-8", "ignore").decode() == text:
+        assert as_typed(made.mojibake(text)) == text
+
+
+@given(st.text())
+def test_html_of_any_kind_is_read(text: str) -> None:
+    assert isinstance(plain(text), str)

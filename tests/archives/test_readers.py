@@ -1,0 +1,324 @@
+"""Each reader says of an archive of its network what its author wrote, and what is left out and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from libipld import encode_cid
+
+from shoal.archives.entries import opened
+from shoal.archives.plan import ArchivePlan
+from shoal.archives.recognition import reader_of
+from shoal.archives.records import ArchivedPost, ArchiveKind, LeftOut, Omission
+from shoal.archives.report import ArchiveReport
+from shoal.core.archives import FollowList
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Visibility
+from tests.archives import made
+from tests.archives.made import ANN, DID, FOLLOWERS, HOST, PUBLIC
+
+NOW = 2_000_000_000_000
+
+
+class Read:
+    """Everything that a reader gives of an archive."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        with opened(path, folder) as entries:
+            reader = reader_of(entries, folder)
+            self.kind, self.account = reader.kind, reader.account
+            found = list(reader.records())
+        self.posts = [record for record in found if isinstance(record, ArchivedPost)]
+        self.left = [(record.kind, record.reason) for record in found if isinstance(record, LeftOut)]
+        self.follows = [str(handle) for record in found if isinstance(record, FollowList) for handle in record.handles]
+
+    @property
+    def texts(self) -> list[str]:
+        return [post.text for post in self.posts]
+
+
+@contextmanager
+def planned(path: Path, folder: Path) -> Iterator[tuple[ArchivePlan, ArchiveReport]]:
+    with opened(path, folder) as entries:
+        plan = ArchivePlan(folder)
+        yield plan, plan.fill(reader_of(entries, folder), NOW, lambda _: None)
+
+
+def moment(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def mastodon(tmp_path: Path, activities: list[dict[str, Any]], files: dict[str, bytes] | None = None) -> Read:
+    return Read(made.zipped(tmp_path / "archive.zip", made.mastodon_files(activities, files)), tmp_path)
+
+
+def test_a_post_of_mastodon_keeps_its_date_text_photos_and_warning(tmp_path: Path) -> None:
+    name = "media_attachments/files/109/002/original/3f2a.jpeg"
+    photo = made.document(f"/{name}", "A gull", focalPoint=[0.25, -0.5])
+    content = (
+        "<p>Low tide, &quot;quoted&quot; &amp; &lt;raw&gt;<br />second line</p>"
+        f'<p><a href="{HOST}/tags/dawn" class="mention hashtag" rel="tag">#<span>dawn</span></a> with '
+        '<span class="h-card" translate="no">'
+        '<a href="https://other.example/@bob" class="u-url mention">@<span>bob</span></a></span> '
+        '<a href="https://example.org/a/very/long/path/that/is/cut" target="_blank" rel="nofollow noopener" translate="no">'
+        '<span class="invisible">https://</span><span class="ellipsis">example.org/a/very/long/path/t</span>'
+        '<span class="invisible">hat/is/cut</span></a></p>'
+    )
+    activity = made.note(2, content, summary="Gulls", sensitive=True, attachment=[photo])
+    read = mastodon(tmp_path, [activity], {name: made.picture()})
+    assert (read.kind, read.account) == (ArchiveKind.MASTODON, ANN)
+    (post,) = read.posts
+    assert post.text == (
+        'Low tide, "quoted" & <raw>\nsecond line\n\n'
+        "#dawn with @bob@other.example https://example.org/a/very/long/path/that/is/cut"
+    )
+    assert (post.written, post.spoiler, post.sensitive) == (moment("2022-11-05T08:32:15"), "Gulls", True)
+    assert (post.language, post.visibility) == ("en", Visibility.PUBLIC)
+    assert [(one.file, one.description, one.focus) for one in post.photos] == [(name, "A gull", (0.25, -0.5))]
+
+
+def test_a_tar_of_mastodon_is_read_as_its_zip(tmp_path: Path) -> None:
+    name = "media_attachments/files/109/002/original/3f2a.jpeg"
+    files = made.mastodon_files([made.note(1, "<p>One</p>", attachment=[made.document(name)])], {name: made.picture()})
+    read = Read(made.tarred(tmp_path / "archive.tar.gz", files), tmp_path)
+    assert (read.texts, [photo.file for photo in read.posts[0].photos]) == (["One"], [name])
+
+
+def test_whom_a_post_of_mastodon_was_sent_to_says_whom_it_is_for(tmp_path: Path) -> None:
+    bob = "https://other.example/users/bob"
+    read = mastodon(
+        tmp_path,
+        [
+            made.note(1, "<p>Public</p>"),
+            made.note(2, "<p>Unlisted</p>", to=[FOLLOWERS], cc=[PUBLIC]),
+            made.note(3, "<p>Followers</p>", to=[FOLLOWERS], cc=[bob]),
+            made.note(4, "<p>Secret</p>", to=[bob], cc=[]),
+            made.announce(5, "https://other.example/users/bob/statuses/1"),
+        ],
+    )
+    assert [post.visibility for post in read.posts] == [Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS]
+    assert read.left == [("posts", Omission.DIRECT), ("posts", Omission.BOOST)]
+
+
+def test_a_poll_of_mastodon_becomes_text(tmp_path: Path) -> None:
+    options = [
+        {"type": "Note", "name": name, "replies": {"type": "Collection", "totalItems": 3}} for name in ("Gull", "Tern")
+    ]
+    activity = made.note(
+        1, "<p>Which?</p>", type="Question", oneOf=options, endTime="2022-11-06T00:00:00Z", votersCount=6
+    )
+    (post,) = mastodon(tmp_path, [activity]).posts
+    assert (post.text, post.poll) == ("Which?\n\n- Gull\n- Tern", True)
+
+
+def test_files_that_mastodon_does_not_bring_and_videos_are_left_out(tmp_path: Path) -> None:
+    attached = [made.document("media_attachments/files/1/original/a.jpg"), made.document("b.mp4", kind="video/mp4")]
+    read = mastodon(tmp_path, [made.note(1, "<p>Look</p>", attachment=attached)])
+    assert read.left == [("photos", Omission.MISSING), ("photos", Omission.VIDEO)]
+    assert read.posts[0].photos == ()
+
+
+def test_a_chain_of_own_answers_is_a_thread_and_answers_to_others_are_left_out(tmp_path: Path) -> None:
+    ids = [made.note(n, "")["object"]["id"] for n in range(10)]
+    bob = "https://other.example/users/bob/statuses/1"
+    activities = [
+        made.note(1, "<p>First</p>"),
+        made.note(2, "<p>Second</p>", inReplyTo=ids[1]),
+        made.note(3, "<p>Third</p>", inReplyTo=ids[2]),
+        made.note(4, "<p>To Bob</p>", inReplyTo=bob),
+        made.note(5, "<p>Further to Bob</p>", inReplyTo=ids[4]),
+        made.note(6, "<p>To one that is gone</p>", inReplyTo=ids[9]),
+    ]
+    path = made.zipped(tmp_path / "archive.zip", made.mastodon_files(activities))
+    with planned(path, tmp_path) as (plan, report):
+        levels = [[post.text for post in plan.read(level)] for level in plan.levels()]
+    assert levels == [["First", "To one that is gone"], ["Second"], ["Third"]]
+    assert (report.found.posts, report.found.comments) == (2, 2)
+    assert {(one.reason, one.count) for one in report.omitted} == {(Omission.REPLY, 1), (Omission.THREAD, 1)}
+
+
+def test_posts_that_answer_each_other_in_a_ring_end_somewhere(tmp_path: Path) -> None:
+    ids = [made.note(n, "")["object"]["id"] for n in range(4)]
+    ring = [made.note(n, f"<p>{n}</p>", inReplyTo=ids[n % 3 + 1]) for n in (1, 2, 3)]
+    path = made.zipped(tmp_path / "archive.zip", made.mastodon_files(ring))
+    with planned(path, tmp_path) as (plan, report):
+        assert [len(level) for level in plan.levels()] == [1, 1, 1]
+    assert (report.found.posts, report.found.comments, report.omitted) == (1, 2, [])
+
+
+def test_pixelfed_says_what_it_shows_and_has_photos_only_where_they_were_put(tmp_path: Path) -> None:
+    url = "https://pixelfed.example/storage/m/_v2/7/0a1b2c/xyz/Qw3rTy.jpg"
+    posts = [
+        made.status(
+            1, "Dawn & dew\n#dawn", media_attachments=[made.attachment(url, "Dew on grass")], spoiler_text="Wet"
+        ),
+        made.status(2, "For followers", visibility="private", sensitive=True),
+        made.status(3, "Mine again", in_reply_to_id="1", in_reply_to_account_id="7", pf_type="text"),
+        made.status(4, "", pf_type="share"),
+        made.status(5, "Psst", visibility="direct"),
+    ]
+    bare = tmp_path / "pixelfed-statuses.json"
+    bare.write_text(made.statuses(posts))
+    read = Read(bare, tmp_path)
+    assert (read.kind, read.account) == (ArchiveKind.PIXELFED, "https://pixelfed.example/ann")
+    assert read.texts == ["Dawn & dew\n#dawn", "For followers", "Mine again"]
+    assert (read.posts[0].spoiler, read.posts[0].written) == ("Wet", moment("2022-11-05T08:31:15"))
+    assert (read.posts[1].visibility, read.posts[1].sensitive) == (Visibility.FOLLOWERS, True)
+    assert (read.posts[2].parent, read.posts[2].own_parent) == ("1", True)
+    assert read.left == [("photos", Omission.MISSING), ("posts", Omission.BOOST), ("posts", Omission.DIRECT)]
+    following = json.dumps(["https://pixelfed.example/bob"])
+    files = {bare.name: made.statuses(posts), "m/Qw3rTy.jpg": made.picture(), "pixelfed-following.json": following}
+    whole = Read(made.zipped(tmp_path / "p.zip", files), tmp_path)
+    assert [(photo.file, photo.description) for photo in whole.posts[0].photos] == [("m/Qw3rTy.jpg", "Dew on grass")]
+    assert whole.follows == ["bob@pixelfed.example"]
+
+
+@pytest.mark.parametrize("folder", ["your_instagram_activity/media/", "your_instagram_activity/content/", "content/"])
+def test_instagram_has_captions_above_or_at_the_photo_in_bytes_as_characters(tmp_path: Path, folder: str) -> None:
+    one, two, clip = "media/posts/202211/1_n.jpg", "media/posts/202211/2_n.webp", "media/posts/202211/3_n.mp4"
+    single = {"media": [made.instagram_file(one, 1_667_637_015, "Frühstück 🥐 #morgen\nzweite Zeile")]}
+    album = {
+        "media": [made.instagram_file(one, 1_667_640_000), made.instagram_file(two, 1_667_640_000)],
+        "title": made.mojibake("Überall"),
+        "creation_timestamp": 1_667_640_100,
+    }
+    files = {
+        f"{folder}posts_1.json": json.dumps([single, album], indent=2),
+        f"{folder}posts_2.json": json.dumps([{"media": [made.instagram_file(clip, 1_667_640_200, "Clip")]}]),
+        f"{folder}stories.json": json.dumps({"ig_stories": [made.instagram_file(one, 1)] * 3}),
+        f"{folder}archived_posts.json": json.dumps({"ig_archived_post_media": [single]}),
+        one: made.picture(),
+        two: made.picture("navy", form="WEBP"),
+        "connections/followers_and_following/following.json": json.dumps(
+            {
+                "relationships_following": [
+                    {"title": "bob", "string_list_data": [{"href": "https://www.instagram.com/_u/bob", "timestamp": 1}]}
+                ]
+            }
+        ),
+    }
+    read = Read(made.zipped(tmp_path / "instagram.zip", files), tmp_path)
+    assert (read.kind, read.account) == (ArchiveKind.INSTAGRAM, "")
+    assert read.texts == ["Frühstück 🥐 #morgen\nzweite Zeile", "Überall", "Clip"]
+    assert [post.written for post in read.posts] == [1_667_637_015_000, 1_667_640_100_000, 1_667_640_200_000]
+    assert [[photo.file for photo in post.photos] for post in read.posts] == [[one], [one, two], []]
+    assert sorted(read.left) == [
+        ("photos", Omission.VIDEO),
+        ("posts", Omission.ARCHIVED),
+        *[("posts", Omission.STORY)] * 3,
+    ]
+    assert read.follows == ["bob@instagram.com"]
+
+
+def test_pages_of_instagram_are_told_from_its_data(tmp_path: Path) -> None:
+    path = made.zipped(tmp_path / "i.zip", {"your_instagram_activity/media/posts_1.html": "<html>"})
+    with pytest.raises(InvalidInput, match="choose JSON"):
+        Read(path, tmp_path)
+
+
+def x_files(*tweets: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the files of an archive of X."""
+    return {
+        "Your archive.html": "<html>",
+        "data/manifest.js": "window.__THAR_CONFIG = {}",
+        "data/account.js": made.script("account.part0", made.ACCOUNT),
+        "data/tweets.js": made.script("tweets.part0", list(tweets)),
+        "data/following.js": made.script(
+            "following.part0",
+            [{"following": {"accountId": "12", "userLink": "https://twitter.com/intent/user?user_id=12"}}],
+        ),
+        **more,
+    }
+
+
+def test_x_has_links_that_lead_somewhere_and_photos_by_the_name_of_the_post(tmp_path: Path) -> None:
+    short, medium = "https://t.co/AbCdEfGhIj", "https://t.co/MeDiAmEdIa"
+    entities = {
+        "urls": [{"url": short, "expanded_url": "https://example.org/long", "display_url": "example.org/long"}],
+        "media": [made.x_medium("FgbB4NKaUAAY-9X.png", medium)],
+    }
+    extended = {"media": [made.x_medium("FgbB4NKaUAAY-9X.png", medium), made.x_medium("v.jpg", medium, "video")]}
+    id_ = 1_500_000_000_000_000_001
+    tweets = (
+        made.tweet(1, f"Ebb &amp; flow &lt;3 {short} #tide {medium}", entities=entities, extended_entities=extended),
+        made.tweet(2, "RT @bob: Not mine"),
+        made.tweet(3, "Go on", in_reply_to_status_id_str=str(id_), in_reply_to_user_id_str="4711", lang="qme"),
+        made.tweet(4, "@bob no", in_reply_to_status_id_str="9", in_reply_to_user_id_str="12"),
+    )
+    files = x_files(*tweets, **{f"data/tweets_media/{id_}-FgbB4NKaUAAY-9X.png": made.picture(form="PNG")})
+    files["data/tweets-part1.js"] = made.script("tweets.part1", [made.tweet(5, "Of the second script")])
+    read = Read(made.zipped(tmp_path / "x.zip", files), tmp_path)
+    assert (read.kind, read.account) == (ArchiveKind.X, "ann_by_the_sea")
+    by_text = {post.text: post for post in read.posts}
+    assert set(by_text) == {"Ebb & flow <3 https://example.org/long #tide", "Go on", "@bob no", "Of the second script"}
+    first = by_text["Ebb & flow <3 https://example.org/long #tide"]
+    assert (first.written, first.language) == (moment("2022-11-05T08:31:15"), "en")
+    assert [photo.file for photo in first.photos] == [f"data/tweets_media/{id_}-FgbB4NKaUAAY-9X.png"]
+    assert (by_text["Go on"].parent, by_text["Go on"].own_parent, by_text["Go on"].language) == (str(id_), True, "")
+    assert not by_text["@bob no"].own_parent
+    assert sorted(read.left) == [("photos", Omission.VIDEO), ("posts", Omission.BOOST)]
+
+
+def test_bluesky_has_whole_links_threads_and_names_of_photos(tmp_path: Path) -> None:
+    photo = made.picture("gold")
+    text = "Ebbe – siehe example.org/a/long/p... und 🦀"
+    start = text.encode().index(b"example")
+    facet = {
+        "index": {"byteStart": start, "byteEnd": start + len("example.org/a/long/p...")},
+        "features": [{"$type": "app.bsky.richtext.facet#link", "uri": "https://example.org/a/long/path"}],
+    }
+    first = f"at://{DID}/{made.post_key(1)}"
+    ref = {"uri": first, "cid": "bafy"}
+    records = {
+        made.post_key(1): made.bluesky_post(1, text, facets=[facet]),
+        made.post_key(2): made.bluesky_post(
+            2,
+            "Go on",
+            embed={"$type": "app.bsky.embed.images", "images": [made.image(photo, "Gold")]},
+            reply={"root": ref, "parent": ref},
+        ),
+        made.post_key(3): made.bluesky_post(
+            3, "@bob no", reply={"root": ref, "parent": {"uri": "at://did:plc:bob/app.bsky.feed.post/1", "cid": "bafy"}}
+        ),
+        made.post_key(4): made.bluesky_post(
+            4,
+            "A card",
+            embed={"$type": "app.bsky.embed.external", "external": {"uri": "https://example.org/x", "title": "X"}},
+            labels={"$type": "com.atproto.label.defs#selfLabels", "values": [{"val": "nudity"}]},
+        ),
+        "app.bsky.feed.repost/3jz1": {"$type": "app.bsky.feed.repost", "subject": ref},
+        "app.bsky.feed.like/3jz1": {"$type": "app.bsky.feed.like", "subject": ref},
+        "app.bsky.graph.follow/3jz1": {"$type": "app.bsky.graph.follow", "subject": "did:plc:bob"},
+        "app.bsky.actor.profile/self": {"$type": "app.bsky.actor.profile", "displayName": "Ann"},
+    }
+    car = tmp_path / "repo.car"
+    car.write_bytes(made.repository(records))
+    read = Read(car, tmp_path)
+    assert (read.kind, read.account) == (ArchiveKind.BLUESKY, DID)
+    assert read.texts == [
+        "Ebbe – siehe https://example.org/a/long/path und 🦀",
+        "Go on",
+        "@bob no",
+        "A card\n\nhttps://example.org/x",
+    ]
+    assert (read.posts[0].id, read.posts[0].written) == (first, moment("2022-11-05T08:31:15") + 123)
+    assert [(post.parent == first, post.own_parent) for post in read.posts[1:3]] == [(True, True), (False, False)]
+    assert read.posts[3].sensitive
+    assert read.left == [("photos", Omission.MISSING), ("posts", Omission.BOOST)]
+    assert read.follows == ["did:plc:bob@bsky.app"]
+    name = f"blobs/{encode_cid(made.cid_of(photo, 0x55))}.jpeg"
+    whole = Read(made.zipped(tmp_path / "b.zip", {"ann.car": car.read_bytes(), name: photo}), tmp_path)
+    assert [(one.file, one.description) for one in whole.posts[1].photos] == [(name, "Gold")]
+
+
+def test_a_repository_of_any_shape_gives_every_record_in_order(tmp_path: Path) -> None:
+    records = {made.post_key(n): made.bluesky_post(n, f"Post {n}") for n in range(1_500)}
+    car = tmp_path / "repo.car"
+    car.write_bytes(made.repository(records))
+    assert Read(car, tmp_path).texts == [f"Post {n}" for n in range(1_500)]
