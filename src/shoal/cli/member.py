@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import click
 
+from shoal.cli.data.import_archive import import_archive
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
 from shoal.core.errors import InvalidInput
@@ -48,6 +49,9 @@ _password = click.option(
 @click.group()
 def member() -> None:
     """Make and invite members, set their passwords, suspend them, give them roles, list them."""
+
+
+member.add_command(import_archive)
 
 
 @member.command()

@@ -34,6 +34,10 @@ class PostCreated(Event, frozen=True, tag="post_created"):
     """The post of another member that a comment answers; 0 for none."""
 
 
+class PostImported(PostCreated, frozen=True, tag="post_imported"):
+    """A post that was written elsewhere, earlier, came with its author's archive. Nobody is told of it."""
+
+
 class PostUpdated(Event, frozen=True, tag="post_updated"):
     """A post was edited. The event names the tags and mentions that were added, and the tags that were removed."""
 
@@ -332,6 +336,7 @@ class FutureEvent(Event, frozen=True, tag=""):
 
 _KnownEvent = (
     PostCreated
+    | PostImported
     | PostUpdated
     | PostNarrowed
     | PostDeleted

@@ -30,6 +30,7 @@ from shoal.core.events import (
     PostCreated,
     PostDeleted,
     PostHidden,
+    PostImported,
     PostNarrowed,
     PostUpdated,
     ProfileChanged,
@@ -97,6 +98,8 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexes.look_at_post,
         trending.count_comment,
     ),
+    # It enters timelines where its date puts it, and is found; nobody is told, and what it answers is no more active for it.
+    PostImported: (inverses.settle_tags, home.push_post, indexes.look_at_post),
     PostUpdated: (
         inverses.settle_added_tags,
         streams.tell_edit,

@@ -13,6 +13,7 @@ from shoal.core.errors import NotFound, Taken
 from shoal.core.model import Member, Role
 from shoal.core.ranking.recipes import Recipe
 from shoal.ops import jobs, reading, tag_rules
+from shoal.ops.archive_operations import ImportArchive
 from shoal.ops.audit_operations import ExportAudit, ListAudit
 from shoal.ops.block_operations import BlockAddress, BlockDomain, BlockName, BlockNetwork, Unblock, UnblockName
 from shoal.ops.checking.check import check
@@ -343,6 +344,7 @@ AnyOperation = (
     | UnblockName
     | Unblock
     | Import
+    | ImportArchive
     | Check
     | Replay
     | RuleTag

@@ -57,7 +57,7 @@ async def upload(
     if record and (found := (await writes.graph.key_get((key,))).get(key)):
         return await own_media(writes, owner_id, found)
     if not record:
-        _check_room(writes, owner, 1)
+        check_room(writes, owner, 1)
     media_id = id_ or writes.new_id(shard)
     placing = _place_clip if not record and writes.media.is_clip(data) else _place_picture
     placed = await placing(writes, owner.name, media_id, data, thumbnail)
@@ -82,7 +82,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
         if record and (found := (await writes.graph.key_get((key,))).get(key)):
             return await own_media(writes, owner.id, found)
         if not record:
-            _check_room(writes, owner, media.stored)
+            check_room(writes, owner, media.stored)
         batch = Batch(shard)
         made = life.add(batch, msgspec.structs.replace(media, id=id_), owner, writes.new_id(shard))
         if made.state is MediaState.PROCESSING:
@@ -103,7 +103,8 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
         return await retry_on_conflict(attempt)
 
 
-def _check_room(writes: Writes, owner: Member, more: int) -> None:
+def check_room(writes: Writes, owner: Member, more: int) -> None:
+    """Raise `Unfit` unless so many bytes more fit into what the member may store."""
     used, most = owner.media_bytes, writes.limits.member_bytes
     if used + more > most:
         raise Unfit(

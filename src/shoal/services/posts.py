@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.errors import Conflict, InvalidInput, NotFound, TooLarge
-from shoal.core.events import PostCreated, PostDeleted, PostUpdated
+from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Member, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.places import checked_place, rounded
@@ -61,6 +61,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """Any JSON value, at most 64 KiB when encoded."""
     poll: PollDraft | None = None
     """The poll. In an edit, None leaves it as it is."""
+    imported: bool = False
+    """Whether it was written elsewhere, long ago: it mentions nobody here, and is news to nobody."""
 
 
 async def create(
@@ -90,7 +92,7 @@ async def create(
         return _written(found)
     author, parent = await _access(writes, author_id, draft)
     content["place"] = rounded(content["place"], author.place_precision)
-    mentions = await members_named(writes, content["text"])
+    mentions = () if draft.imported else await members_named(writes, content["text"])
     tags = tags_named(content["text"])
 
     def build(new_id: int, media: Sequence[Media]) -> tuple[Post, Batch]:
@@ -109,7 +111,7 @@ async def create(
             poll_id=poll.id if poll else 0,
             **content,
         )
-        batch = _creation(post, shard, now)
+        batch = _creation(post, shard, now, PostImported if draft.imported else PostCreated)
         attach(batch, post.id, media, post.id)
         polls.exchange(batch, None, poll, new_id)
         take_keys(batch, keys, post.id, now)
@@ -171,7 +173,7 @@ def _poll(writes: Writes, draft: Draft) -> PollDraft | None:
     return polls.checked(writes.limits, draft.poll)
 
 
-def _creation(post: Post, shard: int, now: int) -> Batch:
+def _creation(post: Post, shard: int, now: int, event: type[PostCreated] = PostCreated) -> Batch:
     batch = Batch(shard)
     batch.obj_add(post)
     batch.assoc_add(post.author_id, POSTED, post.id, post.id)
@@ -186,7 +188,7 @@ def _creation(post: Post, shard: int, now: int) -> Batch:
     if post.parent_id:
         batch.expect(post.parent_id)
     batch.emit(
-        PostCreated(
+        event(
             post_id=post.id,
             author_id=post.author_id,
             visibility=post.visibility,

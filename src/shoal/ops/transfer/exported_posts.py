@@ -114,6 +114,14 @@ async def _media(export: Export) -> list[dict[str, Any]]:
                 if isinstance(node, Media):
                     # What is not made yet, or could not be, has no file.
                     file = await export.file(node.key) if node.key else ""
-                    told.append({"id": str(node.id), "kind": node.kind, "file": file, "description": node.description})
+                    told.append(
+                        {
+                            "id": str(node.id),
+                            "kind": node.kind,
+                            "file": file,
+                            "description": node.description,
+                            "focus": node.focus,
+                        }
+                    )
                     export.progress("media", len(told), 0)
     return told

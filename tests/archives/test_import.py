@@ -1,0 +1,293 @@
+"""An archive that is taken in: posts with their dates, threads, photos and follows; nobody is told; and once, however often."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import zipfile
+from contextlib import AbstractAsyncContextManager, aclosing
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from shoal import Shoal
+from shoal.archives.records import Omission
+from shoal.archives.report import ArchiveReport
+from shoal.core.errors import Gone
+from shoal.core.model import Visibility
+from shoal.graph.payloads.notifications import Kind
+from shoal.library import Handle
+from shoal.ops.archives.importing import import_archive
+from shoal.ops.checking.check import check
+from shoal.ops.transfer.export import export
+from shoal.services import moderation
+from tests.archives import made
+from tests.archives.made import FOLLOWERS, PUBLIC
+from tests.running import in_loop
+
+
+def opened(**settings: Any) -> AbstractAsyncContextManager[Shoal]:
+    return Shoal.open("memory://", base_url="https://shoal.example", **settings)
+
+
+async def taken(shoal: Shoal, who: Handle, path: Path, **options: Any) -> ArchiveReport:
+    """Take an archive in, with all that follows from it."""
+    report = await import_archive(shoal.network, who.id, path, **{"dry_run": False, **options})
+    await shoal.settle()
+    return report
+
+
+def reasons(report: ArchiveReport) -> dict[tuple[str, Omission], int]:
+    return {(one.kind, one.reason): one.count for one in report.omitted}
+
+
+async def read(shoal: Shoal, who: Handle, folder: Path, name: str = "out.zip") -> dict[str, Any]:
+    """Return what a member's export says, and the photos in it."""
+    await export(shoal.network, who.name, folder / name)
+    with zipfile.ZipFile(folder / name) as archive:
+        found: dict[str, Any] = {
+            noun: json.loads(archive.read(f"{noun}.json")) for noun in ("posts", "comments", "media")
+        }
+        found["follows"] = list(csv.DictReader(TextIOWrapper(BytesIO(archive.read("follows.csv")), "utf-8")))
+        found["files"] = {name: archive.read(name) for name in archive.namelist() if name.startswith("media/")}
+    return found
+
+
+def of_mastodon(folder: Path) -> Path:
+    """An archive with something of everything."""
+    ids = [made.note(n, "")["object"]["id"] for n in range(9)]
+    name = "media_attachments/files/109/001/original/3f2a.jpeg"
+    bob = "https://other.example/users/bob"
+    activities = [
+        made.note(1, "<p>Low tide #dawn</p>", attachment=[made.document(f"/{name}", "A gull")]),
+        made.note(2, "<p>And further</p>", inReplyTo=ids[1]),
+        made.note(3, "<p>Quiet, @ben</p>", to=[FOLLOWERS], cc=[], summary="Hush"),
+        made.note(4, "<p>To Bob</p>", inReplyTo=f"{bob}/statuses/1"),
+        made.note(5, "<p>Psst</p>", to=[bob], cc=[]),
+        made.announce(6, f"{bob}/statuses/2"),
+        made.note(7, "<p>Unlisted</p>", to=[FOLLOWERS], cc=[PUBLIC]),
+    ]
+    files = made.mastodon_files(activities, {name: made.picture()})
+    addresses = ["@ben@shoal.example", "cyd@shoal.example", "ben@elsewhere.example", "dan@elsewhere.example"]
+    rows = "".join(f"{address},true,false,\n" for address in addresses)
+    files["following_accounts.csv"] = f"Account address,Show boosts,Notify on new posts,Languages\n{rows}"
+    return made.zipped(folder / "mastodon.zip", files)
+
+
+@in_loop
+async def test_a_dry_run_says_everything_and_changes_nothing(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        await shoal.register("ben")
+        report = await taken(shoal, ann, of_mastodon(tmp_path), dry_run=True)
+        found = report.found
+        assert (found.posts, found.comments, found.photos, found.follows) == (3, 1, 1, 1)
+        assert (report.with_photos, report.finished, report.account) == (1, False, made.ANN)
+        assert [sample.text for sample in report.samples] == [
+            "Low tide #dawn",
+            "And further",
+            "Quiet, @ben",
+            "Unlisted",
+        ]
+        assert reasons(report) == {
+            ("posts", Omission.REPLY): 1,
+            ("posts", Omission.DIRECT): 1,
+            ("posts", Omission.BOOST): 1,
+            ("follows", Omission.ELSEWHERE): 2,
+            ("follows", Omission.UNSURE): 1,
+        }
+        out = await read(shoal, ann, tmp_path)
+        assert (out["posts"], out["media"], out["follows"]) == ([], [], [])
+
+
+@in_loop
+async def test_posts_come_with_their_dates_threads_photos_and_readers(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        await shoal.register("ben")
+        report = await taken(shoal, ann, of_mastodon(tmp_path))
+        assert report.finished
+        assert (report.taken, report.there.posts) == (report.found, 0)
+        out = await read(shoal, ann, tmp_path)
+        told = {post["text"]: post for post in out["posts"]}
+        assert list(told) == ["Unlisted", "Quiet, @ben", "Low tide #dawn"]
+        assert told["Low tide #dawn"]["written"] == "2022-11-05T08:31:15.000+00:00"
+        assert told["Low tide #dawn"]["tags"] == ["dawn"]
+        assert [told[text]["visibility"] for text in told] == ["unlisted", "followers", "public"]
+        assert (told["Quiet, @ben"]["spoiler"], told["Quiet, @ben"]["sensitive"]) == ("Hush", True)
+        (comment,) = out["comments"]
+        assert (comment["text"], comment["in_answer_to"]) == ("And further", told["Low tide #dawn"]["id"])
+        assert [medium["description"] for medium in out["media"]] == ["A gull"]
+        assert [row["name"] for row in out["follows"]] == ["ben"]
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_nobody_is_told_and_it_stands_in_timelines_where_its_date_puts_it(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann, ben, cyd = [await shoal.register(name) for name in ("ann", "ben", "cyd")]
+        await ben.follow(ann, notify=True)
+        await ben.follow(cyd)
+        await ben.follow_tag("dawn")
+        await cyd.create("Of today")
+        # Warm from here on.
+        assert [entry.post.text for entry in (await ben.home()).entries] == ["Of today"]
+        await shoal.settle()
+        async with aclosing(ben.live()) as live:
+            heard = asyncio.ensure_future(anext(live))
+            await asyncio.sleep(0.1)
+            await taken(shoal, ann, of_mastodon(tmp_path))
+            await cyd.create("Later")
+            assert "Later" in str(await asyncio.wait_for(heard, 10))
+        # A follow is one of today, and told as any other.
+        told = (await ben.notifications.page()).items
+        assert [(one.notice.kind, one.notice.actor_id) for one in told] == [(Kind.FOLLOW, ann.id)]
+        assert [entry.post.text for entry in (await ben.home()).entries] == [
+            "Later",
+            "Of today",
+            "Unlisted",
+            "Quiet, @ben",
+            "And further",
+            "Low tide #dawn",
+        ]
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_twice_is_once_and_what_was_deleted_stays_so(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        await shoal.register("ben")
+        path = of_mastodon(tmp_path)
+        first = await taken(shoal, ann, path)
+        out = await read(shoal, ann, tmp_path)
+        again = await taken(shoal, ann, path)
+        assert (again.there, again.taken.posts, again.taken.photos) == (first.taken, 0, 0)
+        assert await read(shoal, ann, tmp_path, "again.zip") == out
+        await ann.delete(int(out["posts"][0]["id"]))
+        third = await taken(shoal, ann, path)
+        assert reasons(third)["posts", Omission.DELETED] == 1
+        assert [post["text"] for post in (await read(shoal, ann, tmp_path, "third.zip"))["posts"]] == [
+            "Quiet, @ben",
+            "Low tide #dawn",
+        ]
+
+
+@in_loop
+async def test_posts_are_for_nobody_more_than_was_chosen(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        await taken(shoal, ann, of_mastodon(tmp_path), widest=Visibility.FOLLOWERS)
+        out = await read(shoal, ann, tmp_path)
+        assert {post["visibility"] for post in (*out["posts"], *out["comments"])} == {"followers"}
+
+
+@in_loop
+async def test_photos_that_a_post_has_no_room_for_follow_in_comments(tmp_path: Path) -> None:
+    uris = [f"media/posts/202211/{n}_n.jpg" for n in range(10)]
+    album = {
+        "media": [made.instagram_file(uri, 1_667_640_000) for uri in uris],
+        "title": made.mojibake("Zehn für dich"),
+        "creation_timestamp": 1_667_640_000,
+    }
+    files = {uri: made.picture(f"#{n}{n}8844") for n, uri in enumerate(uris)}
+    files[uris[4]] = b"no picture"
+    files["your_instagram_activity/media/posts_1.json"] = json.dumps([album]).encode()
+    path = made.zipped(tmp_path / "instagram.zip", files)
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        report = await taken(shoal, ann, path)
+        assert (report.taken.posts, report.taken.photos, report.continued) == (1, 9, 1)
+        assert reasons(report) == {("photos", Omission.UNREADABLE): 1}
+        out = await read(shoal, ann, tmp_path)
+        assert [len(post["media"]) for post in out["posts"]] == [4]
+        assert sorted(len(post["media"]) for post in out["comments"]) == [1, 4]
+        assert {post["in_answer_to"] for post in out["comments"]} == {out["posts"][0]["id"]}
+        again = await taken(shoal, ann, path)
+        assert again.taken.posts == again.taken.comments == 0
+        assert len((await read(shoal, ann, tmp_path, "again.zip"))["comments"]) == 2
+
+
+@in_loop
+async def test_an_export_taken_in_and_exported_again_says_the_same(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann, ben, cyd, eve = [await shoal.register(name) for name in ("ann", "ben", "cyd", "eve")]
+        media = await ann.upload(made.picture("teal"), description="A teal square", focus=(0.5, -0.25))
+        post = await ann.create(
+            "Low tide, “quoted”, \n#dawn", media=[media], place=(10.5, 2.25), data={"a": [1]}, language="en"
+        )
+        await ann.create("For followers", visibility="followers", spoiler="Hush")
+        await ann.comment(post, "And further")
+        await ann.comment(await ben.create("Of Ben"), "Hi")
+        await ann.follow(ben)
+        await ann.follow(cyd)
+        await taken(shoal, ann, of_mastodon(tmp_path))
+        before = await read(shoal, ann, tmp_path, "ann.zip")
+        report = await taken(shoal, eve, tmp_path / "ann.zip")
+        assert reasons(report) == {("posts", Omission.REPLY): 1}
+        after = await read(shoal, eve, tmp_path, "eve.zip")
+        assert said(after) == said(before, without="Hi")
+        assert {row["name"] for row in after["follows"]} == {"ben", "cyd"}
+        # An account is given its own export: it has all of it.
+        own = await taken(shoal, eve, tmp_path / "eve.zip")
+        assert (own.taken.posts, own.taken.comments, own.taken.photos, own.taken.follows) == (0, 0, 0, 0)
+        assert said(await read(shoal, eve, tmp_path, "third.zip")) == said(after)
+        assert (await check(shoal.network)).clean
+
+
+def said(out: dict[str, Any], without: str = "") -> list[Any]:
+    """Return what an export says of posts and photos, whatever their ids are."""
+    media = {medium["file"]: (medium["description"], medium["focus"]) for medium in out["media"]}
+    texts = {post["id"]: post["text"] for post in (*out["posts"], *out["comments"])}
+    told = ("written", "visibility", "language", "sensitive", "spoiler", "text", "tags", "place", "data")
+    return [
+        (
+            {name: post[name] for name in told},
+            texts.get(post["in_answer_to"]),
+            [(media[name], _size(out["files"][name])) for name in post["media"]],
+        )
+        for post in sorted((*out["posts"], *out["comments"]), key=lambda post: (post["written"], post["text"]))
+        if post["text"] != without
+    ]
+
+
+def _size(data: bytes) -> tuple[int, int]:
+    with Image.open(BytesIO(data)) as opened:
+        return opened.size
+
+
+@in_loop
+async def test_two_archives_with_posts_of_the_same_second_are_both_taken_in(tmp_path: Path) -> None:
+    notes = [made.note(n, f"<p>{n}</p>", published="2025-01-01T00:00:00Z") for n in range(30)]
+    when = {"created_at": "Wed Jan 01 00:00:00 +0000 2025"}
+    scripts = {"data/tweets.js": made.script("tweets.part0", [made.tweet(n, f"X {n}", **when) for n in range(30)])}
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        one = await taken(shoal, ann, made.zipped(tmp_path / "m.zip", made.mastodon_files(notes)))
+        other = await taken(shoal, ann, made.zipped(tmp_path / "x.zip", scripts))
+        assert (one.taken.posts, other.taken.posts, other.omitted) == (30, 30, [])
+        posts = (await read(shoal, ann, tmp_path))["posts"]
+        assert len({post["id"] for post in posts}) == 60
+        assert {post["written"] for post in posts} == {"2025-01-01T00:00:00.000+00:00"}
+
+
+@in_loop
+async def test_members_who_are_suspended_take_nothing_in(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        await moderation.suspend(shoal.network.writes, ann.id)
+        with pytest.raises(Gone):
+            await taken(shoal, ann, of_mastodon(tmp_path))
+
+
+@in_loop
+async def test_photos_stop_where_the_room_of_the_member_ends(tmp_path: Path) -> None:
+    async with opened(max_member_bytes=100) as shoal:
+        ann = await shoal.register("ann")
+        report = await taken(shoal, ann, of_mastodon(tmp_path))
+        assert reasons(report)["photos", Omission.NO_ROOM] == 1
+        assert (report.taken.posts, report.taken.photos) == (3, 0)
