@@ -133,6 +133,7 @@ MEMBERS = {
     "settings-email": "/settings/email",
     "settings-sessions": "/settings/sessions",
     "settings-contacts": "/settings/contacts",
+    "settings-import": "/settings/import",
     "settings-invitations": "/settings/invitations",
     "settings-archive": "/settings/archive",
     "settings-account": "/settings/account",

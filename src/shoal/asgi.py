@@ -11,7 +11,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.api.context import Deps, front_of
 from shoal.library import Shoal
+from shoal.ops.archives.desk import ArchiveDesk
+from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.server import application
+from shoal.wiring.places import archives_folder
 
 __all__ = ["asgi_app"]
 
@@ -37,6 +40,7 @@ class _Mounted:
         self._shoal = shoal
         self._settings = shoal.network.settings
         self._apps: dict[str, ASGIApp] = {}
+        self._desk: ArchiveDesk | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One ASGI connection."""
@@ -65,6 +69,7 @@ class _Mounted:
                 engines=network.engines,
                 server_key=network.server_key,
                 recorder=network.recorder,
+                archives=self._shelf(),
             )
         )
         self._shoal.closing.push_async_callback(front.uses.close)
@@ -73,6 +78,14 @@ class _Mounted:
         self._shoal.closing.callback(front.streams.stop)
         # Whether browsers may use plain HTTP is for the application around this one to say: it is about the whole host.
         return application(front, https=False)
+
+    def _shelf(self) -> ArchiveShelf:
+        if self._desk is None:
+            shelf = ArchiveShelf(archives_folder(self._settings), self._settings.max_archive_bytes)
+            self._desk = ArchiveDesk(self._shoal.network, shelf)
+            self._desk.start()
+            self._shoal.closing.push_async_callback(self._desk.stop)
+        return self._desk.shelf
 
     def _root(self, scope: Scope) -> str:
         """The root of all URLs, without a slash at the end."""

@@ -126,6 +126,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Bytes of an uploaded video or sound. They are taken where `ffmpeg` is installed."""
     max_video_seconds: Positive = 600
     """Maximum playing time of an uploaded video or sound, in seconds."""
+    max_archive_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1024 * 1024 * 1024
+    """Bytes of an archive of another network that a member sends in the web app to have it taken in; 0: members send none."""
+    archives: str = ""
+    """Folder where such archives lie until they are taken in; empty: `<store>.archives` beside an SQLite store, else
+    `shoal.archives`. Several web processes share it, so it must be one for all of them."""
     max_follows: Positive = 7_500
     """Members whom one may follow; whoever has more followers may follow a tenth more than those. An import may bring more."""
     leaving_days: Annotated[int, msgspec.Meta(ge=0, le=365)] = 30

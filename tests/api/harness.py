@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import IO, Annotated, Any, TypeVar
 
 import httpx
 import msgspec
@@ -49,6 +49,15 @@ class Held:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return len(self.data)
+
+    def copy_to(self, target: IO[bytes]) -> None:
+        """Write them to a file."""
+        target.write(self.data)
 
     def close(self) -> None:
         """Nothing happens."""

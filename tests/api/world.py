@@ -27,12 +27,14 @@ from shoal.core.model import Member, Role
 from shoal.feeds.shared_answers import Remembered
 from shoal.graph.contract import AssocRow, Graph, RememberingReader
 from shoal.graph.schema import AnyNode
+from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.server import Deps, build, listen, serve
 from shoal.services import members, moderation
 from shoal.services.login import apps
 from shoal.services.writes import Writes
 from shoal.tagcloud.reading import TagCloud
 from shoal.wiring import Network, open_network
+from shoal.wiring.places import archives_folder
 from tests.stores import FIRST
 
 T = TypeVar("T")
@@ -105,6 +107,7 @@ class World:
             BASE,
             engines=network.engines,
             server_key=network.server_key,
+            archives=ArchiveShelf(archives_folder(network.settings), network.settings.max_archive_bytes),
         )
         self.app = build(self.deps)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.archives import made
+from libipld import encode_dag_cbor
 
 from shoal.archives import documents, entries
 from shoal.archives.instagram import as_typed
@@ -27,6 +27,7 @@ from shoal.archives.recognition import reader_of
 from shoal.archives.report import ArchiveReport
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.markup import to_html
+from tests.archives import made
 
 NOW = 2_000_000_000_000
 
@@ -56,7 +57,7 @@ def written(path: Path, data: bytes) -> Path:
     ],
 )
 def test_a_file_that_is_no_archive_gets_an_error_that_says_which_are(tmp_path: Path, data: bytes) -> None:
-    with pytest.raises(InvalidInput, match="no archive that can be read|damaged"):
+    with pytest.raises(InvalidInput, match=r"no archive that can be read|damaged"):
         looked_at(written(tmp_path / "file", data), tmp_path)
 
 
@@ -195,9 +196,9 @@ def test_a_document_that_nests_without_end_is_refused(tmp_path: Path) -> None:
 def test_a_repository_whose_tree_is_a_ring_ends(tmp_path: Path) -> None:
     # The left subtree of the root is the root: a hash of itself cannot be had, so the block lies under a wrong one.
     cid = made.cid_of(b"anything")
-    node = made.encode_dag_cbor({"l": cid, "e": []})
-    commit = made.encode_dag_cbor({"did": made.DID, "version": 3, "data": cid, "rev": "3j", "prev": None, "sig": b""})
-    head = made.encode_dag_cbor({"version": 1, "roots": [made.cid_of(commit)]})
+    node = encode_dag_cbor({"l": cid, "e": []})
+    commit = encode_dag_cbor({"did": made.DID, "version": 3, "data": cid, "rev": "3j", "prev": None, "sig": b""})
+    head = encode_dag_cbor({"version": 1, "roots": [made.cid_of(commit)]})
     blocks = [(made.cid_of(commit), commit), (cid, node)]
     data = made.varint(len(head)) + head + b"".join(made.varint(len(c) + len(b)) + c + b for c, b in blocks)
     with pytest.raises(InvalidInput, match="damaged"):

@@ -18,8 +18,11 @@ from shoal import Shoal
 from shoal.archives.records import Omission
 from shoal.archives.report import ArchiveReport
 from shoal.core.errors import Gone
-from shoal.core.model import Visibility
+from shoal.core.model import Media, Visibility
+from shoal.graph import media_life
+from shoal.graph.contract import Cursor
 from shoal.graph.payloads.notifications import Kind
+from shoal.graph.schema import OWNS
 from shoal.library import Handle
 from shoal.ops.archives.importing import import_archive
 from shoal.ops.checking.check import check
@@ -239,7 +242,7 @@ async def test_an_export_taken_in_and_exported_again_says_the_same(tmp_path: Pat
         assert (await check(shoal.network)).clean
 
 
-def said(out: dict[str, Any], without: str = "") -> list[Any]:
+def said(out: dict[str, Any], without: str | None = None) -> list[Any]:
     """Return what an export says of posts and photos, whatever their ids are."""
     media = {medium["file"]: (medium["description"], medium["focus"]) for medium in out["media"]}
     texts = {post["id"]: post["text"] for post in (*out["posts"], *out["comments"])}
@@ -291,3 +294,36 @@ async def test_photos_stop_where_the_room_of_the_member_ends(tmp_path: Path) -> 
         report = await taken(shoal, ann, of_mastodon(tmp_path))
         assert reasons(report)["photos", Omission.NO_ROOM] == 1
         assert (report.taken.posts, report.taken.photos) == (3, 0)
+
+
+@in_loop
+async def test_a_photo_that_was_lost_before_its_post_came_is_stored_again(tmp_path: Path) -> None:
+    """A run that ends between a photo and its post leaves a photo that nothing uses, which is deleted after a day."""
+
+    def archive(latitude: float) -> Path:
+        told = {"id": "5", "written": "2024-05-01T00:00:00.000+00:00", "visibility": "public", "text": "Here"}
+        place = {"latitude": latitude, "longitude": 0.0}
+        files = {
+            "profile.json": json.dumps({"id": "1", "name": "ann", "joined": "2024-05-01"}),
+            "posts.json": json.dumps([{**told, "place": place, "media": ["media/a.jpg"]}]),
+            "comments.json": "[]",
+            "media.json": json.dumps([{"file": "media/a.jpg", "kind": "image", "description": "A gull"}]),
+            "media/a.jpg": made.picture(),
+        }
+        return made.zipped(tmp_path / f"{latitude}.zip", files)
+
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        refused = await taken(shoal, ann, archive(999.0))
+        assert reasons(refused) == {("posts", Omission.REFUSED): 1}
+        store = shoal.network.store
+        (owned,) = await store.assoc_range(ann.id, OWNS, Cursor(limit=10))
+        photo = (await store.obj_get((owned.id2,)))[owned.id2]
+        assert isinstance(photo, Media)
+        await media_life.delete(shoal.network.writes.graph, shoal.network.writes.new_id, photo)
+        report = await taken(shoal, ann, archive(10.0))
+        assert (report.taken.posts, report.taken.photos) == (1, 1)
+        out = await read(shoal, ann, tmp_path)
+        assert [medium["description"] for medium in out["media"]] == ["A gull"]
+        assert (await taken(shoal, ann, archive(10.0))).there.photos == 1
+        assert (await check(shoal.network)).clean

@@ -30,6 +30,7 @@ from shoal.graph.cache.noted import NotedGraph
 from shoal.graph.contract import Graph, Scanner, Store
 from shoal.graph.rows import Spread
 from shoal.media.library import MediaLibrary
+from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.ops.statistics.ledger import Ledger
 from shoal.ops.vitals.contract import EngineProbe
 from shoal.ops.vitals.watch import EngineWatch
@@ -70,6 +71,8 @@ class Deps:
     """Writes a line for each request."""
     demo_member: int = 0
     """Id of the member as whom everybody may log in by a click; 0 for nobody. Only a demo has one."""
+    archives: ArchiveShelf | None = None
+    """Where archives lie that members send; None where nobody takes them in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,8 @@ class Front:
     answers: Answers[Reply] | None = None
     """Whole answers that are remembered; None where other processes change the graph too."""
     demo_member: int = 0
+    """See `Deps`."""
+    archives: ArchiveShelf | None = None
     """See `Deps`."""
 
     @property
@@ -163,4 +168,5 @@ def front_of(deps: Deps) -> Front:
         meter=Meter(slow_ms=settings.slow_ms),
         uses=TokenUses(deps.writes),
         demo_member=deps.demo_member,
+        archives=deps.archives,
     )

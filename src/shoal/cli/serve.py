@@ -16,6 +16,8 @@ from shoal.cli.address import check_address, check_metrics
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared
 from shoal.metrics import telling
+from shoal.ops.archives.desk import ArchiveDesk
+from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.ops.backups.restoring_mark import check_restored
 from shoal.ops.cluster import service_manager
 from shoal.ops.cluster.heartbeat import beating
@@ -26,6 +28,7 @@ from shoal.server import Deps, listen
 from shoal.server import serve as serve_http
 from shoal.settings import Settings
 from shoal.wiring import base_url, control_path, open_network, process
+from shoal.wiring.places import archives_folder
 
 
 @click.command()
@@ -103,6 +106,9 @@ async def run(
         await check_restored(network.store)
         if (path := control_path(settings)) is not None:
             await stack.enter_async_context(listening(network, path))
+        desk = ArchiveDesk(network, ArchiveShelf(archives_folder(settings), settings.max_archive_bytes))
+        desk.start()
+        stack.push_async_callback(desk.stop)
         process.settle()
         parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
         deps = Deps(
@@ -113,6 +119,7 @@ async def run(
             server_key=network.server_key,
             recorder=network.recorder,
             demo_member=demo_member,
+            archives=desk.shelf,
         )
         taking = listener or listen(settings.host, settings.port)
         await serve_http(deps, listener=taking, ready=ready, beside=partial(telling, network))

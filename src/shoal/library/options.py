@@ -52,6 +52,8 @@ class Options(TypedDict, total=False):
     max_member_bytes: int
     max_video_bytes: int
     max_video_seconds: int
+    max_archive_bytes: int
+    archives: str
     max_follows: int
     leaving_days: int
     recipe: dict[str, float | dict[str, float]]

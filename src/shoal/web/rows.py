@@ -62,9 +62,10 @@ def form(
     limit_class: str = "api",
     max_body: int = 0,
     once: bool = False,
+    on_disk: bool = False,
 ) -> Route:
-    """Return the row of a form that is posted. `max_body`: bytes, where files come with it."""
-    return _row("POST", path, handler, params, limit_class, max_body, once=once)
+    """Return the row of a form that is posted. `max_body`: bytes, where files come with it; `on_disk`: and stay on the disk."""
+    return _row("POST", path, handler, params, limit_class, max_body, once=once, on_disk=on_disk)
 
 
 def _row(
@@ -76,6 +77,7 @@ def _row(
     max_body: int,
     *,
     once: bool,
+    on_disk: bool = False,
 ) -> Route:
     return Route(
         method,
@@ -88,6 +90,7 @@ def _row(
         answer=HTML,
         page=True,
         once=once,
+        on_disk=on_disk,
     )
 
 

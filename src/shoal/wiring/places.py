@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -37,6 +39,19 @@ def media_url(settings: Settings) -> str:
         return Path(_MEDIA).absolute().as_uri()
     path = sqlite_path(store_urls(settings)[0])
     return path.absolute().with_name(f"{path.name}.media").as_uri()
+
+
+def archives_folder(settings: Settings) -> Path:
+    """Return the folder of archives that members send: as set, or `<store>.archives` beside the store's first file, or else
+    `shoal.archives`; of a network in memory, one for this process alone.
+    """
+    if settings.archives:
+        return Path(settings.archives)
+    if files := store_files(settings):
+        return files[0].with_name(f"{files[0].name}.archives")
+    if urlsplit(store_urls(settings)[0]).scheme == "memory":
+        return Path(tempfile.gettempdir()) / f"shoal-archives-{os.getpid()}"
+    return Path("shoal.archives")
 
 
 def control_path(settings: Settings) -> Path | None:

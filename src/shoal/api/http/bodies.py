@@ -21,6 +21,8 @@ DRAIN_BYTES = 128 << 20
 DRAIN_SECONDS = 30.0
 READ_SECONDS = 300.0
 """How long a whole body may take; enough for 40 MB over a slow telephone line."""
+SLOWEST = 256 << 10
+"""Bytes a second of a body that may be so large that it takes longer."""
 
 
 class BodyReceiver:
@@ -90,10 +92,11 @@ async def pieces(request: Request, maximum: int) -> AsyncIterator[bytes]:
         raise Malformed("Content-Length is not a number")
     if int(declared[:19]) > maximum:
         raise _too_large(maximum)
-    until = asyncio.get_running_loop().time() + READ_SECONDS
+    seconds = max(READ_SECONDS, maximum / SLOWEST)
+    until = asyncio.get_running_loop().time() + seconds
     size, more = 0, True
     while more:
-        message = await _next(request, until)
+        message = await _next(request, until, seconds)
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk, more = message.get("body", b""), message.get("more_body", False)
@@ -104,12 +107,12 @@ async def pieces(request: Request, maximum: int) -> AsyncIterator[bytes]:
             yield chunk
 
 
-async def _next(request: Request, until: float) -> Message:
+async def _next(request: Request, until: float, seconds: float) -> Message:
     try:
         async with asyncio.timeout_at(until):
             return await request.receive()
     except TimeoutError:
-        raise Malformed(f"the body did not arrive within {READ_SECONDS:.0f} seconds") from None
+        raise Malformed(f"the body did not arrive within {seconds:.0f} seconds") from None
 
 
 def _too_large(maximum: int) -> TooLarge:

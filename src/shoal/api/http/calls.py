@@ -90,6 +90,8 @@ class Route(_Address, frozen=True, kw_only=True):
     params: type[msgspec.Struct] | None = None
     max_body: int = 1 << 16
     """The largest body in bytes; one that is larger is refused before it is read."""
+    on_disk: bool = False
+    """Whether its files stay where they arrived, for the handler to copy them; otherwise they are in memory."""
     answer: object = None
     """The type of the answer, for the description of the API: of a value, or a `Body`."""
     also: tuple[tuple[int, str], ...] = ()

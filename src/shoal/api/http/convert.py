@@ -12,7 +12,7 @@ import base64
 import binascii
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -26,6 +26,13 @@ T = TypeVar("T")
 
 class Bytes(Protocol):
     """Where the bytes of a file are."""
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+
+    def copy_to(self, target: IO[bytes]) -> None:
+        """Write all of them to a file."""
 
     @property
     def data(self) -> bytes:
@@ -49,6 +56,15 @@ class Upload:
         """Its bytes, until it is closed."""
         return self._bytes.data
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self._bytes.size
+
+    def copy_to(self, target: IO[bytes]) -> None:
+        """Write its bytes to a file, also those of a row whose files stay on the disk. It blocks for the time of a disk."""
+        self._bytes.copy_to(target)
+
     def close(self) -> None:
         """Free its bytes before the request is answered: a request that waits for something else need not keep them."""
         self._bytes.close()
@@ -59,6 +75,15 @@ class _Inline:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return len(self.data)
+
+    def copy_to(self, target: IO[bytes]) -> None:
+        """Write the bytes to a file."""
+        target.write(self.data)
 
     def close(self) -> None:
         """Forget them."""

@@ -246,7 +246,8 @@ class Api:
         if route.params is not None:
             said = await _said(route, caller, request, intake)
             params = convert({**said, **path}, route.params)
-            await intake.load()
+            if not route.on_disk:
+                await intake.load()
         enter(HANDLE)
         deps = self._deps
         if self._bind is not None and route.method not in _SAFE:

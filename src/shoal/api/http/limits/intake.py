@@ -9,6 +9,7 @@ nobody who sends slowly keeps the others from being worked on.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Hashable
@@ -205,6 +206,14 @@ class Spool:
         if len(self._chunks) != 1:
             self._chunks = [b"".join(self._chunks)]
         return self._chunks[0]
+
+    def copy_to(self, target: IO[bytes]) -> None:
+        """Write all of it to another file, whether it is in memory or not. It blocks for the time of a disk."""
+        if (file := self._file) is None:
+            target.write(self.data)
+        else:
+            file.seek(0)
+            shutil.copyfileobj(file, target, SPOOL_BYTES)
 
     def close(self) -> None:
         """Forget it. It may be closed several times."""

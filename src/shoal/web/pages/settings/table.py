@@ -12,6 +12,7 @@ from shoal.web.pages.settings import (
     email,
     feedback,
     filters,
+    importing,
     invitations,
     notices,
     overview,
@@ -47,6 +48,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
         *sessions.ROUTES,
         *contacts.ROUTES,
         *invitations.ROUTES,
+        *importing.routes(settings),
         *archive.ROUTES,
         *account.ROUTES,
     )

@@ -79,6 +79,7 @@ def _of_account(visit: Visit) -> _Groups:
                 ("sessions", "laptop", _("Sessions and apps"), _("Where you are logged in")),
                 ("contacts", "user-plus", _("Find friends"), _("Whom you follow on another network")),
                 *invitations,
+                ("import", "upload", _("Move in"), _("Your posts from another network")),
                 ("archive", "archive", _("Your data"), _("Take everything with you")),
                 ("account", "trash-2", _("Delete the account"), _("Leave, with all that is yours")),
             ),

@@ -1,0 +1,156 @@
+"""Works off the archives on a shelf, one at a time, beside the requests of the process.
+
+An import that a stop or a kill has ended is begun anew by the next process that has the folder, and goes on where it was. One that
+ends its process again and again is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from functools import partial
+
+from msgspec.structs import replace
+
+from shoal.archives.report import ArchiveReport
+from shoal.core.errors import ShoalError, Unavailable
+from shoal.graph.access import members_by_id
+from shoal.ops.archives.importing import import_archive
+from shoal.ops.archives.shelf import ArchiveShelf, ArchiveState, Discarded, now_ms
+from shoal.ops.network import AnyNetwork
+
+_log = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 1.0
+_NOTE_SECONDS = 0.5
+_REST_SECONDS = 30.0
+"""How long an import rests whose store is away."""
+_SWEEP_SECONDS = 3_600.0
+_MOST_ATTEMPTS = 5
+_INTERNAL = "the server met an error of its own; its log says which"
+_IN_VAIN = "this archive was begun several times, and the server ended each time"
+
+
+class ArchiveDesk:
+    """Works in the background between `start` and `stop`."""
+
+    def __init__(self, network: AnyNetwork, shelf: ArchiveShelf, *, every: float = _EVERY_SECONDS) -> None:
+        self.shelf = shelf
+        self._network = network
+        self._every = every
+        self._resting: dict[int, float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="shoal-archives")
+
+    async def stop(self) -> None:
+        """End. What is under way is left as far as it is."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def once(self) -> None:
+        """Do all that there is to do now."""
+        for member_id in await asyncio.to_thread(self.shelf.waiting):
+            if self._resting.get(member_id, 0.0) <= asyncio.get_running_loop().time():
+                self._resting.pop(member_id, None)
+                await self._work(member_id)
+
+    async def sweep(self) -> None:
+        """Discard what is old, and what belongs to members who are gone."""
+        await asyncio.to_thread(self.shelf.sweep, now_ms())
+        owners = await asyncio.to_thread(self.shelf.all)
+        there = await members_by_id(self._network.writes.graph, owners) if owners else {}
+        for gone in set(owners) - there.keys():
+            await asyncio.to_thread(self.shelf.discard, gone)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        swept = -_SWEEP_SECONDS
+        while True:
+            try:
+                if loop.time() - swept >= _SWEEP_SECONDS:
+                    await self.sweep()
+                    swept = loop.time()
+                await self.once()
+            except Exception:  # noqa: BLE001  # the folder or the store may come back
+                _log.exception("the archives could not be looked at")
+            await asyncio.sleep(self._every)
+
+    async def _work(self, member_id: int) -> None:
+        lock = await asyncio.to_thread(self.shelf.claim, member_id)
+        if lock is None:
+            return
+        try:
+            state = await asyncio.to_thread(self.shelf.state, member_id)
+            if state is not None and state.phase in {"looking", "taking"}:
+                await self._carry_out(member_id, state)
+        except Discarded:
+            return
+        finally:
+            lock.close()
+
+    async def _carry_out(self, member_id: int, state: ArchiveState) -> None:
+        if state.attempts >= _MOST_ATTEMPTS:
+            await self._fail(member_id, state, _IN_VAIN)
+            return
+        begun = replace(state, attempts=state.attempts + 1)
+        await asyncio.to_thread(self.shelf.note, member_id, begun)
+        try:
+            report = await self._watched(member_id, begun)
+        except Unavailable as error:
+            _log.warning("the archive of the member %d waits: %s", member_id, error)
+            self._resting[member_id] = asyncio.get_running_loop().time() + _REST_SECONDS
+            await asyncio.to_thread(self.shelf.note, member_id, replace(begun, attempts=state.attempts))
+        except Discarded:
+            raise
+        except ShoalError as error:
+            await self._fail(member_id, begun, str(error))
+        except Exception:  # noqa: BLE001  # it must not stop the archives of others
+            _log.exception("the archive of the member %d could not be taken in", member_id)
+            await self._fail(member_id, begun, _INTERNAL)
+        else:
+            phase = "done" if report.finished else "looked"
+            done = replace(begun, phase=phase, report=report, changed=now_ms(), attempts=0)
+            await asyncio.to_thread(self.shelf.note, member_id, done)
+            if report.finished:
+                await asyncio.to_thread(self.shelf.empty, member_id)
+
+    async def _watched(self, member_id: int, state: ArchiveState) -> ArchiveReport:
+        """Run an import, and keep how far it is. Raises `Discarded` when its member does not want it any more."""
+        at = ("", 0, 0)
+
+        def progress(step: str, done: int, total: int) -> None:
+            nonlocal at
+            at = (step, done, total)
+
+        job = asyncio.create_task(
+            import_archive(
+                self._network,
+                member_id,
+                self.shelf.archive(member_id),
+                dry_run=state.phase == "looking",
+                widest=state.widest,
+                progress=progress,
+            )
+        )
+        try:
+            noted = at
+            while not (await asyncio.wait((job,), timeout=_NOTE_SECONDS))[0]:
+                attempts = state.attempts if at[1] == noted[1] else 0
+                noted = at
+                now = replace(state, step=at[0], done=at[1], total=at[2], attempts=attempts)
+                await asyncio.to_thread(partial(self.shelf.note, member_id, now))
+            return await job
+        finally:
+            job.cancel()
+            await asyncio.wait((job,))
+
+    async def _fail(self, member_id: int, state: ArchiveState, error: str) -> None:
+        failed = replace(state, phase="failed", error=error, changed=now_ms())
+        await asyncio.to_thread(self.shelf.note, member_id, failed)
+        await asyncio.to_thread(self.shelf.empty, member_id)

@@ -1,0 +1,208 @@
+"""Settings, Move in: an archive is sent, looked at, taken in beside the requests, and forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from shoal.graph.schema import POSTED
+from shoal.ops.archives.desk import ArchiveDesk
+from shoal.ops.archives.shelf import KEPT_MS, MOST, ArchiveShelf, now_ms
+from shoal.services import members
+from tests.api.world import World, world
+from tests.archives import made
+from tests.archives.test_import import of_mastodon
+from tests.web.visitor import Page, Visitor, member, visitor
+
+PATH = "/settings/import"
+
+
+@pytest.fixture
+def here() -> Iterator[World]:
+    with world() as made_world:
+        for name in ("ann", "ben"):
+            member(made_world, name)
+        yield made_world
+        shelf = shelf_of(made_world)
+        for owner in shelf.all():
+            shelf.discard(owner)
+
+
+@pytest.fixture
+def ann(here: World) -> Visitor:
+    return visitor(here, "ann")
+
+
+def shelf_of(here: World) -> ArchiveShelf:
+    assert here.deps.archives is not None
+    return here.deps.archives
+
+
+def work(here: World) -> None:
+    """Do what there is to do about archives."""
+    here.run(ArchiveDesk(here.network, shelf_of(here)).once())
+    here.settle()
+
+
+def sent(ann: Visitor, data: bytes, name: str = "archive.zip") -> Page:
+    return ann.open(PATH).press("Send it", files={"file": (name, data)})
+
+
+def test_an_archive_is_looked_at_and_taken_in_when_its_owner_says_so(here: World, ann: Visitor, tmp_path: Path) -> None:
+    page = sent(ann, of_mastodon(tmp_path).read_bytes(), "C:\\Downloads\\archive-2022.zip")
+    assert (page.path, "archive-2022.zip" in page.text, "It begins in a moment." in page.text) == (PATH, True, True)
+    assert page.one("progress").get("value") is None
+    work(here)
+    page = ann.open(PATH)
+    assert "An archive of Mastodon, of https://mastodon.example/users/ann (archive-2022.zip)" in page.text
+    assert "3 posts 1 comment in threads 1 photo" in page.text
+    assert "1 post: answers to other people" in page.text
+    assert "1 post: direct messages" in page.text
+    assert "Quiet, @ben" in page.text
+    assert "Low tide" not in ann.open("/@ann?show=posts").text
+    page = page.press("Take it in", widest="unlisted")
+    assert "It begins in a moment." in page.text
+    work(here)
+    page = ann.open(PATH)
+    assert "This was taken in" in page.text
+    assert not shelf_of(here).archive(shelf_of(here).all()[0]).exists()
+    profile = page.follow("See your profile")
+    assert profile.path == "/@ann"
+    assert "Low tide" in ann.open("/@ann?show=posts").text
+    assert "Low tide" not in visitor(here, "ben").open("/explore").text
+    assert "Send it" in ann.open(PATH).press("Take in another archive").text
+    assert shelf_of(here).all() == []
+
+
+def test_a_script_learns_how_far_it_is_and_when_it_is_done(here: World, ann: Visitor, tmp_path: Path) -> None:
+    sent(ann, of_mastodon(tmp_path).read_bytes())
+    part = ann.open(f"{PATH}?only=state", **{"HX-Request": "true"})
+    assert part.html.find("html") is None
+    assert part.one("#importing")["hx-get"] == f"{PATH}?only=state"
+    work(here)
+    gone = ann.open(f"{PATH}?only=state", **{"HX-Request": "true"})
+    assert (gone.status, gone.answer.headers["HX-Redirect"]) == (204, PATH)
+
+
+def test_a_file_that_is_no_archive_is_explained_and_another_may_follow(here: World, ann: Visitor) -> None:
+    sent(ann, b"a holiday")
+    work(here)
+    page = ann.open(PATH)
+    assert "No archive that can be read; send the ZIP of Mastodon" in page.text
+    page = page.press("Try another file")
+    assert "Send it" in page.text
+    assert "Please choose a file." in page.press("Send it").text
+
+
+def test_each_has_one_archive_and_sees_their_own_alone(here: World, ann: Visitor, tmp_path: Path) -> None:
+    data = of_mastodon(tmp_path).read_bytes()
+    form = ann.open(PATH)
+    sent(ann, data)
+    again = form.press("Send it", files={"file": ("again.zip", data)})
+    assert (again.status, "An archive of yours is here already: discard it first." in again.text) == (422, True)
+    ben = visitor(here, "ben")
+    assert "Send it" in ben.open(PATH).text
+    ben.post(f"{PATH}/discard", [("form_token", ben.open(PATH).form_token)])
+    assert shelf_of(here).state(shelf_of(here).all()[0]) is not None
+    assert "Send it" in ann.open(PATH).press("Stop it").text
+
+
+def test_an_archive_may_be_discarded_while_it_is_worked_on(here: World, ann: Visitor, tmp_path: Path) -> None:
+    notes = [made.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
+    sent(ann, made.zipped(tmp_path / "a.zip", made.mastodon_files(notes)).read_bytes())
+    work(here)
+    ann.open(PATH).press("Take it in")
+    desk = ArchiveDesk(here.network, shelf_of(here))
+
+    async def stopped() -> None:
+        working = asyncio.ensure_future(desk.once())
+        shelf = shelf_of(here)
+        owner = shelf.all()[0]
+        while (state := shelf.state(owner)) is not None and not (state.step == "posts" and state.done):  # noqa: ASYNC110  # a file says so
+            await asyncio.sleep(0.01)
+        shelf.discard(owner)
+        await working
+
+    here.run(stopped())
+    here.settle()
+    assert shelf_of(here).all() == []
+    found = here.run(members.find(here.writes, "ann"))
+    assert found is not None
+    assert 0 < here.run(here.network.store.assoc_count((found.id,), (POSTED,)))[POSTED][found.id] < 3_000
+
+
+def test_strangers_and_forms_from_elsewhere_send_nothing(here: World, ann: Visitor) -> None:
+    assert visitor(here).open(PATH).path.startswith("/login")
+    for action in ("", "/take", "/discard"):
+        assert ann.post(f"{PATH}{action}", [("x", "y")]).status == 403
+
+
+def test_an_archive_larger_than_is_allowed_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with world(max_archive_bytes=100_000) as small:
+        member(small, "ann")
+        page = sent(visitor(small, "ann"), b"a" * 300_000)
+        assert page.status == 413
+        assert shelf_of(small).all() == []
+    with world(max_archive_bytes=0) as closed:
+        member(closed, "ann")
+        assert visitor(closed, "ann").open(PATH).status == 404
+
+
+def test_the_shelf_is_bounded_and_what_nobody_asks_for_is_swept(here: World, tmp_path: Path) -> None:
+    shelf = shelf_of(here)
+    for owner in range(1, MOST + 1):
+        shelf.put(owner, "a.zip", 1, lambda target: None)
+    page = sent(visitor(here, "ann"), b"one more")
+    assert (page.status, "Many archives are being taken in" in page.text) == (503, True)
+    shelf.sweep(now_ms() + 2 * KEPT_MS)
+    assert len(shelf.all()) == MOST
+    # They are nobody's.
+    here.run(ArchiveDesk(here.network, shelf).sweep())
+    assert shelf.all() == []
+    ann = visitor(here, "ann")
+    sent(ann, b"no archive")
+    work(here)
+    shelf.sweep(now_ms() + KEPT_MS - 60_000)
+    assert len(shelf.all()) == 1
+    shelf.sweep(now_ms() + KEPT_MS + 60_000)
+    assert shelf.all() == []
+
+
+def test_an_archive_that_ends_its_process_again_and_again_is_given_up(
+    here: World, ann: Visitor, tmp_path: Path
+) -> None:
+    sent(ann, of_mastodon(tmp_path).read_bytes())
+    shelf = shelf_of(here)
+    (owner,) = shelf.all()
+    for _ in range(5):
+        state = shelf.state(owner)
+        assert state is not None
+        shelf.note(owner, replace(state, attempts=state.attempts + 1))
+    work(here)
+    assert "This archive was begun several times, and the server ended each time." in ann.open(PATH).text
+
+
+def test_one_process_works_on_an_archive_at_a_time(here: World, ann: Visitor, tmp_path: Path) -> None:
+    sent(ann, of_mastodon(tmp_path).read_bytes())
+    shelf = shelf_of(here)
+    (owner,) = shelf.all()
+    lock = shelf.claim(owner)
+    assert lock is not None
+    work(here)
+    assert "It begins in a moment." in ann.open(PATH).text
+    lock.close()
+    work(here)
+    assert "This would be taken in" in ann.open(PATH).text
+
+
+def test_only_its_owner_may_read_an_archive(here: World, ann: Visitor, tmp_path: Path) -> None:
+    sent(ann, of_mastodon(tmp_path).read_bytes())
+    shelf = shelf_of(here)
+    place = shelf.archive(shelf.all()[0])
+    assert [path.stat().st_mode & 0o077 for path in (place, place.parent)] == [0, 0]
+    assert json.loads((place.parent / "state.json").read_bytes())["phase"] == "looking"
