@@ -1,4 +1,4 @@
-"""What is no archive, is damaged, or is made to do harm gets a clear error, in bounded memory and without a file of its own."""
+"""A file that is no archive, is damaged, or is made to do harm gets a clear error, in bounded memory, and writes nowhere."""
 
 from __future__ import annotations
 

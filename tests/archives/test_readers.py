@@ -15,7 +15,7 @@ from libipld import encode_cid
 from shoal.archives.entries import opened
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.recognition import reader_of
-from shoal.archives.records import ArchivedPost, ArchiveKind, LeftOut, Omission
+from shoal.archives.records import ArchivedPost, ArchiveKind, Omission, SkippedRecord
 from shoal.archives.report import ArchiveReport
 from shoal.core.archives import FollowList
 from shoal.core.errors import InvalidInput
@@ -35,7 +35,7 @@ class Read:
             self.kind, self.account = reader.kind, reader.account
             found = list(reader.records())
         self.posts = [record for record in found if isinstance(record, ArchivedPost)]
-        self.left = [(record.kind, record.reason) for record in found if isinstance(record, LeftOut)]
+        self.left = [(record.kind, record.reason) for record in found if isinstance(record, SkippedRecord)]
         self.follows = [str(handle) for record in found if isinstance(record, FollowList) for handle in record.handles]
 
     @property

@@ -22,8 +22,8 @@ from shoal.archives.records import (
     ArchivedPost,
     ArchiveKind,
     ArchiveRecord,
-    LeftOut,
     Omission,
+    SkippedRecord,
 )
 from shoal.core.archives import MOST_HANDLES, FollowList
 from shoal.core.handles import BLUESKY, ForeignHandle, read_handle
@@ -129,7 +129,7 @@ class BlueskyArchive:
                 if collection == _POST:
                     yield from self._post(record)
                 elif collection == _REPOST:
-                    yield LeftOut("posts", f"at://{self._did}/{record.key}", Omission.BOOST)
+                    yield SkippedRecord("posts", f"at://{self._did}/{record.key}", Omission.BOOST)
                 elif collection == _FOLLOW:
                     handle = _followee(record)
                     if handle is None or len(followees) >= MOST_HANDLES:
@@ -151,17 +151,17 @@ class BlueskyArchive:
             if embed.media:
                 embed = msgspec.convert(embed.media, _Embed)
         except (msgspec.ValidationError, RecursionError):
-            yield LeftOut("posts", uri, Omission.MALFORMED)
+            yield SkippedRecord("posts", uri, Omission.MALFORMED)
             return
         photos: list[ArchivedPhoto] = []
         for image in embed.images:
             file = self._files.get(_name(image.image.ref))
             if file is None:
-                yield LeftOut("photos", uri, Omission.MISSING)
+                yield SkippedRecord("photos", uri, Omission.MISSING)
             else:
                 photos.append(ArchivedPhoto(file, image.alt or ""))
         if embed.type.endswith("embed.video"):
-            yield LeftOut("photos", uri, Omission.VIDEO)
+            yield SkippedRecord("photos", uri, Omission.VIDEO)
         parent = post.reply.parent.uri if post.reply else ""
         labels = post.labels.values if post.labels else ()
         yield ArchivedPost(

@@ -96,7 +96,7 @@ class _Metered:
 
 
 class _Rest:
-    """What is left of a file behind its first bytes."""
+    """The rest of a file, behind first bytes that were read already."""
 
     def __init__(self, head: bytes, file: Readable) -> None:
         self._head = head

@@ -39,7 +39,7 @@ _FAULTS = (
     EOFError,
     RuntimeError,
 )
-"""Errors of a ZIP that is damaged, encrypted, or packed in an unknown way (`NotImplementedError` is a `RuntimeError`)."""
+"""Errors of a file that is damaged or encrypted, or is packed in a way that is not known here (a kind of `RuntimeError`)."""
 
 
 class Readable(Protocol):

@@ -19,8 +19,8 @@ from shoal.archives.records import (
     ArchivedPost,
     ArchiveKind,
     ArchiveRecord,
-    LeftOut,
     Omission,
+    SkippedRecord,
 )
 
 FOLDERS = ("your_instagram_activity/media/", "your_instagram_activity/content/", "content/", "media/")
@@ -73,13 +73,13 @@ class InstagramArchive:
             if f"{self._folder}{name}" in self._entries:
                 with self._entries.opened(f"{self._folder}{name}") as file:
                     for _ in range(count(file, path)):
-                        yield LeftOut("posts", name, reason)
+                        yield SkippedRecord("posts", name, reason)
         if found := self._entries.root("followers_and_following/following.json"):
             yield follow_list(self._entries, found.found)
 
     def _post(self, post: _InstagramPost | None) -> Iterator[ArchiveRecord]:
         if post is None or not post.media:
-            yield LeftOut("posts", "", Omission.MALFORMED)
+            yield SkippedRecord("posts", "", Omission.MALFORMED)
             return
         # A post of one photo has its caption and date there; the albums of newer archives have them above.
         first = post.media[0]
@@ -89,9 +89,9 @@ class InstagramArchive:
         for file in post.media:
             name = f"{self._prefix}{file.uri}"
             if file.uri.lower().endswith(_VIDEO):
-                yield LeftOut("photos", file.uri, Omission.VIDEO)
+                yield SkippedRecord("photos", file.uri, Omission.VIDEO)
             elif name not in self._entries:
-                yield LeftOut("photos", file.uri, Omission.MISSING)
+                yield SkippedRecord("photos", file.uri, Omission.MISSING)
             else:
                 photos.append(ArchivedPhoto(name))
         yield ArchivedPost(

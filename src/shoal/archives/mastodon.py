@@ -22,8 +22,8 @@ from shoal.archives.records import (
     ArchivedPost,
     ArchiveKind,
     ArchiveRecord,
-    LeftOut,
     Omission,
+    SkippedRecord,
 )
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Visibility
@@ -97,9 +97,9 @@ class MastodonArchive:
         with self._entries.opened(f"{self._prefix}{OUTBOX}") as file:
             for activity in items(file, "orderedItems", _Activity):
                 if activity is None:
-                    yield LeftOut("posts", "", Omission.MALFORMED)
+                    yield SkippedRecord("posts", "", Omission.MALFORMED)
                 elif isinstance(activity.object, str):
-                    yield LeftOut("posts", activity.object, Omission.BOOST)
+                    yield SkippedRecord("posts", activity.object, Omission.BOOST)
                 else:
                     yield from self._note(activity.object)
         if found := self._entries.root("following_accounts.csv"):
@@ -109,7 +109,7 @@ class MastodonArchive:
         visibility = _visibility(note)
         written = iso_moment(note.published)
         if visibility is Visibility.DIRECT:
-            yield LeftOut("posts", note.id, Omission.DIRECT)
+            yield SkippedRecord("posts", note.id, Omission.DIRECT)
             return
         photos: list[ArchivedPhoto] = []
         for attachment in note.attachment or ():
@@ -117,7 +117,7 @@ class MastodonArchive:
             if isinstance(found, ArchivedPhoto):
                 photos.append(found)
             else:
-                yield LeftOut("photos", attachment.url, found)
+                yield SkippedRecord("photos", attachment.url, found)
         options = [option.name for option in note.one_of or note.any_of or ()]
         parent = note.in_reply_to or ""
         yield ArchivedPost(

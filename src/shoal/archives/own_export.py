@@ -19,8 +19,8 @@ from shoal.archives.records import (
     ArchiveKind,
     ArchiveRecord,
     KnownFollows,
-    LeftOut,
     Omission,
+    SkippedRecord,
 )
 from shoal.core.errors import InvalidInput
 from shoal.core.model import MediaKind, Visibility
@@ -92,22 +92,22 @@ class OwnExport:
             with self._entries.opened(f"{self._prefix}{noun}.json") as file:
                 for post in items(file, "", _ExportedPost):
                     if post is None:
-                        yield LeftOut("posts", "", Omission.MALFORMED)
+                        yield SkippedRecord("posts", "", Omission.MALFORMED)
                     else:
                         yield from self._post(post, media)
         yield self._follows()
 
     def _post(self, post: _ExportedPost, media: dict[str, _ExportedMedium]) -> Iterator[ArchiveRecord]:
         if post.visibility is Visibility.DIRECT:
-            yield LeftOut("posts", post.id, Omission.DIRECT)
+            yield SkippedRecord("posts", post.id, Omission.DIRECT)
             return
         photos: list[ArchivedPhoto] = []
         for name in post.media:
             medium = media.get(name, _ExportedMedium(name))
             if medium.kind is not MediaKind.IMAGE:
-                yield LeftOut("photos", name, Omission.VIDEO)
+                yield SkippedRecord("photos", name, Omission.VIDEO)
             elif f"{self._prefix}{name}" not in self._entries:
-                yield LeftOut("photos", name, Omission.MISSING)
+                yield SkippedRecord("photos", name, Omission.MISSING)
             else:
                 photos.append(ArchivedPhoto(f"{self._prefix}{name}", medium.description, medium.focus))
         options = post.poll.options if post.poll else []

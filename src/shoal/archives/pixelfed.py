@@ -24,8 +24,8 @@ from shoal.archives.records import (
     ArchivedPost,
     ArchiveKind,
     ArchiveRecord,
-    LeftOut,
     Omission,
+    SkippedRecord,
 )
 from shoal.core.model import Visibility
 
@@ -107,7 +107,7 @@ class PixelfedArchive:
         with self._entries.opened(self._name) as file:
             for status in items(file, "", _Status):
                 if status is None:
-                    yield LeftOut("posts", "", Omission.MALFORMED)
+                    yield SkippedRecord("posts", "", Omission.MALFORMED)
                 else:
                     yield from self._status(status)
         if found := self._entries.root("pixelfed-following.json", "following.json"):
@@ -116,22 +116,22 @@ class PixelfedArchive:
     def _status(self, status: _Status) -> Iterator[ArchiveRecord]:
         where = status.uri or status.url or status.id
         if status.pf_type == "share":
-            yield LeftOut("posts", where, Omission.BOOST)
+            yield SkippedRecord("posts", where, Omission.BOOST)
             return
         if (status.pf_type or "").startswith("story"):
-            yield LeftOut("posts", where, Omission.STORY)
+            yield SkippedRecord("posts", where, Omission.STORY)
             return
         visibility = _VISIBILITIES.get(status.visibility or "")
         if visibility is None:
-            yield LeftOut("posts", where, Omission.DIRECT)
+            yield SkippedRecord("posts", where, Omission.DIRECT)
             return
         photos: list[ArchivedPhoto] = []
         for photo in status.media_attachments:
             file = self._files.get(PurePosixPath(urlsplit(photo.url or "").path).name)
             if not (photo.mime or "image/").startswith("image/"):
-                yield LeftOut("photos", photo.url or "", Omission.VIDEO)
+                yield SkippedRecord("photos", photo.url or "", Omission.VIDEO)
             elif file is None:
-                yield LeftOut("photos", photo.url or "", Omission.MISSING)
+                yield SkippedRecord("photos", photo.url or "", Omission.MISSING)
             else:
                 photos.append(ArchivedPhoto(file, photo.description or ""))
         options = [option.title for option in status.poll.options] if status.poll else []

@@ -17,8 +17,8 @@ from shoal.archives.records import (
     ArchivedPost,
     ArchiveReader,
     KnownFollows,
-    LeftOut,
     Omission,
+    SkippedRecord,
 )
 from shoal.archives.report import ArchiveReport
 from shoal.core.archives import FollowList
@@ -62,7 +62,7 @@ class ArchivePlan:
         left: set[str] = set()
         with self._path.open("wb") as file:
             for record in reader.records():
-                if isinstance(record, LeftOut):
+                if isinstance(record, SkippedRecord):
                     report.omit(record.kind, record.reason, record.id)
                     if record.kind == "posts":
                         left.add(record.id)

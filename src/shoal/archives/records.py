@@ -102,7 +102,7 @@ class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """As `Draft.data`."""
 
 
-class LeftOut(NamedTuple):
+class SkippedRecord(NamedTuple):
     """A record, or a part of one, that a reader cannot give."""
 
     kind: str
@@ -117,7 +117,7 @@ class KnownFollows(NamedTuple):
     members: tuple[tuple[int, str], ...]
 
 
-ArchiveRecord = ArchivedPost | FollowList | KnownFollows | LeftOut
+ArchiveRecord = ArchivedPost | FollowList | KnownFollows | SkippedRecord
 
 
 class ArchiveReader(Protocol):

@@ -39,12 +39,12 @@ class Sample(msgspec.Struct):
 
 
 class ArchiveReport(msgspec.Struct):
-    """What was found, and once it is taken in, what was new and what was there already."""
+    """Amounts that were found, and once the archive is taken in, those that were new and those that were there already."""
 
     kind: ArchiveKind
     account: str
     found: Amounts = msgspec.field(default_factory=Amounts)
-    """What is to be taken in."""
+    """Amounts that are to be taken in."""
     with_photos: int = 0
     """Posts and comments that have photos."""
     first: int = 0

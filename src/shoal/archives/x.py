@@ -23,8 +23,8 @@ from shoal.archives.records import (
     ArchivedPost,
     ArchiveKind,
     ArchiveRecord,
-    LeftOut,
     Omission,
+    SkippedRecord,
 )
 
 SCRIPTS = ("data/tweets.js", "data/tweet.js")
@@ -103,7 +103,7 @@ class XArchive:
                 with self._entries.opened(name) as file:
                     for item in items(behind_name(file), "", _Item):
                         if item is None:
-                            yield LeftOut("posts", "", Omission.MALFORMED)
+                            yield SkippedRecord("posts", "", Omission.MALFORMED)
                         else:
                             yield from self._tweet(item.tweet)
         if (following := f"{self._data}following.js") in self._entries:
@@ -119,16 +119,16 @@ class XArchive:
 
     def _tweet(self, tweet: _Tweet) -> Iterator[ArchiveRecord]:
         if tweet.full_text.startswith("RT @"):
-            yield LeftOut("posts", tweet.id_str, Omission.BOOST)
+            yield SkippedRecord("posts", tweet.id_str, Omission.BOOST)
             return
         media = tweet.extended_entities.media if tweet.extended_entities else tweet.entities.media
         photos: list[ArchivedPhoto] = []
         for medium in media:
             file = self._file(tweet.id_str, medium)
             if medium.type != "photo":
-                yield LeftOut("photos", tweet.id_str, Omission.VIDEO)
+                yield SkippedRecord("photos", tweet.id_str, Omission.VIDEO)
             elif not file:
-                yield LeftOut("photos", tweet.id_str, Omission.MISSING)
+                yield SkippedRecord("photos", tweet.id_str, Omission.MISSING)
             else:
                 photos.append(ArchivedPhoto(file))
         answered = tweet.in_reply_to_status_id_str or ""

@@ -14,7 +14,7 @@ from shoal.archives.report import ArchiveReport
 from shoal.core.model import Visibility
 from shoal.graph.access import access_member
 from shoal.ops.archives.followees import follow_all, matched
-from shoal.ops.archives.taking import Taking
+from shoal.ops.archives.taking import ArchiveTaking
 from shoal.ops.checking.report import Progress, nothing
 from shoal.ops.network import AnyNetwork
 
@@ -53,7 +53,7 @@ async def import_archive(
             return report
         packed = Path(folder) / "packed.zip"
         with opened(packed if packed.exists() else path, Path(folder)) as entries:
-            await Taking(network, member_id, plan, entries, report, widest=widest).run(progress)
+            await ArchiveTaking(network, member_id, plan, entries, report, widest=widest).run(progress)
         await follow_all(network, member_id, followees, report)
         report.finished = True
         return report

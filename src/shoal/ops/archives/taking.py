@@ -55,7 +55,7 @@ class _Job(NamedTuple):
     begun: bool
 
 
-class Taking:
+class ArchiveTaking:
     """One archive on its way in."""
 
     def __init__(

@@ -38,7 +38,7 @@ class ArchiveForm(Form, frozen=True, kw_only=True):
     file: Upload | None = None
 
 
-class TakeForm(Form, frozen=True, kw_only=True):
+class TakeInForm(Form, frozen=True, kw_only=True):
     """Whom the posts of an archive are for at the most."""
 
     widest: Literal["public", "unlisted", "followers"] = "public"
@@ -71,7 +71,7 @@ async def send(visit: Visit, asked: ArchiveForm) -> Response:
     return visit.go("/settings/import")
 
 
-async def take(visit: Visit, asked: TakeForm) -> Response:
+async def take(visit: Visit, asked: TakeInForm) -> Response:
     """Have an archive taken in that was looked at."""
     member = visit.checked(asked)
     await asyncio.to_thread(_shelf(visit).begin, member.id, Visibility(asked.widest))
@@ -111,6 +111,6 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             max_body=settings.max_archive_bytes + _FORM,
             on_disk=True,
         ),
-        rows.form("/settings/import/take", take, TakeForm),
+        rows.form("/settings/import/take", take, TakeInForm),
         rows.form("/settings/import/discard", discard, Form),
     )

@@ -41,7 +41,7 @@ class SampleView(NamedTuple):
     photos: str
 
 
-class ReportView(NamedTuple):
+class ArchiveReportView(NamedTuple):
     """The report of an archive."""
 
     network: str
@@ -63,8 +63,8 @@ class ArchiveView(NamedTuple):
     """How large an archive may be."""
     file: str
     importing: ImportingView | None = None
-    looked: ReportView | None = None
-    done: ReportView | None = None
+    looked: ArchiveReportView | None = None
+    done: ArchiveReportView | None = None
     error: str = ""
 
 
@@ -97,7 +97,7 @@ def importing_view(visit: Visit, state: ArchiveState) -> ImportingView | None:
     return ImportingView(_("It begins in a moment."), 0)
 
 
-def _report(words: Translated, report: ArchiveReport) -> ReportView:
+def _report(words: Translated, report: ArchiveReport) -> ArchiveReportView:
     _ = words.text
     period = ""
     if report.first:
@@ -106,7 +106,7 @@ def _report(words: Translated, report: ArchiveReport) -> ReportView:
     there = report.there.posts + report.there.comments
     here = words.plural("%(n)s post was here already.", "%(n)s posts were here already.", there) if there else ""
     amounts = report.taken if report.finished else report.found
-    return ReportView(
+    return ArchiveReportView(
         network=_network(words, report),
         period=period,
         amounts=_amounts(words, amounts),
