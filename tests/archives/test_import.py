@@ -7,6 +7,7 @@ import csv
 import json
 import zipfile
 from contextlib import AbstractAsyncContextManager, aclosing
+from datetime import UTC, datetime
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,29 @@ async def test_nobody_is_told_and_it_stands_in_timelines_where_its_date_puts_it(
             "Low tide #dawn",
         ]
         assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_a_full_timeline_keeps_what_is_newer_than_an_archive(tmp_path: Path) -> None:
+    """Old ids are below the floor of a full row; ids between those that it holds belong there."""
+    async with opened(timeline_length=30) as shoal:
+        ann, ben, cyd = [await shoal.register(name) for name in ("ann", "ben", "cyd")]
+        await ben.follow(ann)
+        await ben.follow(cyd)
+        earlier = [await cyd.create(f"Earlier {number}") for number in range(20)]
+        await asyncio.sleep(0.01)
+        between = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+        await asyncio.sleep(0.01)
+        later = [await cyd.create(f"Later {number}") for number in range(20)]
+        assert len((await ben.home(limit=40)).entries) == 40
+        await shoal.settle()
+        notes = [made.note(n, f"<p>Old {n} #dawn</p>") for n in range(60)]
+        notes.append(made.note(99, "<p>Between</p>", published=between))
+        await taken(shoal, ann, made.zipped(tmp_path / "m.zip", made.mastodon_files(notes)))
+        assert (await check(shoal.network)).clean
+        texts = [entry.post.text for entry in (await ben.home(limit=42)).entries]
+        of_cyd = [post.text for post in (*reversed(later), *reversed(earlier))]
+        assert texts == [*of_cyd[:20], "Between", *of_cyd[20:], "Old 59 #dawn"]
 
 
 @in_loop

@@ -17,6 +17,7 @@ from typing import get_args
 import httpx
 import pytest
 from click.testing import CliRunner
+from tests.archives import made as archives
 from tests.running import at_a_desk
 from tests.serving import served
 
@@ -107,6 +108,29 @@ def test_members_are_made_and_looked_after(shoal: Shoal) -> None:
 def test_a_store_of_this_version_needs_no_upgrade(shoal: Shoal) -> None:
     for more in ((), ("--dry-run",)):
         assert re.fullmatch(r"sqlite:///\S+: nothing to do\n", told(shoal("upgrade", *more)))
+
+
+def test_an_archive_is_looked_at_and_taken_in(shoal: Shoal, tmp_path: Path) -> None:
+    notes = [archives.note(1, "<p>By the sea</p>"), archives.announce(2, "https://other.example/1")]
+    path = str(archives.zipped(tmp_path / "archive.zip", archives.mastodon_files(notes)))
+    looked = told(shoal("member", "import-archive", "ann", path, "--dry-run"))
+    assert (
+        "an archive of Mastodon of https://mastodon.example/users/ann\nposts from 2022-11-05 to 2022-11-05\n" in looked
+    )
+    assert "would be taken in: 1 posts, 0 comments, 0 photos, 0 follows; 0 of the posts have photos" in looked
+    assert "posts left out, 1: posts of others that were shared (https://other.example/1)" in looked
+    assert "By the sea" not in told(shoal("feed", "ann"))
+    first = told(shoal("member", "import-archive", "ann", path, "--visible-to", "followers"))
+    assert "taken in: 1 posts, 0 comments, 0 photos, 0 follows\nthere already: 0 posts," in first
+    assert "taken in: 0 posts, 0 comments, 0 photos, 0 follows\nthere already: 1 posts," in told(
+        shoal("member", "import-archive", "ann", path)
+    )
+    assert "By the sea" in told(shoal("feed", "ann"))
+    assert refused(shoal("member", "import-archive", "zoe", path)) == "shoal: there is no member 'zoe'"
+    other = tmp_path / "photo.jpg"
+    other.write_bytes(archives.picture())
+    assert "no archive that can be read" in refused(shoal("member", "import-archive", "ann", str(other)))
+    assert "all right" in told(shoal("check"))
 
 
 def test_who_waits_for_approval_is_let_in_or_deleted(tmp_path: Path) -> None:

@@ -83,6 +83,13 @@ def test_a_large_upload_gets_through_and_one_that_is_too_large_does_not(front: F
             assert client.post("/api/v2/media", files={"file": clip + bytes(60 * MIB)}).status_code == 413
 
 
+def test_an_archive_may_be_larger_than_any_other_upload(front: Front) -> None:
+    with front.client() as client:
+        # It is the server that refuses a stranger, and not the proxy that refuses the size.
+        sent = client.post("/settings/import", files={"file": ("archive.zip", bytes(70 * MIB))})
+        assert sent.status_code in {303, 401}, sent.text[:300]
+
+
 def test_a_websocket_gets_through(front: Front) -> None:
     url = f"ws{front.url.removeprefix('http')}/api/v1/streaming?stream=user&access_token={front.token}"
     with connect(url, ssl=trusting() if url.startswith("wss") else None) as socket, front.client() as client:
