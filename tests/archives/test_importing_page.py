@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from shoal.core.audit.entries import AuditVerb
 from shoal.graph.schema import POSTED
 from shoal.ops.archives.desk import ArchiveDesk
 from shoal.ops.archives.shelf import KEPT_MS, MOST, ArchiveShelf, now_ms
@@ -17,6 +18,7 @@ from shoal.services import members
 from tests.api.world import World, world
 from tests.archives import made
 from tests.archives.test_import import of_mastodon
+from tests.audit.reading import entries
 from tests.web.visitor import Page, Visitor, member, visitor
 
 PATH = "/settings/import"
@@ -65,7 +67,10 @@ def test_an_archive_is_looked_at_and_taken_in_when_its_owner_says_so(here: World
     assert "1 post: direct messages" in page.text
     assert "Quiet, @ben" in page.text
     assert "Low tide" not in ann.open("/@ann?show=posts").text
+    assert here.run(entries(here.network.store, AuditVerb.ARCHIVE_IMPORTED)) == []
     page = page.press("Take it in", widest="unlisted")
+    (noted,) = here.run(entries(here.network.store, AuditVerb.ARCHIVE_IMPORTED))
+    assert (noted.entry.actor_name, noted.entry.target_name) == ("ann", "ann")
     assert "It begins in a moment." in page.text
     work(here)
     page = ann.open(PATH)

@@ -337,6 +337,10 @@ async def _export(it: Scene) -> None:
     await audit.note_alone(it.own, AuditVerb.EXPORT_REQUESTED, target)
 
 
+async def _import(it: Scene) -> None:
+    await audit.note_alone(it.own, AuditVerb.ARCHIVE_IMPORTED, member_target(await it.member()))
+
+
 NEW_NETWORK = "198.51.100.0/24"
 CASES: dict[AuditVerb, Case] = {
     AuditVerb.MEMBER_SUSPENDED: on_ann(moderation.suspend),
@@ -405,6 +409,7 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.PASSKEY_ADDED: Case(add_passkey, by_mo=False),
     AuditVerb.PASSKEY_REMOVED: Case(remove_passkey, by_mo=False),
     AuditVerb.EXPORT_REQUESTED: doing(_export, by_mo=False, anew=True),
+    AuditVerb.ARCHIVE_IMPORTED: doing(_import, by_mo=False, anew=True),
     AuditVerb.DELETION_REQUESTED: doing(lambda it: departures.leave(it.own, it.ann.id, PASSWORD), by_mo=False),
     AuditVerb.DELETION_CANCELLED: doing(
         lambda it: departures.come_back(it.nobody, "ann", PASSWORD),

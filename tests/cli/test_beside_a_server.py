@@ -126,6 +126,7 @@ def test_an_archive_is_looked_at_and_taken_in(shoal: Shoal, tmp_path: Path) -> N
         shoal("member", "import-archive", "ann", path)
     )
     assert "By the sea" in told(shoal("feed", "ann"))
+    assert told(shoal("audit", "list")).count("archive.imported") == 2
     assert refused(shoal("member", "import-archive", "zoe", path)) == "shoal: there is no member 'zoe'"
     other = tmp_path / "photo.jpg"
     other.write_bytes(archives.picture())

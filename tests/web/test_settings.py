@@ -40,7 +40,7 @@ def now(here: World, name: str = "ann") -> Member:
 def test_the_overview_leads_to_every_page_and_each_leads_to_all_others(here: World, ann: Visitor) -> None:
     overview = ann.open("/").follow("Settings")
     paths = [str(link["href"]) for link in overview.html.select("main .menu-link")]
-    assert len(paths) == 17
+    assert len(paths) == 18
     for path in paths:
         page = ann.open(path)
         assert page.status == 200, path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.archives.report import ArchiveReport
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.errors import NotFound
 from shoal.core.model import Visibility
 from shoal.ops.archives.importing import import_archive
@@ -12,6 +13,7 @@ from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
 from shoal.ops.operation import Operation
 from shoal.services import members
+from shoal.services.audit import note_alone
 
 
 class ImportArchive(Operation[ArchiveReport]):
@@ -29,6 +31,8 @@ class ImportArchive(Operation[ArchiveReport]):
         member = await members.find(network.writes, self.name)
         if member is None:
             raise NotFound(f"there is no member {self.name!r}")
+        if not self.dry_run:
+            await note_alone(network.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
         report = await import_archive(
             network, member.id, self.path, dry_run=self.dry_run, widest=self.widest, progress=progress
         )

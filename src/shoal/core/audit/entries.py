@@ -77,6 +77,7 @@ class AuditVerb(StrEnum):
     PASSKEY_ADDED = "passkey.added"
     PASSKEY_REMOVED = "passkey.removed"
     EXPORT_REQUESTED = "export.requested"
+    ARCHIVE_IMPORTED = "archive.imported"
     DELETION_REQUESTED = "deletion.requested"
     DELETION_CANCELLED = "deletion.cancelled"
     DELETION_COMPLETED = "deletion.completed"

@@ -10,9 +10,11 @@ from starlette.responses import Response
 
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Upload
+from shoal.core.audit.entries import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
 from shoal.ops.archives.shelf import ArchiveShelf
+from shoal.services.audit import note_alone
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.settings.frame import settings_page
@@ -73,8 +75,11 @@ async def send(visit: Visit, asked: ArchiveForm) -> Response:
 
 async def take(visit: Visit, asked: TakeInForm) -> Response:
     """Have an archive taken in that was looked at."""
-    member = visit.checked(asked)
-    await asyncio.to_thread(_shelf(visit).begin, member.id, Visibility(asked.widest))
+    member, shelf = visit.checked(asked), _shelf(visit)
+    state = await asyncio.to_thread(shelf.state, member.id)
+    if state is not None and state.phase == "looked":
+        await note_alone(visit.front.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
+        await asyncio.to_thread(shelf.begin, member.id, Visibility(asked.widest))
     return visit.go("/settings/import")
 
 

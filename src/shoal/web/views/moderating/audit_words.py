@@ -67,6 +67,7 @@ def all_verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.PASSKEY_ADDED: _("Passkey added"),
         AuditVerb.PASSKEY_REMOVED: _("Passkey removed"),
         AuditVerb.EXPORT_REQUESTED: _("Own data downloaded"),
+        AuditVerb.ARCHIVE_IMPORTED: _("Archive of another network taken in"),
         AuditVerb.DELETION_REQUESTED: _("Deletion of an account requested"),
         AuditVerb.DELETION_CANCELLED: _("Deletion of an account cancelled"),
         AuditVerb.DELETION_COMPLETED: _("Account deleted"),
