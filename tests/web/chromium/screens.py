@@ -14,9 +14,12 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePay
 
 from shoal import settings as configuration
 from shoal.core.model import Member
+from shoal.ops.archives.desk import ArchiveDesk
+from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.server import Deps, listen, serve
 from shoal.services import members
 from shoal.wiring import Network, open_network
+from shoal.wiring.places import archives_folder
 from tests.api.world import picture
 from tests.engines.browser import browser as chromium
 from tests.engines.browser import window
@@ -67,6 +70,8 @@ def stage(**settings: Any) -> Iterator[Stage]:
     async def main() -> None:
         chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
         async with open_network(chosen) as network:
+            desk = ArchiveDesk(network, ArchiveShelf(archives_folder(chosen), chosen.max_archive_bytes))
+            desk.start()
             parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
 
             def tell(url: str) -> None:
@@ -76,7 +81,7 @@ def stage(**settings: Any) -> Iterator[Stage]:
             ending.append(
                 asyncio.create_task(
                     serve(
-                        Deps(*parts, engines=network.engines, server_key=network.server_key),
+                        Deps(*parts, engines=network.engines, server_key=network.server_key, archives=desk.shelf),
                         listener=listen("127.0.0.1", 0),
                         ready=tell,
                     )
@@ -84,6 +89,7 @@ def stage(**settings: Any) -> Iterator[Stage]:
             )
             with contextlib.suppress(asyncio.CancelledError):
                 await ending[0]
+            await desk.stop()
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), name="shoal")
     thread.start()

@@ -1,0 +1,69 @@
+"""An archive of another network in a real browser: the page follows it by itself, and everybody can use each of its states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.archives import made
+from tests.archives.test_import import of_mastodon
+from tests.web.chromium.accessible import hindrances, pale
+from tests.web.chromium.screens import Stage, screen, stage
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Stage]:
+    with stage() as at:
+        at.join("ann")
+        at.join("ben")
+        yield at
+
+
+def clean(page: Page) -> None:
+    """Nothing is in anybody's way, in light and in dark, wide and narrow."""
+    assert hindrances(page) == []
+    for width, dark in ((1280, True), (390, False)):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert pale(page, dark=dark) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_archive_is_followed_until_it_was_taken_in(here: Stage, chromium: Browser, tmp_path: Path) -> None:
+    with screen(here, chromium) as ann:
+        ann.log_in("ann")
+        page = ann.open("/settings/import")
+        page.get_by_label("Your archive").set_input_files(of_mastodon(tmp_path))
+        page.get_by_role("button", name="Send it").click()
+        expect(page.get_by_role("heading", name="This would be taken in")).to_be_visible(timeout=20_000)
+        clean(page)
+        page.locator("summary", has_text="shared, and written by somebody else").click()
+        expect(page.get_by_text("https://other.example/users/bob/statuses/2")).to_be_visible()
+        page.get_by_label("Your followers alone").check()
+        page.get_by_role("button", name="Take it in").click()
+        expect(page.get_by_role("heading", name="This was taken in")).to_be_visible(timeout=20_000)
+        clean(page)
+        page.get_by_role("button", name="Take in another archive").click()
+        page.get_by_label("Your archive").set_input_files(made.zipped(tmp_path / "other.zip", {"a.txt": "nothing"}))
+        page.get_by_role("button", name="Send it").click()
+        expect(page.get_by_role("alert")).to_contain_text("No archive that can be read", timeout=20_000)
+        clean(page)
+
+
+def test_the_progress_of_a_large_archive_is_shown(here: Stage, chromium: Browser, tmp_path: Path) -> None:
+    notes = [made.note(n, f"<p>Number {n}</p>") for n in range(30_000)]
+    path = made.zipped(tmp_path / "large.zip", made.mastodon_files(notes))
+    with screen(here, chromium) as ben:
+        ben.log_in("ben")
+        page = ben.open("/settings/import")
+        page.get_by_label("Your archive").set_input_files(path)
+        page.get_by_role("button", name="Send it").click()
+        expect(page.get_by_role("button", name="Take it in")).to_be_visible(timeout=60_000)
+        page.get_by_role("button", name="Take it in").click()
+        expect(page.get_by_role("status").filter(has_text="of 30,000 posts")).to_be_visible(timeout=20_000)
+        assert float(str(page.get_by_role("progressbar").get_attribute("value"))) >= 0
+        clean(page)
+        page.get_by_role("button", name="Stop it").click()
+        expect(page.get_by_role("button", name="Send it")).to_be_visible()
