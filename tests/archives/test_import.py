@@ -19,7 +19,7 @@ from shoal import Shoal
 from shoal.archives.records import Omission
 from shoal.archives.report import ArchiveReport
 from shoal.core.errors import Gone
-from shoal.core.model import Media, Visibility
+from shoal.core.model import Media, Post, Visibility
 from shoal.graph import media_life
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.notifications import Kind
@@ -127,6 +127,10 @@ async def test_posts_come_with_their_dates_threads_photos_and_readers(tmp_path: 
         assert (comment["text"], comment["in_answer_to"]) == ("And further", told["Low tide #dawn"]["id"])
         assert [medium["description"] for medium in out["media"]] == ["A gull"]
         assert [row["name"] for row in out["follows"]] == ["ben"]
+        # The Ben of the text is another one: what is for followers is not for him.
+        quiet = (await shoal.network.store.obj_get((int(told["Quiet, @ben"]["id"]),)))[int(told["Quiet, @ben"]["id"])]
+        assert isinstance(quiet, Post)
+        assert quiet.mentions == ()
         assert (await check(shoal.network)).clean
 
 
