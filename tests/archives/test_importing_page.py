@@ -156,6 +156,7 @@ def test_an_archive_larger_than_is_allowed_is_refused_before_it_is_read(tmp_path
     with world(max_archive_bytes=0) as closed:
         member(closed, "ann")
         assert visitor(closed, "ann").open(PATH).status == 404
+        assert "Move in" not in visitor(closed, "ann").open("/settings").text
 
 
 def test_the_shelf_is_bounded_and_what_nobody_asks_for_is_swept(here: World, tmp_path: Path) -> None:

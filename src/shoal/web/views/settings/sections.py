@@ -68,6 +68,9 @@ def _of_account(visit: Visit) -> _Groups:
     _ = visit.words.text
     invites = may_invite(visit.front.writes.inviters, visit.member)
     invitations = (("invitations", "send", _("Invitations"), _("Links by which others join")),) if invites else ()
+    shelf = visit.front.archives
+    takes = shelf is not None and shelf.most_bytes > 0
+    moving_in = (("import", "upload", _("Move in"), _("Your posts from another network")),) if takes else ()
     return [
         (
             _("Account"),
@@ -79,7 +82,7 @@ def _of_account(visit: Visit) -> _Groups:
                 ("sessions", "laptop", _("Sessions and apps"), _("Where you are logged in")),
                 ("contacts", "user-plus", _("Find friends"), _("Whom you follow on another network")),
                 *invitations,
-                ("import", "upload", _("Move in"), _("Your posts from another network")),
+                *moving_in,
                 ("archive", "archive", _("Your data"), _("Take everything with you")),
                 ("account", "trash-2", _("Delete the account"), _("Leave, with all that is yours")),
             ),
