@@ -74,7 +74,7 @@ class Asked:
         async def statement(connections: ConnectionPool, *values: Any, **more: Any) -> Any:
             if not _COUNTING.get():
                 return await use(connections, *values, **more)
-            asked.statements[connections._url] = asked.statements.get(connections._url, 0) + 1
+            asked.statements[connections._name] = asked.statements.get(connections._name, 0) + 1
             return await asked._waiting(use(connections, *values, **more))
 
         with patch.object(Nodes, "_run", script), patch.object(ConnectionPool, "use", statement):

@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode, as Debian has it, in front of the PostgreSQL that tests share."""
+"""PgBouncer in transaction mode, as Debian has it, in front of the PostgreSQL that tests share, or of another."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ max_client_conn = 1000
 
 
 @functools.cache
-def _started() -> Program:
+def _started(server: int) -> Program:
+    """One in front of the server at this port."""
     folder = postgres.folder()
     port = free_port()
-    config = _CONFIG.format(server=urlsplit(postgres.server().url).port, port=port, folder=folder)
+    config = _CONFIG.format(server=server, port=port, folder=folder)
     (folder / "pgbouncer.ini").write_text(config)
     (folder / "users.txt").write_text('"shoal" ""\n')
     hand_over(folder, "postgres")
@@ -53,10 +54,14 @@ def _started() -> Program:
 
 def pooled(url: str) -> str:
     """The URL of a database, through the pooler. The test is skipped at a desk that has no PgBouncer."""
+    return f"{url}?pooler={in_front_of(postgres.server().url)}"
+
+
+def in_front_of(url: str) -> str:
+    """The host and port of a pooler of this server. The test is skipped at a desk that has no PgBouncer."""
     try:
-        program = _started()
+        return _started(urlsplit(url).port or 5432).url
     except NotInstalled as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
-    return f"{url}?pooler={program.url}"

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.engines.standby import Standby
 from tests.faults.load import Load, Person
 from tests.faults.proxy import Link, moved, port_of
 
@@ -54,14 +55,23 @@ _SECOND_HALF = 32
 class Place:
     """A cluster with people in it. `links` are the ways to `postgres-1`, `postgres-2` and `rabbitmq`."""
 
-    def __init__(self, folder: Path, cluster: clusters.Cluster, links: dict[str, Link]) -> None:
+    def __init__(
+        self, folder: Path, cluster: clusters.Cluster, links: dict[str, Link], standby: Standby | None = None
+    ) -> None:
         self.folder = folder
         self.cluster = cluster
         self.links = links
         self.settings = cluster.settings
         self.people: list[Person] = []
+        self._standby = standby
         self.whole = True
         """Whether everything was found to hold since a test last began to break it."""
+
+    @property
+    def standby(self) -> Standby:
+        """The standby of `postgres-1`, where there is one."""
+        assert self._standby is not None
+        return self._standby
 
     @property
     def urls(self) -> list[str]:
@@ -215,22 +225,30 @@ class Places:
 
 
 @contextmanager
-def a_place() -> Iterator[Place]:
-    """A cluster of two web processes and two workers, with people. At a desk without its engines the test is skipped."""
+def a_place(*, standby: bool = False) -> Iterator[Place]:
+    """A cluster of two web processes and two workers, with people. At a desk without its engines the test is skipped.
+
+    `standby`: the first PostgreSQL has one, which the URL of the store names too.
+    """
     folder = Path(tempfile.mkdtemp(prefix="shoal-cluster-"))
     folder.chmod(0o755)
     links: dict[str, Link] = {}
+    standbys: list[Standby] = []
 
     def through(url: str) -> str:
         name = "rabbitmq" if url.startswith("amqp") else f"postgres-{len(links) + 1}"
         links[name] = Link(port_of(url))
-        return moved(url, links[name].at)
+        there = moved(url, links[name].at)
+        if standby and name == "postgres-1":
+            standbys.append(Standby(folder / "standby", url))
+            return standbys[0].beside(there)
+        return there
 
     try:
         with held(folder):
             running = _started(folder, through)
             try:
-                here = Place(folder, running, links)
+                here = Place(folder, running, links, *standbys)
                 asyncio.run(_settled(here))
                 yield here
             finally:
@@ -242,6 +260,8 @@ def a_place() -> Iterator[Place]:
     finally:
         for link in links.values():
             link.close()
+        for one in standbys:
+            one.stop()
         shutil.rmtree(folder)
 
 

@@ -128,6 +128,28 @@ async def test_two_who_begin_the_same_timeline_may_both_fill_it() -> None:
 
 
 @in_loop
+async def test_a_timeline_of_an_earlier_history_of_the_stores_is_cold_and_is_not_filled() -> None:
+    async with nodes_at(redis.single()) as nodes:
+        marks = [b"\0\0"]
+        timelines, late = RedisTimelines(nodes, mark=lambda: marks[-1]), RedisTimelines(nodes)
+        await warm_up(timelines, (ANN, BEN), [1])
+        await late.create(CYD)
+        marks.append(b"\1\0")
+        assert await timelines.read(ANN, Cursor(limit=5)) is None
+        assert await timelines.floor(ANN) is None
+        assert not set(await timelines.members(1_000)) & {ANN, BEN, CYD}
+        # What was read in the earlier history comes too late.
+        await timelines.create(CYD)
+        await late.fill(CYD, [1], 0)
+        assert await timelines.read(CYD, Cursor(limit=5)) is None
+        await timelines.fill(CYD, [2], 0)
+        assert await ids(timelines, CYD) == [2]
+        # Who does not know of the new history yet takes the new one for cold, and nobody else.
+        assert await late.read(CYD, Cursor(limit=5)) is None
+        assert await late.read(BEN, Cursor(limit=5)) is not None
+
+
+@in_loop
 async def test_a_timeline_that_nobody_reads_expires_whatever_is_pushed() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, 5, idle_seconds=1.0)

@@ -178,6 +178,10 @@ class MemoryTimelines:
         self._forget(self.idle(seconds))
 
     async def clear(self) -> None:
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        """Make every timeline cold."""
         self._forget(list(self._row))
 
     def idle(self, seconds: float) -> list[int]:

@@ -2,7 +2,8 @@
 
 What `redis_scripts` says of its layout decides how a timeline is read here: the last `length` entries that came count, and
 what they pushed out is the floor. A timeline that was begun under another history of its server - before a failover, or a
-restart from an old snapshot - is cold: a write to it may have been lost. Writing needs no look at that.
+restart from an old snapshot - is cold: a write to it may have been lost. So is one of another history of the stores, for what it
+was filled with may have been lost there. Writing needs no look at that.
 
 Glossary (`docs/glossary.md`): floor, seat.
 """
@@ -41,8 +42,8 @@ _BEGUN = 10_000
 class RedisTimelines:
     """Timelines of up to `length` entries, for members whose ids are their seats.
 
-    One that nobody reads for `idle_seconds` is forgotten. `slack`: how far a string may outgrow its length before it is cut,
-    as a part of it.
+    One that nobody reads for `idle_seconds` is forgotten. `slack`: how far a string may outgrow its length before it is cut, as a
+    part of it. `mark`: two bytes that name the histories of the stores.
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class RedisTimelines:
         idle_seconds: float = 14 * 86_400,
         slack: float = 0.75,
         clock: Callable[[], float] = time.time,
+        mark: Callable[[], bytes] = lambda: bytes(scripts.MARK_BYTES),
     ) -> None:
         self.length = length
         self._nodes = nodes
         self._idle = max(1, int(idle_seconds))
         self._clock = clock
+        self._mark = mark
         self._room = 8 * length
         spare = int(length * slack)
         # When three fifths are used it is cut, later for some than for others; a tenth is left for those that have to wait.
@@ -77,7 +80,8 @@ class RedisTimelines:
         return np.array(members, np.int64)
 
     async def create(self, member: int) -> None:
-        beginning = await self._one(scripts.CREATE, member, secrets.token_bytes(7), self._idle)
+        new = self._mark() + secrets.token_bytes(7 - scripts.MARK_BYTES)
+        beginning = await self._one(scripts.CREATE, member, new, self._idle)
         if len(self._begun) >= _BEGUN:
             del self._begun[next(iter(self._begun))]
         self._begun[member] = beginning
@@ -138,7 +142,7 @@ class RedisTimelines:
 
     async def read(self, member: int, at: Cursor) -> Window | None:
         data = await self._reading.ask(member)
-        if data is None:
+        if data is None or not self._is_current(data):
             return None
         ids, floor = self._visible(data)
         ids = _in_order(ids[(ids > at.after) & (ids < at.before)])
@@ -157,6 +161,9 @@ class RedisTimelines:
                 found[at] = data or found[at]
         return found
 
+    def _is_current(self, data: bytes) -> bool:
+        return data.startswith(self._mark(), scripts.MARK_AT)
+
     def _visible(self, data: bytes) -> tuple[Members, int]:
         """The entries above the floor in the order in which they came, and the floor."""
         row = np.frombuffer(data, "<i8", offset=scripts.FLOOR_AT)
@@ -167,7 +174,7 @@ class RedisTimelines:
 
     async def floor(self, member: int) -> int | None:
         data = await self._one(scripts.LOOK, member)
-        return None if data is None else self._visible(data)[1]
+        return None if data is None or not self._is_current(data) else self._visible(data)[1]
 
     async def drop(self, members: Sequence[int]) -> None:
         for member in members:
@@ -188,14 +195,14 @@ class RedisTimelines:
     async def members(self, most: int) -> list[int]:
         found: dict[int, None] = {}
         async for page in self._nodes.ids(_PREFIX):
-            for part in await self._all(scripts.WARM, page):
+            for part in await self._all(scripts.WARM, page, self._mark()):
                 warm = np.array(part.result, bool)
                 found.update(dict.fromkeys(page[part.at[warm]].tolist()))
             if len(found) >= most:
                 break
         return list(found)[:most]
 
-    async def _all(self, script: Script, members: Members, *arguments: int) -> list[PartialAnswer]:
+    async def _all(self, script: Script, members: Members, *arguments: bytes | int) -> list[PartialAnswer]:
         """Run a script that is given keys, and the same for all of them."""
         keys = keys_of(_PREFIX, members)
         return await self._nodes.each(

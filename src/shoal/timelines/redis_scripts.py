@@ -1,9 +1,10 @@
 """Scripts that change and read timelines inside Redis.
 
-A timeline is one string: a head of 32 bytes - the history of the server that began it (16), the beginning it is of (7),
-`b` for begun or `f` for filled, and the floor (8) - and then the entries, 8 bytes each (little-endian), in the order in
-which they came. A push appends 8 bytes. Of the entries the last `room` count; what stands before them has been pushed out,
-the greatest of that is the floor, and it is cut off now and then. An entry that was taken off leaves a zero.
+A timeline is one string: a head of 32 bytes - the history of the server that began it (16), the beginning it is of (7, of which
+2 mark the histories of the stores), `b` for begun or `f` for filled, and the floor (8) - and then the entries, 8 bytes each
+(little-endian), in the order in which they came. A push appends 8 bytes. Of the entries the last `room` count; what stands
+before them has been pushed out, the greatest of that is the floor, and it is cut off now and then. An entry that was taken off
+leaves a zero.
 
 Positive 64-bit integers have the order of the floating-point numbers with the same bits (below 0x7FF0 << 48, which ids
 reach in 2058), so Lua compares them as such: nothing is converted, nothing rounded.
@@ -16,6 +17,7 @@ from __future__ import annotations
 from shoal.graph.redis.nodes import KEY_BYTES, Script
 
 HEAD_BYTES = 32
+MARK_AT, MARK_BYTES = 16, 2
 FLOOR_AT = 24
 
 _HERE = (
@@ -161,10 +163,12 @@ return {refused, true}
 CREATE = Script(
     "timelines.create",
     r"""
--- ARGV: one key, 7 bytes that are new, seconds. Gives which beginning the timeline is of, be it this one or an earlier one.
+-- ARGV: one key, 7 bytes that are new but for the mark (2) they begin with, seconds.
+-- Gives which beginning the timeline is of, be it this one or an earlier one.
 local head, now = first(1, 'GETRANGE', ARGV[1], 0, 31), history()
 if not head then return {refused, false} end
-if #head == 32 and string.sub(head, 1, 16) == now then return {refused, string.sub(head, 17, 23)} end
+local ours = string.sub(head, 1, 16) == now and string.sub(head, 17, 18) == string.sub(ARGV[2], 1, 2)
+if #head == 32 and ours then return {refused, string.sub(head, 17, 23)} end
 redis.call('SET', ARGV[1], now .. ARGV[2] .. 'b' .. string.rep('\0', 8), 'EX', ARGV[3])
 return {refused, ARGV[2]}
 """,
@@ -255,11 +259,12 @@ WARM = Script(
     "timelines.warm",
     f"local KEY = {KEY_BYTES}\n"
     + r"""
--- ARGV: keys; whether each can be read.
+-- ARGV: keys, the mark; whether each can be read.
 local warm, now = {}, history()
 for i = 1, #ARGV[1] / KEY do
   local head = first(i, 'GETRANGE', string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY), 0, 31)
-  warm[i] = head and string.sub(head, 1, 16) == now and string.sub(head, 24, 24) == 'f' and 1 or 0
+  local ours = head and string.sub(head, 1, 16) == now and string.sub(head, 17, 18) == ARGV[2]
+  warm[i] = ours and string.sub(head, 24, 24) == 'f' and 1 or 0
 end
 return {refused, warm}
 """,

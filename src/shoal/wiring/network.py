@@ -28,6 +28,7 @@ from shoal.feeds.reads import Reads
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.noted import NotedGraph
 from shoal.graph.contract import Graph, Outbox, Store
+from shoal.graph.histories import Histories
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.ops.agenda import Agenda
@@ -181,8 +182,8 @@ async def open_network(
     """
     async with AsyncExitStack() as stack:
         recorder = open_recorder(settings, stack)
-        sharing = await open_sharing(settings, stack)
-        raw = await open_store(settings, stack, read_only=read_only, sole=sharing is None and not read_only)
+        sharing = await open_sharing(settings, stack, histories := Histories())
+        raw = await open_store(settings, stack, histories, read_only=read_only, sole=not (sharing or read_only))
         # Alone, a process knows of every change, so it also remembers whole answers.
         store: CachedGraph = (
             NotedGraph(raw, settings.object_cache)
@@ -212,6 +213,8 @@ async def open_network(
             lifetime,
             working=working,
         )
+        if isinstance(network.timelines, MemoryTimelines):
+            histories.on_change(store.forget_all, network.timelines.forget_all)
         if not read_only:
             await begin_histories(network.store, settings.tombstone_days)
         if background and not read_only:

@@ -13,6 +13,7 @@ from typing import Any
 from shoal.api.http.limits.ratelimit import Limiter, rules
 from shoal.core.errors import InvalidInput
 from shoal.graph.cache.freshness import Stamps
+from shoal.graph.histories import HistoricStamps, Histories
 from shoal.settings import Settings
 from shoal.streaming.contract import Channel
 from shoal.timelines.contract import Timelines
@@ -52,8 +53,11 @@ class Sharing:
         return int(self.nodes.calls)
 
 
-async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | None:
-    """Open the shared parts that the setting `timelines` names; None when this process keeps everything itself."""
+async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: Histories) -> Sharing | None:
+    """Open the shared parts that the setting `timelines` names; None when this process keeps everything itself.
+
+    What is in them is of the `histories` of the stores.
+    """
     scheme = scheme_of(settings.timelines, "timelines", {"memory": None, **_SHARED}, _SHOWN)
     if scheme == "memory":
         return None
@@ -62,10 +66,11 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | N
     except ValueError as error:
         raise InvalidInput(f"timelines: {error}", field="timelines") from error
     stack.push_async_callback(nodes.close)
-    stamps = _STAMPS.load()(nodes)
-    stack.push_async_callback(stamps.close)
+    kept = _STAMPS.load()(nodes)
+    stack.push_async_callback(kept.close)
+    stamps = HistoricStamps(kept, histories)
     idle = settings.timeline_idle_days * _DAY_SECONDS
-    timelines = _TIMELINES.load()(nodes, settings.timeline_length, idle_seconds=idle)
+    timelines = _TIMELINES.load()(nodes, settings.timeline_length, idle_seconds=idle, mark=lambda: histories.mark)
     stack.push_async_callback(timelines.close)
     channel = _CHANNEL.load()(nodes)
     stack.push_async_callback(channel.close)

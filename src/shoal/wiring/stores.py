@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from shoal.core.errors import InvalidInput
 from shoal.core.placement import source_of
 from shoal.graph.contract import Store
+from shoal.graph.histories import Histories
 from shoal.graph.resolve import Owns
 from shoal.graph.sharding.live_map import LiveMap, MapKeeper
 from shoal.graph.sharding.moves import Side, SourceState
@@ -40,15 +41,18 @@ async def open_mapped(settings: Settings, stack: AsyncExitStack) -> Mapped:
     return Mapped(await open_store(settings, stack, read_only=True, sole=False), known, {})
 
 
-async def open_store(settings: Settings, stack: AsyncExitStack, *, read_only: bool, sole: bool) -> Store:
+async def open_store(
+    settings: Settings, stack: AsyncExitStack, histories: Histories | None = None, *, read_only: bool, sole: bool
+) -> Store:
     """The graph of the settings; closed when the stack is.
 
-    `sole`: this process keeps what no other can see, and so must be the only one that writes. Raises `Unavailable` for a
+    `sole`: this process keeps what no other can see, and so must be the only one that writes. `histories` are told which one
+    each store is in. Raises `Unavailable` for a
     store that cannot be opened, `InvalidInput` for a URL that names no backend.
     """
     known = map_of(settings)
     if _lives(known):
-        return await _live_map(known, stack, read_only=read_only, sole=sole).open()
+        return await _live_map(known, stack, read_only=read_only, sole=sole, histories=histories).open()
     if isinstance(settings.store, str):
         return await open_one(settings.store, stack, _everything, read_only=read_only, sole=sole)
     owners = list(known.owners)
@@ -88,14 +92,17 @@ def _lives(known: ShardMap) -> bool:
     return {urlsplit(url).scheme for url in known.stores} <= LIVE_STORES.keys()
 
 
-def _live_map(known: ShardMap, stack: AsyncExitStack, *, read_only: bool, sole: bool) -> LiveMap:
+def _live_map(
+    known: ShardMap, stack: AsyncExitStack, *, read_only: bool, sole: bool, histories: Histories | None = None
+) -> LiveMap:
     """Stores between which data sources can move while they are in use."""
+    histories = histories or Histories()
 
     async def open_store(url: str, owns: Owns) -> Store:
-        return await open_one(url, stack, owns, read_only=read_only, sole=sole)
+        return await open_one(url, stack, owns, read_only=read_only, sole=sole, histories=histories)
 
     def open_post(url: str) -> MapKeeper:
-        post: MapKeeper = LIVE_STORES[urlsplit(url).scheme].load()(url)
+        post: MapKeeper = LIVE_STORES[urlsplit(url).scheme].load()(url, histories)
         return post
 
     live = LiveMap(open_store, open_post, known)
@@ -110,7 +117,9 @@ async def open_side(url: str, *, joins: bool) -> Side:
     return side
 
 
-async def open_one(url: str, stack: AsyncExitStack, owns: Owns, *, read_only: bool, sole: bool) -> Store:
+async def open_one(
+    url: str, stack: AsyncExitStack, owns: Owns, *, read_only: bool, sole: bool, histories: Histories | None = None
+) -> Store:
     """One store, which keeps the shards that `owns` says."""
     scheme = scheme_of(url, "store", STORES, _SHOWN)
     backend = STORES[scheme].load()
@@ -125,7 +134,7 @@ async def open_one(url: str, stack: AsyncExitStack, owns: Owns, *, read_only: bo
     elif scheme == "dynamodb":
         store = await backend.open(url, owns=owns)
     else:
-        store = await backend.open(url, owns=owns, read_only=read_only, sole=sole)
+        store = await backend.open(url, owns=owns, read_only=read_only, sole=sole, histories=histories)
     stack.push_async_callback(store.close)
     return store
 

@@ -8,7 +8,9 @@ import pytest
 
 from shoal.api.http import errors as api_errors
 from shoal.api.http.errors import TABLE, reply_for
+from shoal.api.http.routing import Context, Route
 from shoal.core import errors
+from shoal.graph.histories import Histories
 from tests.api.harness import ask, make_app
 
 
@@ -45,6 +47,21 @@ def test_a_validation_error_carries_details_by_field() -> None:
         "error": "Validation failed: Username has already been taken",
         "details": {"username": [{"error": "ERR_TAKEN", "description": "Username has already been taken"}]},
     }
+
+
+def test_what_fails_while_a_standby_takes_over_is_to_be_repeated() -> None:
+    histories = Histories()
+    histories.note("store", 1, "store")
+
+    async def replaced(_context: Context[object], _params: object) -> object:
+        # The second time nothing happens to the store, and it is as it is.
+        histories.note("store", 2, "store")
+        raise errors.NotFound
+
+    app = make_app(Route("GET", "/api/v1/replaced", replaced, auth="public", limit_class="api", answer=dict))
+    first, second = (ask(app, "GET", "/api/v1/replaced") for _ in range(2))
+    assert (first.status_code, first.headers["retry-after"]) == (503, "5")
+    assert second.status_code == 404
 
 
 def test_an_oauth_error_has_a_code_and_a_description() -> None:

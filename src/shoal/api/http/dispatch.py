@@ -32,10 +32,12 @@ from shoal.core.errors import (
     TooLarge,
     TooMany,
     Unauthenticated,
+    Unavailable,
 )
 from shoal.core.model import Role
 from shoal.graph.cache.answers import Answers
 from shoal.graph.cache.freshness import one_request
+from shoal.graph.histories import takeovers
 from shoal.tracing.record import AUTHENTICATE, ENCODE, HANDLE, READ, enter, recording
 
 _ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
@@ -113,6 +115,7 @@ class Api:
         request = Request(scope, inbox.receive)
         more: list[RawHeader] = []
         began = admitted = perf_counter()
+        before = takeovers()
         name = "(no such path)"
         record = recording()
         if record is not None:
@@ -135,6 +138,9 @@ class Api:
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
+            if takeovers() != before and isinstance(error, ShoalError) and not isinstance(error, Unavailable):
+                # What is missing, or in the way, was read from two servers, of which one may lack what the other had.
+                error = Unavailable("the store has just been replaced by its standby: repeat in a moment")
             reply = reply_for(error, where=f"{scope['method']} {scope['path']} ({scope.get(REQUEST_ID, '-')})")
             answer = self._error_page(reply, request) if _is_page(found) else reply
             content = encode(reply.body)

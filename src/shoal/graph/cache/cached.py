@@ -25,11 +25,11 @@ from shoal.core.model import Post
 from shoal.graph.cache.beneath import Beneath
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.cache.heads import ListHead, ListHeads
-from shoal.graph.cache.read_sets import ChangeLog, list_mark
+from shoal.graph.cache.read_sets import ChangeLog, list_mark, lists_of
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
 from shoal.graph.loading import Loading, LoadPart
-from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
+from shoal.graph.schema import AnyNode, AssocType
 
 T = TypeVar("T")
 
@@ -81,6 +81,7 @@ class CachedGraph:
         self._common: Recent[int, dict[int, _Set]] = Recent(2 * objects)
         # By object and type: the newest version of each set, which also outlives that the set is read again and is the same.
         self._newest_sets: Recent[tuple[int, int], _Set] = Recent(16)
+        self._all = (self._objects, self._counts, self._lists, self._heads, self._sets, self._common)
         self._versions = itertools.count(1)
         self.memories: Mapping[str, Recent[Any, Any]] = {
             "objects": self._objects,
@@ -307,7 +308,7 @@ class CachedGraph:
             task.exception()
 
     async def _commit(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        lists = _lists_of(batch)
+        lists = lists_of(batch)
         changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects])
         async with self._guard.change(changed):
             self._forget_changed(batch, lists)
@@ -332,12 +333,16 @@ class CachedGraph:
 
     def _forget(self, id_: int) -> None:
         """All that is known of an object."""
-        self._objects.forget(id_)
-        self._counts.forget(id_)
-        self._lists.forget(id_)
-        self._heads.forget(id_)
-        self._sets.forget(id_)
-        self._common.forget(id_)
+        for memory in self._all:
+            memory.forget(id_)
+
+    def forget_all(self) -> None:
+        """The store is not as it was read: another server has taken over."""
+        for memory in (*self._all, self._newest_sets):
+            memory.clear()
+        self.changes.forget_all()
+        if isinstance(self._guard, SoleGuard):
+            self._guard.renew()
 
     @property
     def loads(self) -> bool:
@@ -386,14 +391,3 @@ class CachedGraph:
 def _kilobytes(node: AnyNode) -> int:
     """About how large an object is: only posts may be much larger than others."""
     return 1 + (len(node.text) + len(node.json)) // 1024 if isinstance(node, Post) else 1
-
-
-def _lists_of(batch: Batch) -> set[tuple[int, int]]:
-    """The lists whose entries or lengths a batch may change, each by its object and type."""
-    found: set[tuple[int, int]] = set()
-    for op in batch.assocs:
-        inverse = ASSOC_TYPES[op.atype].inverse
-        found.update(((op.id1, op.atype), (op.id2, inverse)))
-        if op.tally:
-            found.update(((op.tally, op.atype), (op.tally, inverse)))
-    return found

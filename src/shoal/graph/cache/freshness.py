@@ -72,6 +72,10 @@ class SoleGuard:
     def change(self, ids: Collection[int]) -> _Change:
         return _Change(self, ids)
 
+    def renew(self) -> None:
+        """Have nothing remembered that is being read at this moment."""
+        self._commits += 1
+
     def begin(self, ids: Collection[int]) -> None:
         """A commit that may change these begins."""
         for id_ in ids:

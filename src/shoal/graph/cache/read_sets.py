@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from shoal.graph.schema import AssocType
+from shoal.graph.contract import Batch
+from shoal.graph.schema import ASSOC_TYPES, AssocType
 
 FOREVER = 1 << 62
 _COMPARED = 4_096
@@ -138,3 +139,14 @@ class ChangeLog:
 def packed(marks: Iterable[int]) -> array[int]:
     """Return marks in eight bytes each."""
     return array("q", marks)
+
+
+def lists_of(batch: Batch) -> set[tuple[int, int]]:
+    """The lists whose entries or lengths a batch may change, each by its object and type."""
+    found: set[tuple[int, int]] = set()
+    for op in batch.assocs:
+        inverse = ASSOC_TYPES[op.atype].inverse
+        found.update(((op.id1, op.atype), (op.id2, inverse)))
+        if op.tally:
+            found.update(((op.tally, op.atype), (op.tally, inverse)))
+    return found

@@ -60,6 +60,11 @@ class Recent(Generic[K, V]):
         self._young[key] = value
         self._filled += weight
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._filled = 0
+        self._young, self._old, self._weights = {}, {}, {}
+
     def forget(self, key: K) -> None:
         """Forget one."""
         self._young.pop(key, None)

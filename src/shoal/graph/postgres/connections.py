@@ -12,7 +12,6 @@ one. What needs a session of its own, such as a lock, goes to the server itself 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -20,11 +19,10 @@ import asyncpg
 
 from shoal.core.errors import OutcomeUnknown, StorageFull, Unavailable
 from shoal.graph.contract import Frozen
+from shoal.graph.histories import Histories
 from shoal.graph.postgres.location import parse
-from shoal.graph.reaching import MisconfiguredEngine, UnreachableEngine, is_lasting, place_of, why
+from shoal.graph.postgres.primary import LOST, UNREACHABLE, PrimaryConnection, PrimaryFinder
 from shoal.tracing.record import timed
-
-_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -33,13 +31,10 @@ PATIENCE = 5.0
 """Seconds that a request waits for the server."""
 LONG_PATIENCE = 120.0
 """Seconds that bulk reads and writes wait for the server. No request waits for them."""
-_CONNECT_SECONDS = 2.5
 _REST_SECONDS = 0.5
 """For so long after a failed connection nobody tries another."""
 _GOODBYE_SECONDS = 2.0
 
-_UNREACHABLE = "the store cannot be reached at the moment: repeat in a few seconds"
-_MISCONFIGURED = "the store cannot be used as it is set up"
 _LOST_ANSWER = "the store was lost before it answered: what was sent may have been stored or not"
 _FULL = "the store's disk is full: nothing was stored; free some room and repeat"
 _BUSY = "the store is busy: repeat in a moment"
@@ -61,7 +56,6 @@ SESSION_SETTINGS = {
     "tcp_keepalives_count": "3",
 }
 
-_LOST = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresConnectionError)
 # Connections, resources, shutting down, a server that only reads, and what waited for others in vain.
 FROZEN = "SHFRZ"
 """The state with which the functions of `schema` refuse what is being moved."""
@@ -76,20 +70,16 @@ _OF_SESSIONS = ("application_name", "tcp_keepalives_idle", "tcp_keepalives_inter
 """Settings that a transaction through a pooler does not bring along: it knows the first, and keeps connections alive itself."""
 _POOLED_ROUND_TRIPS = 4
 """Begin with the settings, prepare, execute, end."""
-_CACHED_STATEMENTS = 100
-_REFUSALS = (
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.ClientConfigurationError,
-)
-_said: dict[str, str] = {}
-"""Why a server that let us in before refuses us now, as last logged: by its place."""
+
+
+class HistoryEnded(Exception):
+    """A statement was not sent, because it was made of reads in a history that has ended."""
 
 
 class ConnectionPool:
     """Up to `size` connections, through the pooler if the URL names one. `ask` and `use` may be called from any task.
 
-    `direct`: around the pooler, for what needs sessions.
+    `direct`: around the pooler, for what needs sessions. `histories`: those of the network, where what is read is remembered.
     """
 
     def __init__(
@@ -101,22 +91,31 @@ class ConnectionPool:
         *,
         writes: bool = False,
         direct: bool = False,
+        histories: Histories | None = None,
     ) -> None:
         location = parse(url)
         self._pooled = location.pooled and not direct
-        self._url = location.pooler if self._pooled else location.server
+        self._name = url
+        self._histories = histories or Histories()
+        place = location.pooler if self._pooled else location.server
+        self._finder = PrimaryFinder(place, self._histories, url, pooled=self._pooled)
         self._writes = writes
         """Whether what is sent changes something that lasts, unless the caller says that it only reads."""
         self._patience = patience
         self._settings = {**SESSION_SETTINGS, **settings}
         self._local = _local_settings(self._settings)
         self._places = asyncio.Semaphore(size)
-        self._idle: list[asyncpg.Connection] = []
+        self._idle: list[PrimaryConnection] = []
         self._running: set[asyncio.Task[Any]] = set()
         self._rest_until = 0.0
         self._closing = False
         self.asked = 0
         """Round trips so far."""
+
+    @property
+    def history(self) -> int:
+        """The newest history of the store that this process has seen."""
+        return self._histories.newest(self._name)
 
     async def ask(
         self,
@@ -125,10 +124,12 @@ class ConnectionPool:
         patience: float | None = None,
         reads: bool = False,
         translate: Callable[[Exception], Exception] | None = None,
+        history: int | None = None,
     ) -> list[Any]:
         """The rows that answer one statement, which is a transaction of its own.
 
-        `translate` may replace an error of the server before it is looked at here.
+        `translate` may replace an error of the server before it is looked at here. Raises `HistoryEnded`, with nothing sent,
+        when the store is in another `history` than this.
         """
 
         async def answer(connection: asyncpg.Connection) -> list[Any]:
@@ -142,7 +143,7 @@ class ConnectionPool:
                 raise told from error
             return rows
 
-        return await timed("postgres", statement, self._have(answer, patience, reads=reads))
+        return await timed("postgres", statement, self._have(answer, patience, reads=reads, history=history))
 
     async def _alone(self, connection: asyncpg.Connection, statement: str, values: Sequence[Any]) -> list[Any]:
         try:
@@ -182,23 +183,35 @@ class ConnectionPool:
         )
 
     async def _have(
-        self, work: Callable[[asyncpg.Connection], Awaitable[T]], patience: float | None, *, reads: bool
+        self,
+        work: Callable[[asyncpg.Connection], Awaitable[T]],
+        patience: float | None,
+        *,
+        reads: bool,
+        history: int | None = None,
     ) -> T:
         if self._closing:
             raise Unavailable("the store is closing")
         lost = _unreachable if reads or not self._writes else _unanswered
-        task = asyncio.create_task(self._use(work, patience or self._patience, lost))
+        task = asyncio.create_task(self._use(work, patience or self._patience, lost, history))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         # Whoever asked may go away; the answer comes all the same.
         return await asyncio.shield(task)
 
     async def _use(
-        self, work: Callable[[asyncpg.Connection], Awaitable[T]], patience: float, lost: Callable[[], Unavailable]
+        self,
+        work: Callable[[asyncpg.Connection], Awaitable[T]],
+        patience: float,
+        lost: Callable[[], Unavailable],
+        history: int | None,
     ) -> T:
         await self._place(patience)
         try:
             connection = await self._connection()
+            if history is not None and connection.history != history:
+                self._idle.append(connection)
+                raise HistoryEnded
             return await self._watched(connection, work, patience, lost)
         finally:
             self._places.release()
@@ -215,15 +228,15 @@ class ConnectionPool:
 
     async def _watched(
         self,
-        connection: asyncpg.Connection,
+        connection: PrimaryConnection,
         work: Callable[[asyncpg.Connection], Awaitable[T]],
         patience: float,
         lost: Callable[[], Unavailable],
     ) -> T:
         timer = asyncio.get_running_loop().call_later(patience, self._give_up, connection)
         try:
-            return await work(connection)
-        except (*_LOST, AttributeError) as error:
+            answer = await work(connection)
+        except (*LOST, AttributeError) as error:
             if not was_lost(connection, error):
                 raise
             connection.terminate()
@@ -231,13 +244,21 @@ class ConnectionPool:
         except asyncpg.PostgresError as error:
             state = error.sqlstate or ""
             if state.startswith(_LEAVING):
-                connection.terminate()
+                # So have the others, which were opened to it too.
+                self._give_up(connection)
+                self._finder.forget()
             if state.startswith(_ENDED):
                 raise lost() from error
             refused = refusal(error)
             if refused is error:
                 raise
             raise refused from error
+        else:
+            if self._finder.is_stale(connection):
+                # An old primary answered, and its successor knows nothing of what it stored.
+                connection.terminate()
+                raise lost()
+            return answer
         finally:
             timer.cancel()
             if not connection.is_closed():
@@ -252,16 +273,18 @@ class ConnectionPool:
         while self._idle:
             self._idle.pop().terminate()
 
-    async def _connection(self) -> asyncpg.Connection:
+    async def _connection(self) -> PrimaryConnection:
         while self._idle:
             connection = self._idle.pop()
+            if self._finder.is_stale(connection):
+                connection.terminate()
             if not connection.is_closed():
                 return connection
         loop = asyncio.get_running_loop()
         if loop.time() < self._rest_until:
-            raise Unavailable(_UNREACHABLE)
+            raise Unavailable(UNREACHABLE)
         try:
-            return await _open(self._url, self._settings, self._patience, pooled=self._pooled)
+            return await self._finder.connect(self._settings, self._patience)
         except Unavailable:
             self._rest_until = loop.time() + _REST_SECONDS
             raise
@@ -276,35 +299,14 @@ class ConnectionPool:
 
 
 async def connect(
-    url: str, settings: Mapping[str, str] = SESSION_SETTINGS, patience: float = PATIENCE
-) -> asyncpg.Connection:
+    url: str,
+    settings: Mapping[str, str] = SESSION_SETTINGS,
+    patience: float = PATIENCE,
+    *,
+    histories: Histories | None = None,
+) -> PrimaryConnection:
     """One more connection to the server itself. Raises `Unavailable`."""
-    return await _open(parse(url).server, settings, patience, pooled=False)
-
-
-async def _open(url: str, settings: Mapping[str, str], patience: float, *, pooled: bool) -> asyncpg.Connection:
-    place = place_of(url)
-    given = {"application_name": settings["application_name"]} if pooled else dict(settings)
-    try:
-        connection = await asyncpg.connect(
-            url,
-            timeout=min(_CONNECT_SECONDS, patience),
-            max_cached_statement_lifetime=0,
-            statement_cache_size=0 if pooled else _CACHED_STATEMENTS,
-            server_settings=given,
-        )
-    except (*_LOST, asyncpg.PostgresError, ValueError) as error:
-        reason = why(error)
-        lasting = isinstance(error, _REFUSALS) or is_lasting(error) or "rejected SSL" in reason
-        # The first time, whoever opens the store is told.
-        if lasting and _said.get(place, reason) != reason:
-            _log.error("%s: %s: %s", _MISCONFIGURED, place, reason)
-            _said[place] = reason
-        raise (MisconfiguredEngine(_MISCONFIGURED) if lasting else _unreachable()) from UnreachableEngine(
-            f"{place}: {reason}"
-        )
-    _said[place] = ""
-    return connection
+    return await PrimaryFinder(parse(url).server, histories or Histories(), url).connect(settings, patience)
 
 
 async def _fetch(connection: asyncpg.Connection, statement: str, values: Sequence[Any]) -> list[Any]:
@@ -327,19 +329,19 @@ def was_lost(connection: asyncpg.Connection, error: Exception) -> bool:
 
     Where a statement was prepared and the connection ended before it was sent, asyncpg raises `AttributeError`.
     """
-    return isinstance(error, _LOST) or (isinstance(error, AttributeError) and connection.is_closed())
+    return isinstance(error, LOST) or (isinstance(error, AttributeError) and connection.is_closed())
 
 
 async def goodbye(connection: asyncpg.Connection) -> None:
     """Close in order, or at once when the server does not listen."""
     try:
         await connection.close(timeout=_GOODBYE_SECONDS)
-    except (*_LOST, asyncpg.PostgresError):
+    except (*LOST, asyncpg.PostgresError):
         connection.terminate()
 
 
 def _unreachable() -> Unavailable:
-    return Unavailable(_UNREACHABLE)
+    return Unavailable(UNREACHABLE)
 
 
 def _unanswered() -> OutcomeUnknown:
@@ -359,5 +361,5 @@ def refusal(error: Exception) -> Exception:
     if state == asyncpg.DiskFullError.sqlstate:
         return StorageFull(_FULL)
     if state.startswith(_PASSING):
-        return Unavailable(_BUSY if state.startswith(("40", "55")) else _UNREACHABLE)
+        return Unavailable(_BUSY if state.startswith(("40", "55")) else UNREACHABLE)
     return error

@@ -8,6 +8,7 @@ import asyncpg
 import msgspec
 
 from shoal.core.errors import ShoalError
+from shoal.graph.histories import Histories
 from shoal.graph.postgres import moving_sql as sql
 from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.sharding.live_map import MapNews
@@ -22,8 +23,8 @@ _SETTINGS = {"application_name": "shoal map", "synchronous_commit": "off", "lock
 class PostgresPost:
     """A connection of its own: however busy the others are, the map is heard of."""
 
-    def __init__(self, url: str) -> None:
-        self._connections = ConnectionPool(url, 1, _SETTINGS, _PATIENCE)
+    def __init__(self, url: str, histories: Histories | None = None) -> None:
+        self._connections = ConnectionPool(url, 1, _SETTINGS, _PATIENCE, histories=histories)
 
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
         """See `live_map.Post`, as of all that follows."""

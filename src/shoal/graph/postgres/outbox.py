@@ -5,7 +5,7 @@ hangs - comes again with one more attempt counted. What is done or put back is g
 latest with the next claim. All this may be lost with the server's last second: then jobs are given again.
 
 A claim whose answer is lost holds jobs that nobody works on. The next one lets go of them first, so they need not wait for the
-end of their lease.
+end of their lease. So do jobs that were done, when the standby that takes over has not heard of it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class PostgresOutbox:
         # What was claimed and is not settled, by number; and whether more may be held that this opener does not know of.
         self._held: set[int] = set()
         self._astray = False
+        self._history = lazy.history
         # One at a time: what is being settled must not be given again meanwhile.
         self._turn = asyncio.Lock()
         self._batching: asyncio.Task[None] | None = None
@@ -56,7 +57,7 @@ class PostgresOutbox:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Take what has been due for longest."""
         self._check()
-        if self._astray:
+        if self._astray or self._history != self._lazy.history:
             await self._let_go_of_the_unknown()
         try:
             rows = await self._settling(sql.CLAIM, limit, float(lease))
@@ -69,9 +70,9 @@ class PostgresOutbox:
 
     async def _let_go_of_the_unknown(self) -> None:
         async with self._turn:
-            known = self._held | self._done | self._back.keys()
+            known, history = self._held | self._done | self._back.keys(), self._lazy.history
             await self._lazy.ask(sql.LET_GO_BUT, self._me, list(known))
-            self._astray = False
+            self._astray, self._history = False, history
 
     async def ack(self, jobs: Sequence[Job]) -> None:
         """Done, whoever else may hold it by now."""

@@ -14,6 +14,7 @@ import secrets
 import asyncpg
 
 from shoal.core.errors import Unavailable
+from shoal.graph.histories import Histories
 from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import PATIENCE, SESSION_SETTINGS, connect, goodbye, was_lost
 from shoal.graph.postgres.migrating import SESSION_NAME
@@ -30,7 +31,7 @@ _RETRY_SECONDS = 0.3
 class Owner:
     """The lock of one opener. Call `check` before every change."""
 
-    def __init__(self, url: str, *, sole: bool, patience: float = PATIENCE) -> None:
+    def __init__(self, url: str, *, sole: bool, patience: float = PATIENCE, histories: Histories | None = None) -> None:
         self.id = secrets.randbits(62) + 1
         """Names this opener among all others."""
         self.mark = self.id if sole else 0
@@ -38,6 +39,7 @@ class Owner:
         self._url = url
         self._sole = sole
         self._patience = patience
+        self._histories = histories
         self._connection: asyncpg.Connection | None = None
         self._refusal: str | None = _WAITING
         self._watch: asyncio.Task[None] | None = None
@@ -75,7 +77,8 @@ class Owner:
             await goodbye(self._connection)
 
     async def _take(self, *, first: bool) -> bool:
-        connection = await connect(self._url, {**SESSION_SETTINGS, "application_name": SESSION_NAME}, self._patience)
+        named = {**SESSION_SETTINGS, "application_name": SESSION_NAME}
+        connection = await connect(self._url, named, self._patience, histories=self._histories)
         try:
             taken = await connection.fetchval(sql.OWN_ALONE if self._sole else sql.OWN_SHARED)
             if taken and await connection.fetchval(sql.OWNER) != self.mark:

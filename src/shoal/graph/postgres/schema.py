@@ -266,6 +266,10 @@ _COMMIT = """
     END $$;
 """
 
+_OF_THE_HISTORY = """past := (shoal.history() - 1) << 40;
+            WITH put AS (
+                INSERT INTO shoal.outbox (seq, ready_at, event) OVERRIDING SYSTEM VALUE"""
+
 # What was done or put back is settled first, so that it is not given again.
 _CLAIM = """
     CREATE FUNCTION shoal.settle(
@@ -322,5 +326,23 @@ _HISTORY = Migration(
     )
 )
 
-MIGRATIONS: tuple[Migration, ...] = (short(_TABLES + _WATCH + _COMMIT + _CLAIM), short(MOVING), short(RANKS), _HISTORY)
+# A standby that takes over may not have heard of the last numbers that the sequence gave, and would give them again: a worker
+# that holds an event of before would settle another one. Its history, which is counted in the log of the server, is in front.
+_NUMBERED = """
+    CREATE FUNCTION shoal.history() RETURNS bigint LANGUAGE sql VOLATILE AS
+        $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint $$;
+""" + _COMMIT.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace(
+    "seqs bigint[] := '{}';", "seqs bigint[] := '{}';\n        past bigint;"
+).replace("WITH put AS (\n                INSERT INTO shoal.outbox (ready_at, event)", _OF_THE_HISTORY).replace(
+    "SELECT now() + make_interval(secs => e.delay)",
+    "SELECT past + nextval('shoal.outbox_seq_seq'), now() + make_interval(secs => e.delay)",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (
+    short(_TABLES + _WATCH + _COMMIT + _CLAIM),
+    short(MOVING),
+    short(RANKS),
+    _HISTORY,
+    short(_NUMBERED, 4),
+)
 """Schema versions in order; the greatest of `shoal.version` says how many have been applied. They only ever grow at the end."""

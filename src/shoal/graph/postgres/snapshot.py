@@ -20,6 +20,7 @@ from shoal.graph.postgres import moving_sql, sql
 from shoal.graph.postgres.bulk import KEYS_PUT, KEYS_SCAN
 from shoal.graph.postgres.connections import LONG_PATIENCE, connect, goodbye, refusal, was_lost
 from shoal.graph.postgres.migrating import check_own_version
+from shoal.graph.postgres.primary import PrimaryConnection
 from shoal.graph.rows import KeyRow
 from shoal.graph.sharding.shard_map import ShardMap
 from shoal.graph.snapshots import HOLD_SECONDS, Row, SnapshotTable
@@ -55,7 +56,7 @@ _LOST = "the store was lost while it was read: run the backup again"
 class PostgresSnapshot:
     """One database. Make one with `connect`."""
 
-    def __init__(self, url: str, reading: asyncpg.Connection, holding: asyncpg.Connection) -> None:
+    def __init__(self, url: str, reading: PrimaryConnection, holding: PrimaryConnection) -> None:
         self._url = url
         self._reading = reading
         self._holding = holding
@@ -95,9 +96,9 @@ class PostgresSnapshot:
         await _do(self._reading, begin)
 
     async def release(self) -> None:
-        """End the transaction of the locks; that fails where the server has ended it already."""
+        """End the transaction of the locks; that fails where the server has ended it already, or another one has taken over."""
 
-        if self._holding.is_closed():
+        if self._holding.is_closed() or self._holding.history != self._reading.history:
             raise Unavailable(_LOST)
         if self._holding.is_in_transaction():
             await _do(self._holding, lambda connection: connection.execute("ROLLBACK"))

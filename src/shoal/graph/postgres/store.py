@@ -19,6 +19,7 @@ import asyncpg
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.events import InverseOp
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job
+from shoal.graph.histories import Histories
 from shoal.graph.postgres import loading, ranks, sql
 from shoal.graph.postgres.bulk import PostgresBulk
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
@@ -78,21 +79,25 @@ class PostgresGraph:
         sole: bool = False,
         readers: int = _READERS,
         patience: float = PATIENCE,
+        histories: Histories | None = None,
     ) -> PostgresGraph:
         """Open the store in this database, or make it there.
 
         `sole` keeps all other writers out, and is refused when there are any. `readers` is the number of connections for
-        reading, `patience` how many seconds a request waits for the server. Raises `Unavailable`.
+        reading, `patience` how many seconds a request waits for the server. `histories` are those of the network. Raises
+        `Unavailable`.
         """
-        owner = Owner(url, sole=sole, patience=patience)
+        histories = histories or Histories()
+        owner = Owner(url, sole=sole, patience=patience, histories=histories)
         async with AsyncExitStack() as undo:
             # A claim or an acknowledgement may be lost with the server; nothing else is written through these.
             settings = {"default_transaction_read_only": "on"} if read_only else {"synchronous_commit": "off"}
-            reading = ConnectionPool(url, readers, settings, patience)
+            reading = ConnectionPool(url, readers, settings, patience, histories=histories)
             undo.push_async_callback(reading.close)
             writing = None
             if not read_only:
-                writing = ConnectionPool(url, GROUPS + 1, {"synchronous_commit": "on"}, patience, writes=True)
+                durable = {"synchronous_commit": "on"}
+                writing = ConnectionPool(url, GROUPS + 1, durable, patience, writes=True, histories=histories)
                 undo.push_async_callback(writing.close)
                 await writing.use(migrate, patience=LONG_PATIENCE)
                 await owner.open()

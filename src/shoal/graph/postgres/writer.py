@@ -25,7 +25,7 @@ from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
 from shoal.graph.contract import Batch, Job
 from shoal.graph.postgres import sql
-from shoal.graph.postgres.connections import FROZEN, ConnectionPool, frozen_refusal
+from shoal.graph.postgres.connections import FROZEN, ConnectionPool, HistoryEnded, frozen_refusal
 from shoal.graph.postgres.owner import MEANWHILE
 from shoal.graph.postgres.rows import Loaded, Name, commit_values, load_values
 from shoal.graph.resolve import Owns, Resolution, Touched, decide
@@ -197,6 +197,7 @@ class Writer:
 
     async def _commit(self, tasks: list[_Task]) -> list[Any]:
         touched = Touched([task.batch for task in tasks], self._owns)
+        history = self._connections.history
         loaded = Loaded(await self._connections.ask(sql.LOAD, *load_values(touched), reads=True))
         changes = Resolution()
         answers: list[Any] = []
@@ -216,14 +217,19 @@ class Writer:
                 unsettled.update(range(first, len(changes.events)))
         if accepted:
             delays = [_SETTLE_SECONDS if at in unsettled else 0.0 for at in range(len(changes.events))]
-            seqs = await self._store(commit_values(changes, loaded, Touched(accepted, self._owns), accepted, delays))
+            values = commit_values(changes, loaded, Touched(accepted, self._owns), accepted, delays)
+            seqs = await self._store(values, history)
             answers = [_with_jobs(answer, changes, seqs) for answer in answers]
             if len(unsettled) < len(changes.events):
                 self._wake()
         return answers
 
-    async def _store(self, values: Sequence[Any]) -> list[int]:
-        rows = await self._connections.ask(sql.COMMIT, self._owned_by, *values, translate=_told)
+    async def _store(self, values: Sequence[Any], history: int) -> list[int]:
+        """Store what was judged, in the history that it was judged in: a revision may come again in the next one."""
+        try:
+            rows = await self._connections.ask(sql.COMMIT, self._owned_by, *values, translate=_told, history=history)
+        except HistoryEnded:
+            raise _Overtaken from None
         seqs: list[int] = rows[0][0]
         return seqs
 

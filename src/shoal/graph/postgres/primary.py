@@ -1,0 +1,208 @@
+"""Connections to the server that accepts writes, among the hosts of a URL.
+
+The host that accepted writes last is asked first. When it does not answer, or has become a standby, all hosts are asked side
+by side. Where two accept writes - an old primary came back, and nobody has fenced it - the one in the newer history is right:
+a standby that takes over begins a timeline of its own. A process that has seen the newer one never goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+import asyncpg
+
+from shoal.core.errors import Unavailable
+from shoal.graph.histories import Histories
+from shoal.graph.postgres.location import each_host
+from shoal.graph.reaching import MisconfiguredEngine, UnreachableEngine, is_lasting, place_of, why
+
+_log = logging.getLogger(__name__)
+
+LOST = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresConnectionError)
+UNREACHABLE = "the store cannot be reached at the moment: repeat in a few seconds"
+_MISCONFIGURED = "the store cannot be used as it is set up"
+_CONNECT_SECONDS = 2.5
+_HEAD_START_SECONDS = 0.5
+"""So long the host that accepted writes last is asked alone."""
+_GRACE_SECONDS = 0.3
+"""So long a host in a newer history is waited for when one accepts writes."""
+_CACHED_STATEMENTS = 100
+_REFUSALS = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ClientConfigurationError,
+)
+_LOOK = """
+    SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') = 'on' AS read_only,
+        CASE WHEN pg_is_in_recovery() THEN 0
+        ELSE ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint END AS history"""
+"""The first eight digits in the name of a file of the log are its timeline, also right after a standby took over."""
+
+# A connection that ends while a statement is prepared is an `AttributeError` of asyncpg.
+_EXPECTED = (*LOST, asyncpg.PostgresError, ValueError, AttributeError)
+_said: dict[str, str] = {}
+"""Why a server that let us in before refuses us now, as last logged: by its place."""
+
+
+class PrimaryConnection(asyncpg.Connection):  # type: ignore[misc]  # the library has no types
+    """A connection, and the history that its server was in when it was opened."""
+
+    __slots__ = ("history",)
+
+    history: int
+
+
+_Asked = dict[asyncio.Task[PrimaryConnection], str]
+
+
+class NotThePrimary(ConnectionError):
+    """A server answers and accepts no writes, or must not be sent any."""
+
+
+class PrimaryFinder:
+    """Opens connections to one store. `name` is its URL in `histories`; `url` the one by which it is reached."""
+
+    def __init__(self, url: str, histories: Histories, name: str = "", *, pooled: bool = False) -> None:
+        self._hosts = each_host(url)
+        self._histories = histories
+        self._name = name or url
+        self._place = place_of(url)
+        self._pooled = pooled
+        self._last = self._hosts[0] if len(self._hosts) == 1 else ""
+        """The host that accepted writes last; none where several are yet to be compared."""
+
+    def is_stale(self, connection: PrimaryConnection) -> bool:
+        """Whether the server of a connection has been replaced by another."""
+        return connection.history < self._histories.newest(self._name)
+
+    async def connect(self, settings: Mapping[str, str], patience: float) -> PrimaryConnection:
+        """Open one. Raises `Unavailable`; `MisconfiguredEngine` where all hosts refuse us, or none is trusted."""
+        errors: dict[str, Exception] = {}
+        opened = await self._ask(settings, min(_CONNECT_SECONDS, patience), errors)
+        if opened is None:
+            raise self._refused(errors)
+        host, connection = opened
+        if not self._histories.note(self._name, connection.history, self._place):
+            # Another task has found a newer one meanwhile.
+            connection.terminate()
+            raise Unavailable(UNREACHABLE)
+        self._last, _said[self._place] = host, ""
+        return connection
+
+    def forget(self) -> None:
+        """The host that accepted writes last may accept none any more: the next connection compares all of them."""
+        if len(self._hosts) > 1:
+            self._last = ""
+
+    async def _ask(
+        self, settings: Mapping[str, str], seconds: float, errors: dict[str, Exception]
+    ) -> tuple[str, PrimaryConnection] | None:
+        """Ask the host that accepted writes last, then all; return the best of those that do."""
+        several = len(self._hosts) > 1
+        asked: _Asked = {}
+        try:
+            if self._last:
+                asked[self._start(self._last, settings, seconds)] = self._last
+            best = await _best_of(asked, errors, _HEAD_START_SECONDS if several else None)
+            if best is None and several:
+                others = [host for host in self._hosts if host != self._last]
+                asked.update({self._start(host, settings, seconds): host for host in others})
+                best = await _best_of(asked, errors, None)
+        finally:
+            for task in asked:
+                task.cancel()
+            for late in await asyncio.gather(*asked, return_exceptions=True):
+                if isinstance(late, PrimaryConnection):
+                    late.terminate()
+        return best
+
+    def _start(self, host: str, settings: Mapping[str, str], seconds: float) -> asyncio.Task[PrimaryConnection]:
+        return asyncio.create_task(self._open(host, settings, seconds))
+
+    async def _open(self, host: str, settings: Mapping[str, str], seconds: float) -> PrimaryConnection:
+        given = {"application_name": settings["application_name"]} if self._pooled else dict(settings)
+        async with asyncio.timeout(seconds):
+            connection: PrimaryConnection = await asyncpg.connect(
+                host,
+                connection_class=PrimaryConnection,
+                max_cached_statement_lifetime=0,
+                statement_cache_size=0 if self._pooled else _CACHED_STATEMENTS,
+                server_settings=given,
+            )
+            try:
+                # In one transaction, so that behind a pooler it is one session.
+                async with connection.transaction():
+                    look = await connection.fetchrow(_LOOK)
+            except BaseException:
+                connection.terminate()
+                raise
+        connection.history = look["history"]
+        reads = settings.get("default_transaction_read_only") == "on"
+        if refusal := self._objection(
+            connection.history, standby=look["standby"], frozen=look["read_only"] and not reads
+        ):
+            connection.terminate()
+            raise NotThePrimary(refusal)
+        return connection
+
+    def _objection(self, history: int, *, standby: bool, frozen: bool) -> str:
+        if standby:
+            return "it is a standby, which accepts no writes"
+        if history < self._histories.newest(self._name):
+            return "another server has taken over from it: stop it, or make it a standby of that one"
+        return "it accepts no writes (default_transaction_read_only)" if frozen else ""
+
+    def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
+        """Say why no host will do. What will last is logged once, and named to whoever opens the store the first time."""
+        reasons = {host: why(error) for host, error in errors.items()}
+        told = (
+            "; ".join(f"{place_of(host)}: {reason}" for host, reason in reasons.items()) or f"{self._place}: no answer"
+        )
+        lasting = bool(errors) and all(_lasts(error, reasons[host]) for host, error in errors.items())
+        if lasting and _said.get(self._place, told) != told:
+            _log.error("%s: %s", _MISCONFIGURED, told)
+            _said[self._place] = told
+        refused = MisconfiguredEngine(_MISCONFIGURED) if lasting else Unavailable(UNREACHABLE)
+        refused.__cause__ = UnreachableEngine(told)
+        refused.__cause__.__cause__ = next(iter(errors.values()), None)
+        return refused
+
+
+async def _best_of(
+    asked: _Asked, errors: dict[str, Exception], seconds: float | None
+) -> tuple[str, PrimaryConnection] | None:
+    """Take out of `asked` those that answer in time; of all that accept writes the one in the newest history."""
+    best: tuple[str, PrimaryConnection] | None = None
+    while asked:
+        patience = _GRACE_SECONDS if best else seconds
+        done, _ = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            break
+        for task in done:
+            host = asked.pop(task)
+            error = task.exception()
+            if error is None:
+                best = _newer(best, (host, task.result()))
+            elif isinstance(error, _EXPECTED):
+                errors[host] = error
+            else:
+                if best is not None:
+                    best[1].terminate()
+                raise error
+    return best
+
+
+def _newer(
+    best: tuple[str, PrimaryConnection] | None, found: tuple[str, PrimaryConnection]
+) -> tuple[str, PrimaryConnection]:
+    if best is None:
+        return found
+    worse, better = (best, found) if found[1].history > best[1].history else (found, best)
+    worse[1].terminate()
+    return better
+
+
+def _lasts(error: Exception, reason: str) -> bool:
+    return isinstance(error, _REFUSALS) or is_lasting(error) or "rejected SSL" in reason

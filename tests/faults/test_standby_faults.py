@@ -1,0 +1,138 @@
+"""The primary of a PostgreSQL store is killed under load, and its standby takes over.
+
+A standby that is waited for lacks nothing that was acknowledged. One that is behind lacks its last moments: what other stores
+remember of them is found by `check`, and no process goes on showing what was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import httpx
+from tests.faults.cluster import Place, a_place
+from tests.running import run
+
+from shoal.core.model import Post
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, AssocType
+from shoal.ops.checking.check import check
+from shoal.ops.checking.report import CheckReport
+from shoal.wiring import open_network
+
+MANY, FEW = 60, 20
+BOUND_SECONDS = 20.0
+"""From the end of a promotion to an answer for everybody; a busy machine included."""
+
+
+def test_nothing_acknowledged_is_lost_when_a_synchronous_standby_takes_over() -> None:
+    with a_place(standby=True) as here:
+        # So far away that what is not waited for is lost.
+        here.standby.link.slow(0.25)
+        here.standby.is_waited_for()
+        with here.load(seed=21) as load:
+            load.more(MANY)
+            here.cluster.postgres[0].kill()
+            here.standby.promote()
+            began = time.monotonic()
+            load.more(2 * MANY)
+            assert time.monotonic() - began < BOUND_SECONDS
+        assert load.broken or load.refused, "nobody noticed"
+        here.sound()
+
+
+@dataclass
+class Lost:
+    """Things that were acknowledged and are not in the graph."""
+
+    posts: set[int] = field(default_factory=set)
+    likes: int = 0
+    """Likes of lost posts by members of the other store, who have them still."""
+    follows: int = 0
+    """Follows from one store to the other that only one end has heard of."""
+
+
+def test_what_a_standby_lacks_that_was_behind_is_told_by_a_check_and_shown_by_nobody() -> None:
+    with a_place(standby=True) as here:
+        with here.load(seed=22) as load:
+            load.more(MANY)
+            here.standby.falls_behind()
+            load.more(2 * MANY)
+            certain = run(_liked_across(here))
+            load.more(FEW)
+            before = [dict(person.posts) for person in here.people]
+            here.cluster.postgres[0].kill()
+            here.standby.promote()
+            load.more(2 * MANY)
+        here.rest()
+        for person, posts in zip(here.people, before, strict=True):
+            assert not [id_ for id_, text in person.posts.items() if posts.get(id_, text) != text], "an id came again"
+        lost = run(_reconciled(here, certain))
+        assert len(lost.posts) > len(certain), "the standby was not behind"
+        assert lost.likes >= len(certain)
+        assert lost.follows
+        run(_shown_by_nobody(here, lost.posts))
+        told = run(_checked(here, repair=False))
+        found = {line.name: line.found for line in told.invariants}
+        assert found["ends"] >= lost.likes, told
+        assert found["I3"] >= lost.follows, told
+        run(_checked(here, repair=True))
+        run(_reconciled(here))
+        here.sound()
+
+
+async def _liked_across(here: Place) -> list[int]:
+    """Have members of the first store post, and members of the other one like that; the posts."""
+    posts: list[int] = []
+    async with httpx.AsyncClient(base_url=here.urls[0], timeout=60.0) as client:
+        for author, other in zip(here.living_in(0), here.living_in(1), strict=True):
+            answer = await client.post("/api/v1/statuses", json={"status": "liked"}, headers=author.bearer)
+            posts.append(int(answer.raise_for_status().json()["id"]))
+            liked = await client.post(f"/api/v1/statuses/{posts[-1]}/favourite", headers=other.bearer)
+            liked.raise_for_status()
+    return posts
+
+
+async def _reconciled(here: Place, posts: Sequence[int] = ()) -> Lost:
+    """Take from the graph what each member has; give what they were told and do not have, and these posts besides."""
+    lost = Lost(set(posts))
+    async with open_network(here.settings, background=False) as network:
+
+        async def listed(id_: int, atype: AssocType) -> set[int]:
+            return {link.id2 for link in await network.store.assoc_range(id_, atype, Cursor(limit=1_000))}
+
+        for person in here.people:
+            nodes = await network.store.obj_get(list(await listed(person.id, POSTED)))
+            there = {id_: node.text for id_, node in nodes.items() if isinstance(node, Post)}
+            lost.posts |= person.posts.keys() - there.keys()
+            person.posts, person.deleted = there, person.deleted - there.keys()
+        first, second = ({person.id for person in here.living_in(half)} for half in (0, 1))
+        followed = {id_: await listed(id_, FOLLOWED_BY) for id_ in first}
+        for person in here.people:
+            likes, follows = await listed(person.id, LIKES), await listed(person.id, FOLLOWS)
+            if person.id in second:
+                lost.likes += len(likes & lost.posts)
+                lost.follows += sum((person.id in followed[id_]) != (id_ in follows) for id_ in first)
+            person.likes = {id_: id_ in likes for id_ in {*person.likes, *likes} - lost.posts}
+            person.follows = {other.id: other.id in follows for other in here.people if other is not person}
+    return lost
+
+
+async def _shown_by_nobody(here: Place, posts: set[int]) -> None:
+    for url in here.urls:
+        async with httpx.AsyncClient(base_url=url, timeout=60.0) as client:
+            for person in here.people:
+                home = await client.get("/api/v1/timelines/home", params={"limit": 40}, headers=person.bearer)
+                assert home.status_code == 200
+                assert not {int(status["id"]) for status in home.json()} & posts, f"{person.name} at {url}"
+            asked = [client.get(f"/api/v1/statuses/{id_}", headers=here.people[0].bearer) for id_ in sorted(posts)]
+            answers = await asyncio.gather(*asked)
+            assert {answer.status_code for answer in answers} == {404}
+
+
+async def _checked(here: Place, *, repair: bool) -> CheckReport:
+    async with open_network(here.settings, background=False) as network:
+        await network.settle(150.0)
+        return await check(network, repair=repair, young=-1.0)

@@ -1,0 +1,81 @@
+"""Memories and stamps belong to a history of the stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.freshness import one_request
+from shoal.graph.histories import HistoricStamps, Histories, takeovers
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.schema import LIKES
+from tests.running import in_loop
+from tests.stores import ANN, POST_OF_BEN, begin, end, moment
+
+
+class _NeverNew:
+    """Stamps that nobody takes away."""
+
+    async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
+        return dict.fromkeys(ids, b"stamp")
+
+    async def begin(self, ids: Sequence[int]) -> object:
+        """Nothing changes."""
+
+    async def end(self, ids: Sequence[int], begun: object) -> None:
+        """Nothing has changed."""
+
+
+def _everything(_shard: int) -> bool:
+    return True
+
+
+async def _likes(graph: CachedGraph) -> int:
+    return (await graph.assoc_count((ANN,), (LIKES,)))[LIKES].get(ANN, 0)
+
+
+def test_an_older_server_is_not_believed_and_each_takeover_has_a_mark_of_its_own() -> None:
+    histories, before = Histories(), takeovers()
+    told: list[int] = []
+    histories.on_change(lambda: told.append(1))
+    assert histories.note("a", 1, "a")
+    assert histories.note("b", 1, "b")
+    assert (histories.mark, told) == (b"\0\0", [])
+    assert histories.note("a", 2, "a")
+    assert not histories.note("a", 1, "a")
+    assert histories.note("a", 2, "a")
+    assert histories.newest("a") == 2
+    assert (histories.mark, told, takeovers() - before) == (b"\1\0", [1], 1)
+    # A process that begins later, and knows the stores in another order.
+    other = Histories()
+    assert other.note("b", 1, "b")
+    assert other.note("a", 2, "a")
+    assert other.mark == histories.mark
+
+
+@in_loop
+async def test_what_was_remembered_under_a_stamp_is_read_again_in_the_next_history() -> None:
+    store, histories = MemoryGraph(_everything), Histories()
+    histories.note("a", 1, "a")
+    graph = CachedGraph(store, stamps=HistoricStamps(_NeverNew(), histories))
+    await begin(graph, ANN, LIKES, POST_OF_BEN, moment(1))
+    assert await _likes(graph) == 1
+    await end(store, ANN, LIKES, POST_OF_BEN, moment(2))
+    assert await _likes(graph) == 1, "nothing says that it has changed"
+    histories.note("a", 2, "a")
+    with one_request():
+        assert await _likes(graph) == 0
+
+
+@in_loop
+async def test_a_process_that_is_alone_forgets_everything_and_remembers_nothing_that_is_being_read() -> None:
+    store = MemoryGraph(_everything)
+    graph = CachedGraph(store)
+    await begin(graph, ANN, LIKES, POST_OF_BEN, moment(1))
+    assert await _likes(graph) == 1
+    await end(store, ANN, LIKES, POST_OF_BEN, moment(2))
+    graph.forget_all()
+    ticket = await graph._guard.enter((ANN,))
+    assert await _likes(graph) == 0
+    graph.forget_all()
+    assert not graph._guard.keeps(ticket, ANN)

@@ -1,0 +1,214 @@
+"""A store whose standby takes over: who is connected where, and what nobody believes any more."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from shoal import Shoal
+from shoal.core.errors import InvalidInput, OutcomeUnknown, Unavailable
+from shoal.core.events import PostCreated
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch
+from shoal.graph.histories import Histories
+from shoal.graph.postgres import PostgresGraph
+from shoal.graph.postgres.connections import ConnectionPool
+from shoal.graph.postgres.location import each_host, parse
+from shoal.graph.schema import LIKES
+from shoal.ops.engines.program import Program
+from tests.engines import postgres
+from tests.engines.pgbouncer import in_front_of
+from tests.engines.standby import Standby, set_of
+from tests.faults.proxy import Link, moved, port_of
+from tests.graph.test_postgres import ann
+from tests.running import eventually, in_loop
+from tests.stores import ANN, POST_OF_BEN, add, begin, moment
+
+BOUND_SECONDS = 5.0
+"""After so long, at most, a process has found the server that took over."""
+
+
+class Pair:
+    """A primary, which clients reach over a link, and its standby."""
+
+    def __init__(self) -> None:
+        self.primary: Program = postgres.start_own()
+        self.link = Link(port_of(self.primary.url))
+        self.standby = Standby(postgres.folder() / "standby", self.primary.url)
+        self.url = self.standby.beside(moved(self.primary.url, self.link.at))
+
+    def end(self) -> None:
+        self.link.close()
+        self.standby.stop()
+        self.primary.kill()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    yield made
+    made.end()
+
+
+@asynccontextmanager
+async def opened(url: str, **how: Any) -> AsyncIterator[PostgresGraph]:
+    graph = await PostgresGraph.open(url, **how)
+    try:
+        yield graph
+    finally:
+        await graph.close()
+
+
+async def stored(graph: PostgresGraph, time_: int) -> bool:
+    try:
+        await begin(graph, ANN, LIKES, POST_OF_BEN, moment(time_))
+    except (Unavailable, OutcomeUnknown):
+        return False
+    return True
+
+
+async def emitted(graph: PostgresGraph, post: int) -> None:
+    batch = Batch(shard_of(ANN))
+    batch.emit(PostCreated(post_id=post, author_id=ANN))
+    await graph.commit(batch)
+
+
+@pytest.mark.parametrize("how", ["killed", "silent", "killed behind poolers"])
+def test_reads_and_writes_find_the_server_that_took_over(pair: Pair, how: str) -> None:
+    url = pair.url
+    if "poolers" in how:
+        url += f"?pooler={in_front_of(pair.primary.url)},{in_front_of(pair.standby.url)}"
+
+    async def lives() -> None:
+        async with opened(url) as graph:
+            await add(graph, ann())
+            await asyncio.to_thread(pair.standby.is_waited_for)
+            assert await stored(graph, 1)
+            # A standby is never written to, and takes nobody's reads.
+            assert await stored(graph, 2)
+            if how == "silent":
+                pair.link.silence()
+            else:
+                await asyncio.to_thread(pair.primary.kill)
+            began = time.monotonic()
+            with pytest.raises(Unavailable):
+                await begin(graph, ANN, LIKES, POST_OF_BEN, moment(3))
+            assert time.monotonic() - began < BOUND_SECONDS + 1.0
+            await asyncio.to_thread(pair.standby.promote)
+            began = time.monotonic()
+            await eventually(lambda: stored(graph, 4), True, 2 * BOUND_SECONDS)
+            assert time.monotonic() - began < BOUND_SECONDS
+            assert await graph.obj_get([ANN]) == {ANN: ann()}
+            assert graph._reading.history == 2
+
+    in_loop(lives)()
+
+
+@in_loop
+async def test_a_server_that_only_reads_any_more_is_left_and_nothing_is_half_done() -> None:
+    pair = Pair()
+    try:
+        async with opened(pair.url) as graph:
+            await add(graph, ann())
+            await asyncio.to_thread(set_of, pair.primary.url, "default_transaction_read_only", "on")
+            await asyncio.sleep(0.2)
+            refused = await asyncio.gather(
+                *[begin(graph, ANN, LIKES, n, moment(1)) for n in (1, 2)], return_exceptions=True
+            )
+            assert [type(error) for error in refused] == [Unavailable, Unavailable]
+            assert (await graph.assoc_count([ANN], [LIKES]))[LIKES] == {}
+            await asyncio.to_thread(pair.standby.promote)
+            await eventually(lambda: stored(graph, 2), True, BOUND_SECONDS)
+            assert graph._writing.history == 2
+            with pytest.raises(Unavailable) as only:
+                await PostgresGraph.open(pair.primary.url)
+            assert "default_transaction_read_only" in str(only.value.__cause__)
+    finally:
+        pair.end()
+
+
+@in_loop
+async def test_an_old_primary_that_nobody_has_stopped_is_not_believed_and_numbers_are_not_given_twice() -> None:
+    pair = Pair()
+    try:
+        async with opened(pair.url, histories=(histories := Histories())) as graph:
+            await add(graph, ann())
+            await asyncio.to_thread(pair.standby.falls_behind)
+            # These are acknowledged, and lost.
+            for number in (1, 2, 3):
+                await emitted(graph, number)
+            lost = {job.seq for job in await graph.claim(10, 60.0)}
+            assert len(lost) == 3
+            await begin(graph, ANN, LIKES, POST_OF_BEN, moment(1))
+            await asyncio.to_thread(pair.standby.promote)
+            # The old one goes on, and this process still knows no other; another part of it is the first to look.
+            await begin(graph, ANN, LIKES, 2, moment(1))
+            other = ConnectionPool(pair.url, 1, {"application_name": "other"}, histories=histories)
+            await other.ask("SELECT 1")
+            await other.close()
+            assert other.history == 2
+            assert (await graph.assoc_count([ANN], [LIKES]))[LIKES] == {}
+            for number in (4, 5, 6):
+                await emitted(graph, number)
+            given = {job.seq for job in await graph.claim(10, 60.0)}
+            assert len(given) == 3
+            assert not given & lost
+            await asyncio.to_thread(pair.standby.program.kill)
+            await eventually(lambda: stored(graph, 5), False, BOUND_SECONDS)
+            for _ in range(3):
+                assert not await stored(graph, 6), "the old primary was written to"
+                await asyncio.sleep(0.6)
+    finally:
+        pair.end()
+
+
+@in_loop
+async def test_a_process_that_is_alone_forgets_what_the_standby_never_heard_of() -> None:
+    pair = Pair()
+    try:
+        async with Shoal.open(pair.url) as shoal:
+            one, two = await shoal.register("one"), await shoal.register("two")
+            kept = await one.create("kept")
+            await two.follow("one")
+            await shoal.settle()
+            assert [entry.post.text for entry in (await two.home()).entries] == ["kept"]
+            await asyncio.to_thread(pair.standby.falls_behind)
+            lost = await one.create("lost")
+            await one.like(kept.id)
+            await shoal.settle()
+            assert [entry.post.text for entry in (await two.home()).entries] == ["lost", "kept"]
+            await asyncio.to_thread(pair.primary.kill)
+            await asyncio.to_thread(pair.standby.promote)
+
+            async def answers() -> bool:
+                try:
+                    await two.like(kept.id)
+                except Unavailable:
+                    return False
+                return True
+
+            await eventually(answers, True, 2 * BOUND_SECONDS)
+            assert [(entry.post.text, entry.likes) for entry in (await two.home()).entries] == [("kept", 1)]
+            assert lost.id not in await shoal.network.store.obj_get([lost.id])
+            again = await one.create("again")
+            assert again.id > lost.id
+            # What was done, and is to be done again, waits for the end of no lease.
+            await shoal.settle(10.0)
+            assert [entry.post.text for entry in (await two.home()).entries] == ["again", "kept"]
+    finally:
+        pair.end()
+
+
+def test_a_url_names_several_servers_and_a_pooler_for_each() -> None:
+    found = parse("postgresql://u:p@a:1,b:2/net?pooler=c:3,d:4&sslmode=require")
+    assert each_host(found.server) == [f"postgresql://u:p@{host}/net?sslmode=require" for host in ("a:1", "b:2")]
+    assert each_host(found.pooler) == [f"postgresql://u:p@{host}/net?sslmode=require" for host in ("c:3", "d:4")]
+    assert each_host("postgresql:///net?host=/run/postgresql") == ["postgresql:///net?host=/run/postgresql"]
+    for wrong in ("postgresql://a,/net", "postgresql://,a/net", "postgresql://a,b/net?pooler=c:3,d"):
+        with pytest.raises(InvalidInput, match="host:port"):
+            parse(wrong)
