@@ -1,0 +1,166 @@
+"""Nodes of a RabbitMQ cluster are killed under load: the others go on with every event, and each has its effect once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from itertools import count
+from pathlib import Path
+
+import pytest
+from tests.engines import postgres, rabbitmq_cluster, redis
+from tests.running import eventually, run
+
+from shoal import Shoal
+from shoal.feeds import notifications
+from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.graph.payloads.notifications import Kind
+from shoal.library.handle import Handle
+from shoal.ops.checking.check import check
+from shoal.ops.engines.program import Program
+from shoal.settings import Settings, build, environment
+from shoal.timelines.contract import Timelines
+from shoal.wiring import open_network
+
+MEMBERS = 8
+MANY = 60
+BOUND_SECONDS = 20.0
+"""From the death of a node that led the queues to the next event that is done."""
+WORK = "shoal.work"
+
+
+def test_a_node_that_is_killed_costs_no_event_and_none_has_its_effect_twice(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    cluster = rabbitmq_cluster.start()
+    try:
+        settings = build(
+            store={part: run(postgres.database(request)) for part in ("0-31", "32-63")},
+            timelines=redis.single(),
+            broker=cluster.url,
+            media=(tmp_path / "media").as_uri(),
+            run_consequences=False,
+        )
+        workers = [_worker(tmp_path / name, settings) for name in ("one", "two")]
+        try:
+            run(_lives(settings, cluster))
+        finally:
+            for worker in workers:
+                worker.stop()
+    finally:
+        cluster.stop()
+
+
+def _worker(folder: Path, settings: Settings) -> Program:
+    folder.mkdir()
+    command = [sys.executable, "-m", "shoal.cli", "worker", "--processes", "1"]
+    program = Program("worker", command, folder, environ={**os.environ, **environment(settings)})
+    program.start()
+    return program
+
+
+class _Crowd:
+    """Members who follow each other, post and like, and what they did."""
+
+    def __init__(self, members: list[Handle], timelines: Timelines) -> None:
+        self.members = members
+        self.timelines = timelines
+        self.posts: list[tuple[int, Handle]] = []
+        self.likes: set[tuple[int, int]] = set()
+        self.over = False
+
+    async def work(self, member: Handle) -> None:
+        for number in count():
+            if self.over:
+                return
+            post = await member.create(f"number {number} #cluster")
+            self.posts.append((post.id, member))
+            liked, author = self.posts[hash((number, member.id)) % len(self.posts)]
+            if author is not member:
+                await member.like(liked)
+                self.likes.add((member.id, liked))
+            await asyncio.sleep(0.02)
+
+    async def more(self) -> None:
+        wanted = len(self.posts) + MANY
+
+        async def done() -> bool:
+            return len(self.posts) >= wanted
+
+        await eventually(done, True)
+
+
+async def _lives(settings: Settings, cluster: rabbitmq_cluster.RabbitCluster) -> None:
+    async with open_network(settings) as network:
+        shoal = Shoal(network)
+        members = [await shoal.register(f"m{number}") for number in range(MEMBERS)]
+        for member in members:
+            for other in members:
+                if other is not member:
+                    await member.follow(other.id)
+            await member.home()
+        crowd = _Crowd(members, network.timelines)
+        async with asyncio.TaskGroup() as group:
+            for member in members:
+                group.create_task(crowd.work(member))
+            await crowd.more()
+            # The first is the one that all are connected to.
+            first = await asyncio.to_thread(cluster.leader_of, WORK)
+            assert first is cluster.nodes[0]
+            await _killed(first, crowd)
+            await asyncio.to_thread(first.start)
+            await _whole(cluster)
+            second = await asyncio.to_thread(cluster.leader_of, WORK)
+            assert second is not first
+            await _killed(second, crowd)
+            await asyncio.to_thread(second.start)
+            await crowd.more()
+            crowd.over = True
+        await shoal.settle(120.0)
+        await _holds(shoal, crowd)
+
+
+async def _killed(node: Program, crowd: _Crowd) -> None:
+    """End a node; the next event is done soon after, and all others go on."""
+    await asyncio.to_thread(node.kill)
+    began = time.monotonic()
+    post, follower = await crowd.members[0].create("after the death of a node"), crowd.members[1]
+    crowd.posts.append((post.id, crowd.members[0]))
+
+    async def arrived() -> bool:
+        window = await crowd.timelines.read(follower.id, Cursor(limit=1_000))
+        return window is not None and post.id in window.ids
+
+    await eventually(arrived, True, BOUND_SECONDS)
+    assert time.monotonic() - began < BOUND_SECONDS
+    await crowd.more()
+
+
+async def _whole(cluster: rabbitmq_cluster.RabbitCluster) -> None:
+    async def members() -> int:
+        return await asyncio.to_thread(cluster.members_of, WORK)
+
+    await eventually(members, rabbitmq_cluster.NODES, 60.0)
+
+
+async def _holds(shoal: Shoal, crowd: _Crowd) -> None:
+    network = shoal.network
+    assert await network.store.buried() == []
+    report = await check(network, young=-1.0)
+    assert report.clean, report
+    # The posts after a death have no tag.
+    counted = await shoal.tags.tag("cluster")
+    assert counted is not None
+    assert counted.uses == len(crowd.posts) - 2
+    told: Counter[tuple[int, int]] = Counter()
+    for member in crowd.members:
+        before: int | None = MAX_TIME
+        while before is not None:
+            page = await notifications.page(network.reads, member.id, Cursor(before=before, limit=40))
+            likes = [item for item in page.items if item.notice.kind is Kind.LIKE]
+            told.update((item.actor.member.id, item.entry.id) for item in likes if item.entry is not None)
+            before = page.next
+    assert told == Counter(crowd.likes)
