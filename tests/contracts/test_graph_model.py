@@ -179,7 +179,9 @@ class Model:
                 case Delete(n):
                     self.versions.pop(actor + n, None)
                 case Reserve(name, owner, until):
-                    self.keys[actor, name] = (owner, until)
+                    # A key that is somebody's for good stays so: reserving it anew does not end that.
+                    if not until or self.keys.get((actor, name)) != (owner, 0):
+                        self.keys[actor, name] = (owner, until)
                 case GiveUp(name, owner) if self.keys.get((actor, name), (0, 0))[0] == owner:
                     del self.keys[actor, name]
                 case Begin(atype, id2, time, data):
