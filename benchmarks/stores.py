@@ -19,6 +19,7 @@ from shoal.core.model import Member, Post
 from shoal.core.placement import place
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, POSTED, encode_node, user_name_key
 from shoal.graph.sqlite import sql
+from shoal.graph.sqlite.migrating import migrate
 from shoal.graph.sqlite.store import PAGE_BYTES
 
 Ints = NDArray[np.int64]
@@ -67,8 +68,7 @@ def build(path: Path, names: Sequence[str], follows: Ints, authors: Ints) -> Non
     with closing(sqlite3.connect(half, isolation_level=None)) as store:
         store.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         store.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -400000")
-        for number, script in enumerate(sql.MIGRATIONS, 1):
-            store.executescript(f"{script}; PRAGMA user_version = {number}")
+        migrate(store, half, sql.MIGRATIONS)
         _fill(store, names, follows, authors)
     half.rename(path)
 
