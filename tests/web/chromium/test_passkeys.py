@@ -191,6 +191,20 @@ def test_an_app_is_let_in_by_a_passkey(here: Stage, chromium: Browser) -> None:
         expect(page.locator("code")).to_be_visible()
 
 
+def test_where_no_passkey_can_be_made_the_page_says_so(chromium: Browser) -> None:
+    with stage() as by_address:
+        by_address.join("nora")
+        with screen(by_address, chromium) as window:
+            window.log_in("nora")
+            page = window.open(PATH)
+            expect(page.get_by_text("This browser cannot make passkeys for this address.")).to_be_visible()
+            expect(page.get_by_role("button", name="Add a passkey")).to_have_count(0)
+            # The page to log in has other ways, and says nothing.
+            window.context.clear_cookies()
+            page = window.open("/login")
+            expect(page.locator("[data-behaviour=passkey]").first).to_be_hidden()
+
+
 def test_a_member_without_a_passkey_on_the_device_is_told_so(here: Stage, chromium: Browser) -> None:
     with owner(here, chromium, "hal") as (window, device):
         device.clear()

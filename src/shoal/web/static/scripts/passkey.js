@@ -1,4 +1,4 @@
-// Passkeys: what a device answers goes into a field of the form, which is then sent as any other. Where there are none, nothing is shown.
+// Passkeys: what a device answers goes into a field of the form, which is then sent as any other. Where there are none, the page of settings says so.
 const FRESH = 4 * 60_000; // Milliseconds after which a question is asked anew: it is good for five minutes.
 
 const bytes = (text) =>
@@ -29,8 +29,13 @@ const made = async (address) => written(await navigator.credentials.create({ pub
 
 export default function passkey(box) {
   // Passkeys are for names of hosts, and not for addresses.
-  if (!window.PublicKeyCredential || /^[\d.]+$|^\[/.test(location.hostname)) return;
   const [button, word] = [box.querySelector("button"), box.querySelector("[role=status]")];
+  if (!window.PublicKeyCredential || /^[\d.]+$|^\[/.test(location.hostname)) {
+    button.remove();
+    word.textContent = box.dataset.none;
+    box.hidden = !box.dataset.none;
+    return;
+  }
   const { ask, field, make, confirm } = box.dataset;
   const form = box.closest("form");
   const fields = form.elements;
