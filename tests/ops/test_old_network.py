@@ -13,12 +13,12 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
 from tests.running import in_loop
 from tests.stores import all_objects
+from tests.upgrades.store import unpack_all
 
 from shoal import Shoal
 from shoal.core.ids import milliseconds_of
@@ -39,9 +39,7 @@ QUIET, POLL, TALK = "Quiet today #sea", "Tea or coffee? #dawn", "@ben a word, pl
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     with tarfile.open(ARCHIVE) as archive:
-        # Python 3.11 has filters from 3.11.4 on; the archive is our own.
-        safe: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-        archive.extractall(tmp_path, **safe)  # noqa: S202
+        unpack_all(archive, tmp_path)
     return tmp_path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 from pathlib import Path
@@ -172,7 +173,11 @@ def test_made_up_names_are_all_different_and_the_same_each_time(monkeypatch: pyt
 async def test_a_network_gives_its_members_in_the_order_in_which_they_joined(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with Shoal.open(url) as network:
-        people = [await network.register(name) for name in ("cyd", "ann", "bob")]
+        people = []
+        for name in ("cyd", "ann", "bob"):
+            people.append(await network.register(name))
+            # Who joins in the same millisecond is in no order.
+            await asyncio.sleep(0.002)
         for number in range(3):
             await people[1].create(f"a post, {number}", visibility=Visibility.PUBLIC)
         await network.settle()
