@@ -85,6 +85,8 @@ def main() -> None:
         )
         _show({}, found)
         return
+    if not RATIOS.exists():
+        raise SystemExit("no release has kept its shares yet: make bench-ratios")
     kept = load().shares
     left = everything
     for _ in range(_RUNS):
