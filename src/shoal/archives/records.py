@@ -22,6 +22,11 @@ class ArchiveKind(StrEnum):
     BLUESKY = "bluesky"
     SHOAL = "shoal"
 
+    @property
+    def network(self) -> str:
+        """Name the network as it writes itself."""
+        return self.value.capitalize()
+
 
 class Omission(StrEnum):
     """Reasons for which something of an archive is left out."""

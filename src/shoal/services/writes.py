@@ -1,4 +1,4 @@
-"""Everything that services may read and write, and the one way in which they make an object."""
+"""Everything that services may read and write, and how they make an object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from shoal.core.ids import IdMaker
 from shoal.core.login.invitations import Inviters
 from shoal.core.login.token_use import FOR_EVER, TokenLifetime
 from shoal.core.model import Node
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Graph, IdTaken
+from shoal.graph.schema import Key
 from shoal.graph.turns import NamedTurns
 from shoal.media.library import MediaLibrary
 from shoal.services.pressure import Pressure
@@ -127,3 +129,20 @@ async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, B
             continue
         return node
     raise Conflict("no free id was found; repeat")
+
+
+async def made_once(writes: Writes, key: Key, kind: type[N], make: Callable[[int], N]) -> N:
+    """Return the one object of a kind that the network has under a key. Whoever asks first makes it, from an id."""
+
+    def build(id_: int) -> tuple[N, Batch]:
+        node, batch = make(id_), Batch(key.shard)
+        batch.obj_add(node)
+        batch.key_add(key, id_)
+        return node, batch
+
+    async def attempt() -> N:
+        id_ = (await writes.graph.key_get((key,))).get(key, 0)
+        node = (await writes.graph.obj_get((id_,))).get(id_) if id_ else None
+        return node if isinstance(node, kind) else await add_node(writes, key.shard, build)
+
+    return await retry_on_conflict(attempt)

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from shoal.archives.records import ArchiveKind, Omission
+from shoal.archives.records import Omission
 from shoal.archives.report import Amounts, ArchiveReport
 
-_NETWORKS = {
-    ArchiveKind.MASTODON: "Mastodon",
-    ArchiveKind.PIXELFED: "Pixelfed",
-    ArchiveKind.INSTAGRAM: "Instagram",
-    ArchiveKind.X: "X",
-    ArchiveKind.BLUESKY: "Bluesky",
-    ArchiveKind.SHOAL: "Shoal",
-}
 REASONS: Mapping[Omission, str] = {
     Omission.BOOST: "posts of others that were shared",
     Omission.REPLY: "answers to others",
@@ -43,7 +35,7 @@ REASONS: Mapping[Omission, str] = {
 def told(report: ArchiveReport) -> Iterator[str]:
     """Yield the lines about a report."""
     whose = f" of {report.account}" if report.account else ""
-    yield f"an archive of {_NETWORKS[report.kind]}{whose}"
+    yield f"an archive of {report.kind.network}{whose}"
     if report.first:
         yield f"posts from {_day(report.first)} to {_day(report.last)}"
     if report.finished:

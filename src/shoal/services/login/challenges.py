@@ -5,10 +5,9 @@ from __future__ import annotations
 import secrets
 
 from shoal.core.login.challenges import GOOD_MS, KEY_BYTES, ChallengeKey, Purpose, is_good, made_at, new_challenge
-from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Reader
+from shoal.graph.contract import Batch
 from shoal.graph.schema import challenge_key_key, used_challenge_key
-from shoal.services.writes import Writes, add_node
+from shoal.services.writes import Writes, made_once
 
 
 async def make(writes: Writes, purpose: Purpose, member_id: int = 0) -> bytes:
@@ -28,26 +27,7 @@ def use_up(writes: Writes, batch: Batch, challenge: bytes) -> None:
 
 
 async def _secret(writes: Writes) -> bytes:
-    async def attempt() -> ChallengeKey:
-        return await _stored(writes.graph) or await _made(writes)
+    def make(id_: int) -> ChallengeKey:
+        return ChallengeKey(id=id_, secret=secrets.token_bytes(KEY_BYTES))
 
-    return (await retry_on_conflict(attempt)).secret
-
-
-async def _stored(graph: Reader) -> ChallengeKey | None:
-    id_ = (await graph.key_get((challenge_key_key(),))).get(challenge_key_key(), 0)
-    node = (await graph.obj_get((id_,))).get(id_) if id_ else None
-    return node if isinstance(node, ChallengeKey) else None
-
-
-async def _made(writes: Writes) -> ChallengeKey:
-    key = challenge_key_key()
-    secret = secrets.token_bytes(KEY_BYTES)
-
-    def build(id_: int) -> tuple[ChallengeKey, Batch]:
-        node, batch = ChallengeKey(id=id_, secret=secret), Batch(key.shard)
-        batch.obj_add(node)
-        batch.key_add(key, id_)
-        return node, batch
-
-    return await add_node(writes, key.shard, build)
+    return (await made_once(writes, challenge_key_key(), ChallengeKey, make)).secret

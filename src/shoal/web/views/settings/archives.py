@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from babel.numbers import format_decimal
 
-from shoal.archives.records import ArchiveKind, Omission
+from shoal.archives.records import Omission
 from shoal.archives.report import Amounts, ArchiveReport, Omitted
 from shoal.core.errors import InvalidInput
 from shoal.ops.archives.shelf import WORK, ArchiveState
@@ -128,17 +127,9 @@ def _report(words: Translated, report: ArchiveReport) -> ArchiveReportView:
 
 
 def _network(words: Translated, report: ArchiveReport) -> str:
-    names: Mapping[ArchiveKind, str] = {
-        ArchiveKind.MASTODON: "Mastodon",
-        ArchiveKind.PIXELFED: "Pixelfed",
-        ArchiveKind.INSTAGRAM: "Instagram",
-        ArchiveKind.X: "X",
-        ArchiveKind.BLUESKY: "Bluesky",
-        ArchiveKind.SHOAL: "Shoal",
-    }
     if not report.account:
-        return words.text("An archive of %(network)s") % {"network": names[report.kind]}
-    told_of = {"network": names[report.kind], "account": report.account}
+        return words.text("An archive of %(network)s") % {"network": report.kind.network}
+    told_of = {"network": report.kind.network, "account": report.account}
     return words.text("An archive of %(network)s, of %(account)s") % told_of
 
 
