@@ -110,6 +110,13 @@ def test_it_is_for_its_owner_alone_and_never_replaced(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_any_setting_may_be_given_by_its_name(tmp_path: Path) -> None:
+    given = ("--set", "title=Tide pool", "--set", "base_url=https://a.example", "--set", "mail=smtp://b.example")
+    assert init(tmp_path, *given).exit_code == 0
+    found = loaded(tmp_path / "shoal.toml")
+    assert (found.title, found.base_url, found.mail) == ("Tide pool", "https://a.example", "smtp://b.example")
+
+
 def test_mail_may_come_from_standard_input(tmp_path: Path) -> None:
     assert init(tmp_path, "--mail", "-", typed="smtps://a:b@mail.example\n").exit_code == 0
     assert loaded(tmp_path / "shoal.toml").mail == "smtps://a:b@mail.example"

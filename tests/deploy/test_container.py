@@ -108,7 +108,7 @@ def test_the_image_serves_on_a_read_only_root_as_a_user_without_rights(built: Im
         assert re.search(r"^Uid:\t10001\t10001\t10001\t10001$", status, re.MULTILINE)
         assert re.search(r"^CapBnd:\t0+$", status, re.MULTILINE)
         entered = ["/usr/bin/nsenter", f"--target={inner}", "--mount", "--pid", f"--root=/proc/{inner}/root"]
-        entered += ["--setuid=10001", "--setgid=10001", "shoal"]
+        entered += [f"--wdns={built.workdir}", "--setuid=10001", "--setgid=10001", "shoal"]
         made = subprocess.run(
             [*entered, "member", "add", "ann", "--password-stdin"],
             env=built.environment,
@@ -183,7 +183,9 @@ def test_a_compose_file_has_what_the_specification_knows_and_nothing_that_is_not
         assert set(said.get("depends_on", ())) <= whole["services"].keys()
         for needed in said.get("depends_on", {}):
             other = whole["services"][needed]
-            assert "healthcheck" in other or other["image"] == "shoal", f"{needed} does not say when it is ready"
+            assert "test" in other["healthcheck"], f"{needed} does not say when it is ready"
+        if healthcheck := said.get("healthcheck", {}).get("test"):
+            assert healthcheck[0] == "CMD"
         networks = said.get("networks", ())
         assert set(networks) <= whole["networks"].keys()
         for volume in said.get("volumes", ()):
@@ -212,6 +214,8 @@ def test_settings_of_a_compose_file_load_and_trust_the_proxy_alone(name: str) ->
         settings = load({**environment, "SHOAL_CONFIG": ""})
         assert settings.base_url == "https://social.example.org"
         assert settings.trusted_proxies == (caddy,)
+        front = said["networks"].get("front") if isinstance(said["networks"], dict) else None
+        assert front or "ip_range" in whole["networks"]["front"]["ipam"]["config"][0], "it may be given Caddy's address"
         assert (said["read_only"], said["cap_drop"]) == (True, ["ALL"])
 
 
@@ -223,6 +227,7 @@ def test_the_cluster_is_whole() -> None:
     for worker in ("worker-1", "worker-2"):
         assert services[worker]["command"] == ["worker"]
         assert services[worker]["healthcheck"] == {"disable": True}
+        assert "out" in services[worker]["networks"], "mail and web push go out from here"
     # The hosts of the URLs are services, and Caddy's upstreams are the web processes.
     urls = (settings.store, settings.timelines, settings.broker)
     assert [re.search(r"//(?:[^@]*@)?(\w+)", str(url))[1] for url in urls] == ["postgres", "redis", "rabbitmq"]  # type: ignore[index]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -58,14 +59,17 @@ def test_a_key_that_kubernetes_does_not_know_is_found() -> None:
         kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
 
 
-def test_settings_and_secrets_load() -> None:
+def test_settings_and_secrets_load(tmp_path: Path) -> None:
     (settings,), (secret,) = of_kind("ConfigMap"), of_kind("Secret")
     assert settings["data"].keys() <= VARIABLES
     files = {name: path for name, path in settings["data"].items() if name.endswith("_FILE")}
     assert {path.rpartition("/")[2] for path in files.values()} == secret["stringData"].keys()
-    plain = {name: text for name, text in settings["data"].items() if name not in files}
-    given = {f"SHOAL_{name.upper()}": text for name, text in secret["stringData"].items()}
-    assert load({**plain, **given, "SHOAL_CONFIG": ""}).run_consequences is False
+    for name, text in secret["stringData"].items():
+        (tmp_path / name).write_text(text)
+    of_image = dict(each.rest.split("=", 1) for each in instructions() if each.name == "ENV")
+    given = {name: str(tmp_path / path.rpartition("/")[2]) for name, path in files.items()}
+    loaded = load({**of_image, **settings["data"], **given, "SHOAL_CONFIG": ""})
+    assert (loaded.run_consequences, loaded.store) == (False, secret["stringData"]["store"])
 
 
 @pytest.mark.parametrize("name", PODS)

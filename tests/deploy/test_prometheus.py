@@ -128,7 +128,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         ("evaluation_interval: 15s", "evaluation_interval: 500ms"),
         ("127.0.0.1:9500", f"127.0.0.1:{metrics}"),
         # Nobody listens there.
-        ("127.0.0.1:9600", f"127.0.0.1:{free_port()}"),
+        ("127.0.0.1:9601", f"127.0.0.1:{free_port()}"),
     )
     (folder / "prometheus.yml").write_text(text)
     (folder / "alerts.yml").write_text(ALERTS.read_text())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import json
 import shutil
 import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -88,6 +90,36 @@ def test_an_archive_may_be_larger_than_any_other_upload(front: Front) -> None:
         # It is the server that refuses a stranger, and not the proxy that refuses the size.
         sent = client.post("/settings/import", files={"file": ("archive.zip", bytes(70 * MIB))})
         assert sent.status_code in {303, 401}, sent.text[:300]
+
+
+class _Taking(http.server.BaseHTTPRequestHandler):
+    """A server that reads whatever it is sent, and says how much that was."""
+
+    def do_POST(self) -> None:
+        size = left = int(self.headers["Content-Length"])
+        while left and (piece := self.rfile.read(min(left, MIB))):
+            left -= len(piece)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(str(size - left).encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name of the library
+        """Nothing is logged."""
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_bodies_of_archives_alone_are_let_through_whatever_their_size(name: str, tmp_path: Path) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Taking) as taking:
+        threading.Thread(target=taking.serve_forever, daemon=True).start()
+        with (
+            PROXIES[name](tmp_path, taking.server_port) as url,
+            httpx.Client(base_url=url, verify=trusting()) as client,
+        ):
+            sent = client.post("/settings/import", content=bytes(70 * MIB), timeout=60)
+            assert (sent.status_code, sent.text) == (200, str(70 * MIB))
+            with contextlib.suppress(httpx.WriteError):
+                assert client.post("/settings", content=bytes(70 * MIB), timeout=60).status_code in {413, 502}
+        taking.shutdown()
 
 
 def test_a_websocket_gets_through(front: Front) -> None:

@@ -58,7 +58,7 @@ def test_systemd_understands_it(name: str, tmp_path: Path) -> None:
 def test_the_worker_is_held_to_what_the_server_is_held_to() -> None:
     def said(name: str) -> set[str]:
         lines = (UNITS / name).read_text().splitlines()
-        own = ("ExecStart=", "TimeoutStopSec=", "Description=", "#")
+        own = ("ExecStart=", "Environment=", "TimeoutStopSec=", "Description=", "#")
         return {line for line in lines if not line.startswith(own)}
 
     assert said(SERVICES[0]) == said(SERVICES[1])

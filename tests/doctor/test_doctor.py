@@ -10,9 +10,11 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
+import aiormq
 import asyncpg
 import pytest
 from redis import Redis
@@ -88,6 +90,17 @@ def test_secrets_are_for_few(tmp_path: Path, mode: int) -> None:
     if mode == 0o644:
         assert "push_key" in finding.said
         assert "chmod 600" in finding.advice
+
+
+def test_secrets_of_the_file_count_whatever_the_environment_says(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.toml"
+    path.write_text('mail = "smtps://post:word@mail.example"\n')
+    path.chmod(0o644)
+    assert visit_file(path, SHOAL_MAIL="").only("settings_file").grade == "bad"
+    path.write_text('mail = ""\n')
+    assert visit_file(path, SHOAL_MAIL="smtps://post:word@mail.example").only("settings_file").grade == "ok"
+    path.write_text("""store = '{"0-63": "postgresql://shoal:word@127.0.0.1:9/shoal"}'\n""")
+    assert visit_file(path).only("settings_file").grade == "bad"
 
 
 def test_a_file_without_secrets_may_be_read_by_everybody(tmp_path: Path) -> None:
@@ -304,6 +317,29 @@ def test_a_wrong_password_of_rabbitmq_is_told(tmp_path: Path) -> None:
     assert (finding.grade, "user and password in broker" in finding.advice) == ("bad", True), finding
 
 
+def test_a_broker_is_not_changed(tmp_path: Path) -> None:
+    node = rabbitmq.node()
+    place = f"nobody-{os.getpid()}"
+    rabbitmq.control(node, "add_vhost", place)
+    rabbitmq.control(node, "set_permissions", "-p", place, "guest", ".*", ".*", ".*")
+    asyncio.run(made(f"sqlite:///{tmp_path / 'shoal.db'}"))
+    url = f"{node.url.rpartition('/')[0]}/{place}"
+    assert "no queues yet" in visit(tmp_path, broker=url).only("jobs").said
+
+    async def declared() -> bool:
+        connection = await aiormq.connect(url)
+        try:
+            await (await connection.channel()).queue_declare("shoal.work", passive=True)
+        except aiormq.exceptions.ChannelNotFoundEntity:
+            return False
+        finally:
+            await connection.close()
+        return True
+
+    assert not asyncio.run(declared())
+    rabbitmq.control(node, "delete_vhost", place)
+
+
 def test_an_engine_that_stopped_and_one_that_is_silent_are_told_in_time(tmp_path: Path) -> None:
     gone = f"redis://127.0.0.1:{free_port()}"
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -359,6 +395,28 @@ def test_the_mail_server_is_greeted_and_gets_no_mail(tmp_path: Path) -> None:
 def test_a_folder_for_mail_is_for_developers(tmp_path: Path) -> None:
     assert visit(tmp_path, mail=f"file://{tmp_path / 'mail'}").only("mail").grade == "warn"
     assert not (tmp_path / "mail").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is root's to become")
+def test_who_may_not_see_the_store_is_told_and_gets_all_other_findings() -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        folder = Path(name)
+        (folder / "own").mkdir(mode=0o700)
+        path = folder / "shoal.toml"
+        path.write_text(f'store = "sqlite:///{folder}/own/shoal.db"\n')
+        folder.chmod(0o755)
+        child = os.fork()
+        if not child:
+            right = False
+            try:
+                os.setresuid(65534, 65534, 65534)
+                found = visit_file(path)
+                advice = {one.check: one.advice for one in found.all if one.grade == "bad"}
+                told = all("run this as the user of the server" in advice[check] for check in ("store", "push_key"))
+                right = told and {"memory", "clock", "sqlite"} <= {one.check for one in found.all}
+            finally:
+                os._exit(0 if right else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user is root's to become")

@@ -55,6 +55,10 @@ def init(
     if mail == "-":
         mail = sys.stdin.readline(_MOST_LINE).strip()
     values: dict[str, Any] = {**given.overrides, **_named(others)}
+    url, title, contact_email, mail = (
+        values.get(name) if told is None else told
+        for name, told in (("base_url", url), ("title", title), ("contact_email", contact_email), ("mail", mail))
+    )
     values |= {
         "base_url": _asked(url, "Address of the server, such as https://social.example.org"),
         "title": _asked(title, "Name of the network", Settings().title),

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+from shoal.core.errors import in_words
 from shoal.doctor import given, machine
 from shoal.doctor.engines import engines, schema
 from shoal.doctor.findings import SECONDS, Diagnosis, bad
@@ -37,26 +38,33 @@ async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> l
         _told("ffmpeg", _one(machine.programs())),
     )
     found += [finding for part in parts for finding in part]
-    return [
-        *found,
-        push_key(settings),
-        machine.memory(settings),
-        machine.files(settings),
-        machine.clock(),
-        machine.sqlite(),
-    ]
+    for check, look in (
+        ("push_key", push_key),
+        ("memory", machine.memory),
+        ("files", machine.files),
+        ("clock", lambda _settings: machine.clock()),
+        ("sqlite", lambda _settings: machine.sqlite()),
+    ):
+        found += await _told(check, _one(_now(look, settings)))
+    return found
 
 
 async def _told(check: str, look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
     """A check that fails itself is a finding too: the others are told all the same."""
     try:
         return list(await look)
+    except PermissionError as error:
+        return [bad(check, in_words(error), "run this as the user of the server")]
     except Exception as error:  # noqa: BLE001  # whatever it is, the operator is to see it
         return [bad(check, f"this check failed: {error!r}", "tell the developers of Shoal")]
 
 
 async def _one(look: Awaitable[Diagnosis]) -> Iterable[Diagnosis]:
     return [await look]
+
+
+async def _now(look: Callable[[Settings], Diagnosis], settings: Settings) -> Diagnosis:
+    return look(settings)
 
 
 async def _beside(look: Callable[[Settings], Iterable[Diagnosis]], settings: Settings) -> Iterable[Diagnosis]:

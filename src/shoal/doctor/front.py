@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -65,8 +65,9 @@ async def front(settings: Settings, running: RunningServer) -> list[Diagnosis]:
     if running.ready is not None and not await _is_ours(told, running):
         said = f"another server answers at {settings.base_url} than at {running.place.host}:{running.place.port}"
         return [*found, bad("proxy", said, _PROXY)]
-    looks = (_forwarded(place, running), _upgrade(place), _uploads(place, settings))
-    for findings in await asyncio.gather(*map(_bounded, looks)):
+    # By itself, for it counts requests.
+    found += await _bounded(_forwarded(place, running))
+    for findings in await asyncio.gather(_bounded(_upgrade(place)), _bounded(_uploads(place, settings))):
         found += findings
     return found
 
@@ -164,28 +165,49 @@ async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Dia
     first, second = [await _left(place, _claimed()) for _ in range(2)]
     if first is None or second is None:
         return [ok("forwarded", "not looked at, as rate_limits are off")]
-    if second >= first:
+    if not first.requests or second.until != first.until:
+        return [ok("forwarded", "not looked at, as the limit was used up or began anew meanwhile")]
+    if second.requests >= first.requests:
         said = "whoever writes an X-Forwarded-For gets limits of their own: the proxy passes it on"
         return [bad("forwarded", said, f"have the proxy overwrite X-Forwarded-For: {_PROXY}")]
     if running.ready is not None:
         # The server takes us for this machine here, and so for the proxy, where it cannot tell clients behind it.
-        beside = await _left(running.place, {})
+        await _left(running.place, {})
         third = await _left(place, {})
-        if beside is not None and third is not None and (beside, third) == (second - 1, second - 2):
-            said = "all clients are one to the server, which sees the proxy's address alone"
-            advice = "have the proxy send X-Forwarded-For, and put its address into trusted_proxies"
-            return [bad("forwarded", said, advice)]
+        if third is not None and third.until == second.until and third.requests < second.requests - 1:
+            return [_ALL_ONE]
+    if not place.source:
+        return [
+            ok("forwarded", "the proxy overwrites X-Forwarded-For; whether the server believes it cannot be seen here")
+        ]
+    before, other = await _left(place, {}), await _left(place._replace(source=_source(place.host)), {})
+    if before and other and before.until == other.until and other.requests < before.requests:
+        return [_ALL_ONE]
     return [ok("forwarded", "the server knows clients by their own addresses")]
+
+
+_ALL_ONE = bad(
+    "forwarded",
+    "all clients are one to the server, which sees the proxy's address alone",
+    "have the proxy send X-Forwarded-For, and put its address into trusted_proxies",
+)
 
 
 def _claimed() -> dict[str, str]:
     return {"X-Forwarded-For": f"203.0.113.{random.randint(1, 254)}"}  # noqa: S311  # for documentation, RFC 5737
 
 
-async def _left(place: Destination, headers: dict[str, str]) -> int | None:
+class _Left(NamedTuple):
+    """Requests that a client has left, and until when."""
+
+    requests: int
+    until: str
+
+
+async def _left(place: Destination, headers: dict[str, str]) -> _Left | None:
     told = await ask(place, _STREAM, headers, read_body=False)
     text = told.headers.get("X-RateLimit-Remaining", "")
-    return int(text) if text.isdecimal() else None
+    return _Left(int(text), told.headers.get("X-RateLimit-Reset", "")) if text.isdecimal() else None
 
 
 async def _upgrade(place: Destination) -> Iterable[Diagnosis]:

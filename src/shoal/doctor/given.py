@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import stat
@@ -10,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+import msgspec
 
 from shoal.core.errors import InvalidInput
 from shoal.doctor.findings import Diagnosis, bad, ok, warn
@@ -53,9 +56,7 @@ def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettin
         return ReadSettings([*findings, bad("settings", said, "put it right; docs/settings.md lists all")], None)
     if not findings:
         findings.append(ok("settings", "every setting exists and takes its value"))
-    findings += _readers(
-        "settings_file", path, [name for name, value in known.items() if name in in_file and _is_secret(name, value)]
-    )
+    findings += _readers("settings_file", path, [name for name, value in in_file.items() if _is_secret(name, value)])
     for name, file in secrets.items():
         findings += _readers("secret_file", file, [name])
     return ReadSettings([*findings, *_address(settings)], settings)
@@ -111,6 +112,9 @@ def _readers(check: str, path: Path, secrets: list[str]) -> Iterable[Diagnosis]:
 def _is_secret(name: str, value: object) -> bool:
     if name == "push_key":
         return bool(value)
+    if isinstance(value, str) and value.startswith("{"):
+        with contextlib.suppress(msgspec.DecodeError):
+            value = msgspec.json.decode(value)
     if isinstance(value, dict):
         return any(_is_secret("", entry) for entry in value.values())
     try:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from shoal.core.errors import ShoalError, in_words
+from shoal.core.errors import ShoalError, Unavailable, in_words
 from shoal.doctor.answers import Answer, Destination, ask
 from shoal.doctor.findings import SECONDS, Diagnosis, bad, ok, warn
 from shoal.ops import jobs
@@ -18,6 +18,7 @@ from shoal.settings import Settings
 from shoal.wiring import control_path
 from shoal.wiring.outboxes import open_outboxes
 from shoal.wiring.places import push_key_path, store_files
+from shoal.wiring.vitals import engine_probes
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # hosts of settings, to be asked at the loopback
 
@@ -82,6 +83,9 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
     if any(not path.exists() for path in store_files(settings)):
         return []
     try:
+        async with asyncio.timeout(SECONDS):
+            if await _broker_is_empty(settings):
+                return [ok("jobs", "the broker has no queues yet: the first server or worker makes them")]
         async with asyncio.timeout(SECONDS), open_outboxes(settings, read_only=True) as outboxes:
             standing = await jobs.survey(outboxes, settings.most_behind_seconds)
     except (ShoalError, OSError, TimeoutError):
@@ -93,6 +97,17 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
     if standing.workers is not None and standing.workers <= (standing.silent_workers or 0):
         found.append(bad("workers", "no worker answers: posts do not reach followers", "start `shoal worker`"))
     return found or [ok("jobs", f"none was set aside, {standing.waiting:,} wait")]
+
+
+async def _broker_is_empty(settings: Settings) -> bool:
+    """Whether there is a broker without our queues, which whoever opens the outboxes would make."""
+    for probe in engine_probes(settings):
+        if probe.engine == "RabbitMQ":
+            try:
+                return not any(told.vitals for told in await probe.ask())
+            except Exception as error:
+                raise Unavailable("the broker does not answer") from error
+    return False
 
 
 async def metrics(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
@@ -121,7 +136,7 @@ def _is_public(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    return address.is_global
+    return address.is_global or address.is_unspecified
 
 
 def push_key(settings: Settings) -> Diagnosis:
