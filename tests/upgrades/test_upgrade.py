@@ -26,8 +26,9 @@ from shoal.graph.schema import FOLLOWS, LIKES, POSTED
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite import migrating as sqlite_migrating
 from shoal.graph.sqlite.migrating import migrate, place
+from shoal.graph.sqlite.upgrade import SqliteUpgrade
 from tests.engines import postgres as engine
-from tests.running import eventually, in_loop
+from tests.running import eventually, in_loop, run
 from tests.stores import ANN, BEN, moment
 from tests.upgrades.store import DUMP, restore, unpack
 from tests.upgrades.test_stored import Database
@@ -54,6 +55,9 @@ migrate(sqlite3.connect(path, isolation_level=None), path, sql.MIGRATIONS, told,
 """
 
 
+_STEPS = [part.what for migration in sql.MIGRATIONS[2:] for part in migration.parts if not isinstance(part, str)]
+
+
 def old_file(path: Path, version: int = 2, rows: int = _ROWS) -> None:
     """Write a file of an older version: lists in their order and out of it, live and ended entries, counts."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
@@ -62,7 +66,15 @@ def old_file(path: Path, version: int = 2, rows: int = _ROWS) -> None:
             file.executescript(migration.script)
         file.execute(f"PRAGMA user_version = {version}")
         made = [
-            (n % 40, (POSTED, FOLLOWS, LIKES)[n % 3].number, n, n + n % 7 // 6, int(n % 11 > 0), b"data")
+            # A few long lists, and many short ones.
+            (
+                n % (40, 4_000)[n % 2],
+                (POSTED, FOLLOWS, LIKES)[n % 3].number,
+                n,
+                n + n % 7 // 6,
+                int(n % 11 > 0),
+                b"data",
+            )
             for n in range(1, rows)
         ]
         file.executemany("INSERT INTO association VALUES (?, ?, ?, ?, ?, ?)", made)
@@ -85,7 +97,7 @@ def test_an_upgrade_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_
         old_file(path)
     with closing(sqlite3.connect(once, isolation_level=None)) as file:
         migrate(file, once, sql.MIGRATIONS)
-    deaths = 0
+    deaths, within = 0, set()
     while (done := subprocess.run([sys.executable, "-c", _DYING, str(often), str(_BATCH)], check=False)).returncode:
         assert done.returncode == -signal.SIGKILL
         deaths += 1
@@ -95,7 +107,14 @@ def test_an_upgrade_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_
             assert at.version < len(sql.MIGRATIONS)
             # Older versions, which know nothing of batches, do not open it.
             assert file.execute("PRAGMA user_version").fetchone() == (len(sql.MIGRATIONS),)
-    assert deaths > 3
+        within.add((at.version, at.part, at.done > 0))
+        # `shoal upgrade` says what is left before it goes on.
+        steps = run(SqliteUpgrade(f"sqlite:///{often}").plan())
+        told = [step.what for step in steps if step.what != "tables"]
+        assert told == _STEPS[-len(told) :]
+        assert all(step.seconds > 0 for step in steps if step.rows)
+    # In the middle of a walk that is its migration's first part, and of one that is not.
+    assert {(2, 1, True), (3, 0, True)} <= within
     assert contents(often) == contents(once)
 
 

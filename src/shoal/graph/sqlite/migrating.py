@@ -180,13 +180,25 @@ class _Upgrading:
         return self._totals[part]
 
 
+def behind_place(migrations: Sequence[Migration], at: UpgradePlace, table: str) -> tuple[str, tuple[int, ...]]:
+    """Return the condition, with its values, that a row of a table is behind the place of the walk that is under way."""
+    part = migrations[at.version].parts[at.part] if at.version < len(migrations) else ""
+    if isinstance(part, Walk) and part.table == table:
+        return _behind(part, at.after), at.after
+    return "true", ()
+
+
+def _behind(part: Walk, after: tuple[int, ...]) -> str:
+    return f"({', '.join(part.key)}) > ({', '.join('?' * len(part.key))})" if after else "true"
+
+
 def walk(
     connection: sqlite3.Connection, part: Walk, after: tuple[int, ...], limit: int
 ) -> tuple[tuple[int, ...] | None, int]:
     """Change a batch of rows behind a key; return the key of its last row, None at the end, and how many rows it had."""
     names = ", ".join(part.key)
     places = ", ".join("?" * len(part.key))
-    behind = f"({names}) > ({places})" if after else "true"
+    behind = _behind(part, after)
     # The names of tables and columns are our own.
     last = connection.execute(
         f"SELECT {names} FROM {part.table} WHERE {behind} ORDER BY {names} LIMIT 1 OFFSET ?",  # noqa: S608

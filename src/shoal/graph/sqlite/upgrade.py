@@ -21,7 +21,7 @@ from shoal.graph.migrations import PendingStep, Progress
 from shoal.graph.sqlite import holder, sql
 from shoal.graph.sqlite.asking import asked
 from shoal.graph.sqlite.files import connect
-from shoal.graph.sqlite.migrating import migrate, pending, place, put_place
+from shoal.graph.sqlite.migrating import behind_place, migrate, pending, place, put_place
 
 _Work = Callable[[Path, sqlite3.Connection], list[PendingStep]]
 
@@ -113,7 +113,11 @@ def _beside(path: Path) -> Iterator[Path]:
 
 
 def _copy(path: Path, source: sqlite3.Connection, connection: sqlite3.Connection) -> None:
-    """Copy the tables with some of their rows, the last: a walk goes from the first on."""
+    """Copy the tables with some of their rows, the last: a walk goes from the first on.
+
+    Of a table in the middle of its walk only rows that the walk has not come to: the others have been changed.
+    """
+    at = place(source)
     made = source.execute(
         "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' "
         "ORDER BY type != 'table'"
@@ -121,17 +125,18 @@ def _copy(path: Path, source: sqlite3.Connection, connection: sqlite3.Connection
     connection.execute("ATTACH ? AS source", (str(path),))
     connection.execute("BEGIN")
     for kind, name, statement in made:
+        if name == "upgrade":
+            put_place(connection, at._replace(done=0))
+            continue
         connection.execute(statement)
-        if kind == "table" and name != "upgrade":
+        if kind == "table":
             keys = [column for _, column, _, _, _, part in source.execute(f"PRAGMA table_info({name})") if part]
             order = ", ".join(f"{column} DESC" for column in keys)
+            behind, after = behind_place(sql.MIGRATIONS, at, name)
             connection.execute(
-                f"INSERT INTO {name} SELECT * FROM source.{name} ORDER BY {order} LIMIT ?",  # noqa: S608  # our own names
-                (_SAMPLE_ROWS,),
+                f"INSERT INTO {name} SELECT * FROM source.{name} WHERE {behind} ORDER BY {order} LIMIT ?",  # noqa: S608  # our own names
+                (*after, _SAMPLE_ROWS),
             )
-    at = place(source)
-    if at.part:
-        put_place(connection, at._replace(done=0, after=()))
     connection.execute(f"PRAGMA user_version = {source.execute('PRAGMA user_version').fetchone()[0]}")
     connection.execute("COMMIT")
     connection.execute("DETACH source")
