@@ -18,7 +18,7 @@ from shoal.cli import main
 from shoal.core.errors import Unavailable
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
-from shoal.graph.migrations import Migration, TableIndex, readable_from, short
+from shoal.graph.migrations import Migration, TableIndex, Walk, readable_from, short
 from shoal.graph.postgres import PostgresGraph, migrating
 from shoal.graph.postgres.migrating import GRAPH
 from shoal.graph.postgres.upgrade import PostgresUpgrade
@@ -26,6 +26,7 @@ from shoal.graph.schema import FOLLOWS, LIKES, POSTED
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite import migrating as sqlite_migrating
 from shoal.graph.sqlite.migrating import migrate, place
+from shoal.graph.sqlite.snapshot import SqliteSnapshot
 from shoal.graph.sqlite.upgrade import SqliteUpgrade
 from tests.engines import postgres as engine
 from tests.running import eventually, in_loop, run
@@ -187,6 +188,41 @@ async def test_a_file_of_the_next_version_is_used_where_that_only_expanded(
             else:
                 with pytest.raises(Unavailable, match="newer Shoal"):
                     await SqliteGraph.open(path, read_only=read_only)
+
+
+@pytest.mark.parametrize("known", ["within our versions", "behind our versions"])
+@in_loop
+async def test_a_file_in_the_middle_of_a_newer_upgrade_is_left_alone(tmp_path: Path, known: str) -> None:
+    path = tmp_path / "shoal.db"
+    old_file(path)
+    walk = Walk("object", ("id",), ("UPDATE object SET version = version WHERE {batch}",), "objects")
+    newer = (*sql.MIGRATIONS, Migration(("ALTER TABLE object ADD COLUMN tide INTEGER", walk), len(sql.MIGRATIONS)))
+
+    def stop(_what: str, done: int, _total: int) -> None:
+        if done > _BATCH:
+            raise KeyboardInterrupt
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.executemany(
+            "INSERT INTO object (id, version, data) VALUES (?, 1, x'')", [(n,) for n in range(1, 3 * _BATCH)]
+        )
+        if "behind" in known:
+            migrate(file, path, sql.MIGRATIONS)
+        with pytest.raises(KeyboardInterrupt):
+            migrate(file, path, newer, stop, batch_rows=_BATCH)
+        assert place(file).version == (len(sql.MIGRATIONS) if "behind" in known else 2)
+    before = contents(path)
+    for read_only in (True, False):
+        with pytest.raises(Unavailable, match="newer Shoal"):
+            await SqliteGraph.open(path, read_only=read_only)
+    upgrade = SqliteUpgrade(f"sqlite:///{path}")
+    with pytest.raises(Unavailable, match="newer Shoal"):
+        await upgrade.plan()
+    with pytest.raises(Unavailable, match="newer Shoal"):
+        await upgrade.upgrade(lambda _what, _done, _total: None)
+    with pytest.raises(Unavailable, match="newer Shoal"):
+        SqliteSnapshot(path)
+    assert contents(path) == before
 
 
 def following(n: int) -> Batch:

@@ -55,7 +55,7 @@ class UpgradePlace(NamedTuple):
 
 def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
     """Check that this process may use a file. Raises `Unavailable`."""
-    at = place(connection)
+    at = own_place(connection, path, migrations)
     oldest = at.version
     if at.version > len(migrations) and _has(connection, "version"):
         oldest = connection.execute(_OLDEST, (at.version,)).fetchone()[0] or oldest
@@ -64,7 +64,7 @@ def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequen
 
 def check_own_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
     """Check that a file has just our own version. Raises `Unavailable`."""
-    check_own(f"the store {path.name}", place(connection).version, len(migrations))
+    check_own(f"the store {path.name}", own_place(connection, path, migrations).version, len(migrations))
 
 
 def migrate(
@@ -76,9 +76,9 @@ def migrate(
 ) -> None:
     """Apply the schema versions that are missing. A database of somebody else's is left alone, and a newer one of ours.
 
-    Without a `progress` nobody waits for it: then `Unavailable` is raised, and nothing begun, when that would take long.
+    Raises `Unavailable` where a newer Shoal has begun. Without a `progress` nobody waits for it: then `Unavailable` is raised, and nothing begun, when that would take long.
     """
-    at = place(connection)
+    at = own_place(connection, path, migrations)
     if at.version >= len(migrations):
         return
     if progress is None:
@@ -88,9 +88,9 @@ def migrate(
         pass
 
 
-def pending(connection: sqlite3.Connection, migrations: Sequence[Migration]) -> list[tuple[Part, int]]:
-    """Return the parts that are still to be done, each with the rows that it touches."""
-    at = place(connection)
+def pending(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> list[tuple[Part, int]]:
+    """Return the parts that are still to be done, each with the rows that it touches. Raises `Unavailable`."""
+    at = own_place(connection, path, migrations)
     parts = [part for migration in migrations[at.version :] for part in migration.parts][at.part :]
     counted = {part.table: 0 for part in parts if not isinstance(part, str)}
     for table in counted:
@@ -112,11 +112,24 @@ def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
 
 def place(connection: sqlite3.Connection) -> UpgradePlace:
     """Return where a file stands: at its version, or in the middle of an upgrade."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = _user_version(connection)
     if version and _has(connection, "upgrade"):
         found = connection.execute("SELECT version, part, done, after FROM upgrade").fetchone()
         return UpgradePlace(found[0], found[1], found[2], tuple(msgspec.json.decode(found[3])))
     return UpgradePlace(version)
+
+
+def own_place(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> UpgradePlace:
+    """Return where a file stands. Raises `Unavailable` in the middle of an upgrade to a version that is not among these."""
+    making = _user_version(connection)
+    if making > len(migrations) and _has(connection, "upgrade"):
+        check_own(f"the store {path.name}", making, len(migrations))
+    return place(connection)
+
+
+def _user_version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
 
 
 def _check_short(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration], at: UpgradePlace) -> None:
@@ -143,7 +156,7 @@ class _Upgrading:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             _check_ours(self._connection, path)
-            at = place(self._connection)
+            at = own_place(self._connection, path, self._migrations)
             rows = 0
             while at.version < len(self._migrations) and rows < self._batch_rows:
                 at, touched = self._step(at, self._batch_rows - rows)

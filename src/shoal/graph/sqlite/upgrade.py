@@ -69,7 +69,7 @@ def _connected(path: Path, work: _Work, *, read_only: bool) -> list[PendingStep]
 
 
 def _plan(path: Path, connection: sqlite3.Connection) -> list[PendingStep]:
-    steps = pending(connection, sql.MIGRATIONS)
+    steps = pending(connection, path, sql.MIGRATIONS)
     if not steps:
         return []
     rates = _rehearsed(path, connection)
