@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
 
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.freshness import one_request
 from shoal.graph.histories import HistoricStamps, Histories, takeovers
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES
+from shoal.settings import build
+from shoal.wiring.stores import open_store
+from tests.ops.moving_world import Databases
 from tests.running import in_loop
 from tests.stores import ANN, POST_OF_BEN, begin, end, moment
 
@@ -51,6 +56,18 @@ def test_an_older_server_is_not_believed_and_each_takeover_has_a_mark_of_its_own
     assert other.note("b", 1, "b")
     assert other.note("a", 2, "a")
     assert other.mark == histories.mark
+
+
+@in_loop
+async def test_a_store_beside_one_that_has_no_history_tells_its_own(tmp_path: Path) -> None:
+    databases = Databases()
+    url = await databases.one()
+    settings = build(store={"0-31": f"sqlite:///{tmp_path}/shoal.db", "32-63": url})
+    for read_only in (False, True):
+        histories = Histories()
+        async with AsyncExitStack() as stack:
+            await open_store(settings, stack, histories, read_only=read_only, sole=False)
+            assert histories.newest(url) == 1
 
 
 @in_loop

@@ -54,10 +54,10 @@ async def open_store(
     if _lives(known):
         return await _live_map(known, stack, read_only=read_only, sole=sole, histories=histories).open()
     if isinstance(settings.store, str):
-        return await open_one(settings.store, stack, _everything, read_only=read_only, sole=sole)
+        return await open_one(settings.store, stack, _everything, read_only=read_only, sole=sole, histories=histories)
     owners = list(known.owners)
     stores = [
-        await open_one(url, stack, _owner(owners, at), read_only=read_only, sole=sole)
+        await open_one(url, stack, _owner(owners, at), read_only=read_only, sole=sole, histories=histories)
         for at, url in enumerate(known.stores)
     ]
     return ShardedGraph(stores, owners)
