@@ -327,6 +327,14 @@ async def test_a_long_upgrade_of_a_database_is_left_to_the_command(
     monkeypatch.setattr(migrating, "SHORT_ROWS", 1_000)
     with pytest.raises(Unavailable, match="run `shoal upgrade`"):
         await PostgresGraph.open(url)
+    # Interrupted, it is as long: the indexes are there, and nobody may use them.
+    connection = await asyncpg.connect(url)
+    for name in ("association_past", "association_ended_by_time", "association_ended_but_remembered"):
+        with pytest.raises(asyncpg.UniqueViolationError):
+            await connection.execute(f"CREATE UNIQUE INDEX CONCURRENTLY {name} ON shoal.association (alive)")
+    with pytest.raises(Unavailable, match="run `shoal upgrade`"):
+        await PostgresGraph.open(url)
+    await connection.close()
     said = await asyncio.to_thread(CliRunner().invoke, main, ["--store", url, "upgrade"])
     assert said.exit_code == 0, said.output
     assert "index association_past: 2," in said.stdout

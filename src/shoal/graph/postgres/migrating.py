@@ -54,9 +54,8 @@ async def migrate(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH)
             return
         if not await connection.fetchval(sql.MAY_MIGRATE):
             raise Unavailable(UPGRADING.format(ledger.name))
-        for part in indexes(ledger, found):
-            if await connection.fetchval(sql.IS_VALID_INDEX, qualified(part)) is None:
-                await _check_short(connection, ledger, part)
+        for part in await unmade(connection, ledger, found):
+            await _check_short(connection, ledger, part)
         await apply(connection, ledger, found)
 
 
@@ -134,10 +133,19 @@ async def applied(connection: asyncpg.Connection, ledger: VersionLedger) -> int:
     return found
 
 
-def indexes(ledger: VersionLedger, found: int) -> list[TableIndex]:
-    """Return the indexes of the versions behind the one that was found."""
+async def unmade(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> list[TableIndex]:
+    """Return the indexes, of the versions behind the one that was found, that tables which are there do not have yet.
+
+    An index that was begun and is not valid is one of them.
+    """
     parts = [part for migration in ledger.migrations[found:] for part in migration.parts]
-    return [part for part in parts if isinstance(part, TableIndex)]
+    return [
+        part
+        for part in parts
+        if isinstance(part, TableIndex)
+        and await connection.fetchval(sql.IS_THERE, part.table)
+        and not await connection.fetchval(sql.IS_VALID_INDEX, qualified(part))
+    ]
 
 
 def qualified(part: TableIndex) -> str:
@@ -146,9 +154,8 @@ def qualified(part: TableIndex) -> str:
 
 
 async def _check_short(connection: asyncpg.Connection, ledger: VersionLedger, part: TableIndex) -> None:
-    if await connection.fetchval(sql.IS_THERE, part.table):
-        # What the server believes may be old, or nothing yet; to count up to the limit takes a fraction of a second.
-        limit = SHORT_ROWS + 1
-        rows = await connection.fetchval(f"SELECT count(*) FROM (SELECT FROM {part.table} LIMIT {limit}) AS found")  # noqa: S608
-        if rows > SHORT_ROWS:
-            raise too_long(ledger.name, part)
+    # What the server believes may be old, or nothing yet; to count up to the limit takes a fraction of a second.
+    limit = SHORT_ROWS + 1
+    rows = await connection.fetchval(f"SELECT count(*) FROM (SELECT FROM {part.table} LIMIT {limit}) AS found")  # noqa: S608
+    if rows > SHORT_ROWS:
+        raise too_long(ledger.name, part)

@@ -14,7 +14,7 @@ from shoal.core.errors import Unavailable
 from shoal.graph.migrations import PendingStep, Progress, TableIndex
 from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import connect, goodbye
-from shoal.graph.postgres.migrating import GRAPH, UPGRADING, VersionLedger, applied, apply, indexes, qualified
+from shoal.graph.postgres.migrating import GRAPH, UPGRADING, VersionLedger, applied, apply, qualified, unmade
 
 _POLL_SECONDS = 0.3
 _SAMPLE_ROWS = 50_000
@@ -42,7 +42,7 @@ class PostgresUpgrade:
             found = await applied(connection, self._ledger)
             if not 0 < found < len(self._ledger.migrations):
                 return []
-            steps = [await _estimated(connection, part) for part in await _unmade(connection, self._ledger, found)]
+            steps = [await _estimated(connection, part) for part in await unmade(connection, self._ledger, found)]
             return [*steps, PendingStep("tables", 0, 0.0)]
         finally:
             await goodbye(connection)
@@ -56,7 +56,7 @@ class PostgresUpgrade:
                 return
             if not await working.fetchval(sql.KEEP_MIGRATION):
                 raise Unavailable(UPGRADING.format(self._ledger.name))
-            for part in await _unmade(working, self._ledger, found):
+            for part in await unmade(working, self._ledger, found):
                 await _make_beside(working, looking, part, progress)
             await working.execute(sql.LET_MIGRATE)
             async with working.transaction():
@@ -70,16 +70,6 @@ class PostgresUpgrade:
         finally:
             await goodbye(looking)
             await goodbye(working)
-
-
-async def _unmade(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> list[TableIndex]:
-    """Return the indexes that are to be made of tables that are there."""
-    return [
-        part
-        for part in indexes(ledger, found)
-        if await connection.fetchval(sql.IS_THERE, part.table)
-        and not await connection.fetchval(sql.IS_VALID_INDEX, qualified(part))
-    ]
 
 
 async def _estimated(connection: asyncpg.Connection, part: TableIndex) -> PendingStep:
