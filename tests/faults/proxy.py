@@ -23,6 +23,7 @@ class Link:
         # Of what is asked, and of what comes back.
         self._delays = (0.0, 0.0)
         self._whole = True
+        self._last_word = b""
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = uvloop.new_event_loop()
@@ -68,11 +69,15 @@ class Link:
         """Connections stay, also new ones, and nothing gets through until the link is sound again."""
         self._do(self._flowing.clear)
 
+    def silence_at(self, word: bytes) -> None:
+        """As `silence`, from when somebody asks for something with this word in it."""
+        self._do(lambda: setattr(self, "_last_word", word))
+
     def heal(self) -> None:
         """Sound again; what was held up goes on its way."""
 
         def heal() -> None:
-            self._delays, self._whole = (0.0, 0.0), True
+            self._delays, self._whole, self._last_word = (0.0, 0.0), True, b""
             self._flowing.set()
 
         self._do(heal)
@@ -129,6 +134,8 @@ class Link:
             while data := await reader.read(_CHUNK):
                 if delay := self._delays[way]:
                     await asyncio.sleep(delay)
+                if self._last_word and way == 0 and self._last_word in data:
+                    self._flowing.clear()
                 await self._flowing.wait()
                 writer.write(data)
                 await writer.drain()

@@ -16,16 +16,17 @@ from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.histories import Histories
-from shoal.graph.postgres import PostgresGraph
+from shoal.graph.postgres import PostgresGraph, owner
 from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.postgres.location import each_host, parse
+from shoal.graph.reaching import chain
 from shoal.graph.schema import LIKES
 from shoal.ops.engines.program import Program
 from tests.engines import postgres
 from tests.engines.pgbouncer import in_front_of
 from tests.engines.standby import Standby, set_of
 from tests.faults.proxy import Link, moved, port_of
-from tests.graph.test_postgres import ann
+from tests.graph.test_postgres import Database, ann
 from tests.running import eventually, in_loop
 from tests.stores import ANN, POST_OF_BEN, add, begin, moment
 
@@ -202,6 +203,26 @@ async def test_a_process_that_is_alone_forgets_what_the_standby_never_heard_of()
             assert [entry.post.text for entry in (await two.home()).entries] == ["again", "kept"]
     finally:
         pair.end()
+
+
+@pytest.mark.parametrize("word", [b"pg_is_in_recovery", b"pg_try_advisory_lock"])
+@in_loop
+async def test_a_server_that_falls_silent_while_it_is_asked_is_waited_for_no_longer(
+    word: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "_TAKE_SECONDS", 2.0)
+    url = await (database := Database()).made()
+    await (await PostgresGraph.open(url)).close()
+    link = Link(port_of(url))
+    try:
+        link.silence_at(word)
+        async with asyncio.timeout(4 * BOUND_SECONDS):
+            with pytest.raises(Unavailable) as refused:
+                await PostgresGraph.open(moved(url, link.at))
+        assert any(isinstance(error, TimeoutError) for error in chain(refused.value))
+    finally:
+        link.close()
+        del database
 
 
 def test_a_url_names_several_servers_and_a_pooler_for_each() -> None:

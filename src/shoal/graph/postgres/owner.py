@@ -18,6 +18,7 @@ from shoal.graph.histories import Histories
 from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import PATIENCE, SESSION_SETTINGS, connect, goodbye, was_lost
 from shoal.graph.postgres.migrating import SESSION_NAME
+from shoal.graph.postgres.primary import LOST, ended_after
 
 _TAKEN = "the store is in use by another process: stop that one first, or let all of them share the store's timelines"
 MEANWHILE = "another process has used the store meanwhile: start this one again"
@@ -26,6 +27,8 @@ _OPEN_SECONDS = 3.0
 """A process that was killed a moment ago may still be held for alive."""
 _BEAT_SECONDS = 5.0
 _RETRY_SECONDS = 0.3
+_TAKE_SECONDS = 10.0
+"""So long the questions of a taking last, at most. Two of them wait for others, for 4 seconds each."""
 
 
 class Owner:
@@ -70,9 +73,7 @@ class Owner:
             await self._watch
         if self._connection is not None:
             # The server would notice the end of the connection a little later.
-            with contextlib.suppress(
-                OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, AttributeError
-            ):
+            with contextlib.suppress(*LOST, asyncpg.PostgresError, AttributeError):
                 await self._connection.execute(sql.DISOWN, timeout=_RETRY_SECONDS)
             await goodbye(self._connection)
 
@@ -80,14 +81,9 @@ class Owner:
         named = {**SESSION_SETTINGS, "application_name": SESSION_NAME}
         connection = await connect(self._url, named, self._patience, histories=self._histories)
         try:
-            taken = await connection.fetchval(sql.OWN_ALONE if self._sole else sql.OWN_SHARED)
-            if taken and await connection.fetchval(sql.OWNER) != self.mark:
-                if self._sole and not first:
-                    self._refusal = MEANWHILE
-                    taken = False
-                else:
-                    await self._sign(connection)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, AttributeError) as error:
+            with ended_after(connection, _TAKE_SECONDS):
+                taken = await self._asked(connection, first=first)
+        except (*LOST, asyncpg.PostgresError, AttributeError) as error:
             if isinstance(error, AttributeError) and not was_lost(connection, error):
                 raise
             connection.terminate()
@@ -103,6 +99,15 @@ class Owner:
         connection.add_termination_listener(self._lost)
         self._refusal = "the store is closing" if self._closing else None
         return True
+
+    async def _asked(self, connection: asyncpg.Connection, *, first: bool) -> bool:
+        taken: bool = await connection.fetchval(sql.OWN_ALONE if self._sole else sql.OWN_SHARED)
+        if taken and await connection.fetchval(sql.OWNER) != self.mark:
+            if self._sole and not first:
+                self._refusal = MEANWHILE
+                return False
+            await self._sign(connection)
+        return taken
 
     async def _sign(self, connection: asyncpg.Connection) -> None:
         async with connection.transaction():
@@ -133,19 +138,16 @@ class Owner:
 
     async def _beat(self, connection: asyncpg.Connection) -> None:
         """Ask whether the connection still lives; one that died without a word holds nothing any more."""
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(_BEAT_SECONDS, connection.terminate)
         try:
-            await connection.fetchval("SELECT 1")
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, AttributeError) as error:
+            with ended_after(connection, _BEAT_SECONDS):
+                await connection.fetchval("SELECT 1")
+        except (*LOST, asyncpg.PostgresError, AttributeError) as error:
             if isinstance(error, AttributeError) and not was_lost(connection, error):
                 raise
             connection.terminate()
             # Its listeners are told in a later turn of the loop.
             self._lost(connection)
             return
-        finally:
-            timer.cancel()
         await self._rest(_BEAT_SECONDS)
 
     async def _rest(self, seconds: float) -> None:

@@ -8,8 +8,9 @@ a standby that takes over begins a timeline of its own. A process that has seen 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import asyncpg
 
@@ -52,6 +53,30 @@ class PrimaryConnection(asyncpg.Connection):  # type: ignore[misc]  # the librar
     __slots__ = ("history",)
 
     history: int
+
+
+@contextlib.contextmanager
+def ended_after(connection: asyncpg.Connection, seconds: float) -> Iterator[None]:
+    """Give the block so many seconds on a connection: then that is ended, and with it whatever waits for an answer on it.
+
+    Raises `TimeoutError`. To cancel who waits is not enough: a transaction is rolled back on its way out, and waits again.
+    """
+    silent = False
+
+    def end() -> None:
+        nonlocal silent
+        silent = True
+        connection.terminate()
+
+    timer = asyncio.get_running_loop().call_later(seconds, end)
+    try:
+        yield
+    except Exception as error:
+        if silent:
+            raise TimeoutError from error
+        raise
+    finally:
+        timer.cancel()
 
 
 _Asked = dict[asyncio.Task[PrimaryConnection], str]
@@ -123,7 +148,9 @@ class PrimaryFinder:
 
     async def _open(self, host: str, settings: Mapping[str, str], seconds: float) -> PrimaryConnection:
         given = {"application_name": settings["application_name"]} if self._pooled else dict(settings)
-        async with asyncio.timeout(seconds):
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        async with asyncio.timeout_at(deadline):
             connection: PrimaryConnection = await asyncpg.connect(
                 host,
                 connection_class=PrimaryConnection,
@@ -131,13 +158,15 @@ class PrimaryFinder:
                 statement_cache_size=0 if self._pooled else _CACHED_STATEMENTS,
                 server_settings=given,
             )
-            try:
-                # In one transaction, so that behind a pooler it is one session.
-                async with connection.transaction():
-                    look = await connection.fetchrow(_LOOK)
-            except BaseException:
-                connection.terminate()
-                raise
+        try:
+            with ended_after(connection, deadline - loop.time()):
+                # In one transaction, so that behind a pooler it is one session. Whoever goes does not wait for its end.
+                await connection.execute("BEGIN")
+                look = await connection.fetchrow(_LOOK)
+                await connection.execute("COMMIT")
+        except BaseException:
+            connection.terminate()
+            raise
         connection.history = look["history"]
         reads = settings.get("default_transaction_read_only") == "on"
         if refusal := self._objection(

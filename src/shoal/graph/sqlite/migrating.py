@@ -76,7 +76,8 @@ def migrate(
 ) -> None:
     """Apply the schema versions that are missing. A database of somebody else's is left alone, and a newer one of ours.
 
-    Raises `Unavailable` where a newer Shoal has begun. Without a `progress` nobody waits for it: then `Unavailable` is raised, and nothing begun, when that would take long.
+    Raises `Unavailable` where a newer Shoal has begun. Without a `progress` nobody waits for it: then `Unavailable` is raised,
+    and nothing begun, when that would take long.
     """
     at = own_place(connection, path, migrations)
     if at.version >= len(migrations):
