@@ -133,8 +133,17 @@ async def test_a_server_that_only_reads_any_more_is_left_and_nothing_is_half_don
         pair.end()
 
 
+async def locked_in(graph: PostgresGraph) -> int:
+    """The history of the server on which the lock is held; 0 when it is not."""
+    held = graph._owner._connection
+    return 0 if held is None else held.history
+
+
 @in_loop
-async def test_an_old_primary_that_nobody_has_stopped_is_not_believed_and_numbers_are_not_given_twice() -> None:
+async def test_an_old_primary_that_nobody_has_stopped_is_not_believed_and_numbers_are_not_given_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(owner, "_BEAT_SECONDS", 1.0)
     pair = Pair()
     try:
         async with opened(pair.url, histories=(histories := Histories())) as graph:
@@ -153,6 +162,8 @@ async def test_an_old_primary_that_nobody_has_stopped_is_not_believed_and_number
             await other.ask("SELECT 1")
             await other.close()
             assert other.history == 2
+            # Nor is the lock there worth anything.
+            await eventually(lambda: locked_in(graph), 2, BOUND_SECONDS)
             assert (await graph.assoc_count([ANN], [LIKES]))[LIKES] == {}
             for number in (4, 5, 6):
                 await emitted(graph, number)

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from shoal.cli import main
-from shoal.core.errors import Unavailable
+from shoal.core.errors import Unavailable, of_other_version
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.migrations import Migration, TableIndex, Walk, readable_from, short
@@ -376,5 +376,43 @@ async def test_a_database_of_the_next_version_is_used_where_that_only_expanded_a
             await PostgresGraph.open(url)
     finally:
         await connection.close()
+        await restore(url)
+    del database
+
+
+@in_loop
+async def test_a_process_that_comes_back_to_a_store_which_went_on_without_it_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    url = await engine.database(database := Database())
+    await restore(url)
+    graph = await PostgresGraph.open(url)
+    await graph.commit(following(1))
+    version = len(GRAPH.migrations) + 1
+    connection = await asyncpg.connect(url)
+
+    async def refused() -> str:
+        try:
+            await graph.commit(following(2))
+        except Unavailable as error:
+            return str(error)
+        return ""
+
+    try:
+        # As if it had been away: its session is gone while a newer Shoal takes something away.
+        await connection.execute("INSERT INTO shoal.version (applied, readable_from) VALUES ($1, $1)", version)
+        await connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND application_name = $1",
+            migrating.SESSION_NAME,
+        )
+        await eventually(refused, f"the store {of_other_version(version, version - 1)}")
+        assert [record.levelname for record in caplog.records if "newer Shoal" in record.message] == ["ERROR"]
+        # It looks again.
+        await connection.execute("DELETE FROM shoal.version WHERE applied = $1", version)
+        await eventually(refused, "")
+    finally:
+        await connection.close()
+        await graph.close()
         await restore(url)
     del database

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 
 import asyncpg
@@ -16,9 +17,13 @@ import asyncpg
 from shoal.core.errors import Unavailable
 from shoal.graph.histories import Histories
 from shoal.graph.postgres import sql
-from shoal.graph.postgres.connections import PATIENCE, SESSION_SETTINGS, connect, goodbye, was_lost
-from shoal.graph.postgres.migrating import SESSION_NAME
-from shoal.graph.postgres.primary import LOST, ended_after
+from shoal.graph.postgres.connections import PATIENCE, SESSION_SETTINGS, goodbye, was_lost
+from shoal.graph.postgres.location import parse
+from shoal.graph.postgres.migrating import SESSION_NAME, check_version
+from shoal.graph.postgres.primary import LOST, PrimaryConnection, PrimaryFinder, ended_after
+from shoal.graph.reaching import place_of
+
+_log = logging.getLogger(__name__)
 
 _TAKEN = "the store is in use by another process: stop that one first, or let all of them share the store's timelines"
 MEANWHILE = "another process has used the store meanwhile: start this one again"
@@ -39,11 +44,11 @@ class Owner:
         """Names this opener among all others."""
         self.mark = self.id if sole else 0
         """The mark that every commit must find written in the store; 0 when the store is shared."""
-        self._url = url
+        self._place = place_of(url)
+        self._finder = PrimaryFinder(parse(url).server, histories or Histories(), url)
         self._sole = sole
         self._patience = patience
-        self._histories = histories
-        self._connection: asyncpg.Connection | None = None
+        self._connection: PrimaryConnection | None = None
         self._refusal: str | None = _WAITING
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
@@ -79,7 +84,9 @@ class Owner:
 
     async def _take(self, *, first: bool) -> bool:
         named = {**SESSION_SETTINGS, "application_name": SESSION_NAME}
-        connection = await connect(self._url, named, self._patience, histories=self._histories)
+        # Another server may accept writes by now.
+        self._finder.forget()
+        connection = await self._finder.connect(named, self._patience)
         try:
             with ended_after(connection, _TAKE_SECONDS):
                 taken = await self._asked(connection, first=first)
@@ -102,12 +109,24 @@ class Owner:
 
     async def _asked(self, connection: asyncpg.Connection, *, first: bool) -> bool:
         taken: bool = await connection.fetchval(sql.OWN_ALONE if self._sole else sql.OWN_SHARED)
+        if taken and not first:
+            await self._check_version(connection)
         if taken and await connection.fetchval(sql.OWNER) != self.mark:
             if self._sole and not first:
                 self._refusal = MEANWHILE
                 return False
             await self._sign(connection)
         return taken
+
+    async def _check_version(self, connection: asyncpg.Connection) -> None:
+        """While this process was seen by nobody, the store may have been upgraded to what only a newer Shoal knows."""
+        try:
+            await check_version(connection)
+        except Unavailable as error:
+            if self._refusal != str(error):
+                _log.error("%s: %s", self._place, error)
+            self._refusal = str(error)
+            raise
 
     async def _sign(self, connection: asyncpg.Connection) -> None:
         async with connection.transaction():
@@ -136,19 +155,24 @@ class Owner:
         if not taken:
             await self._rest(_RETRY_SECONDS)
 
-    async def _beat(self, connection: asyncpg.Connection) -> None:
-        """Ask whether the connection still lives; one that died without a word holds nothing any more."""
+    async def _beat(self, connection: PrimaryConnection) -> None:
+        """Look whether the lock is still held: not by a connection that died without a word, nor on a server that was replaced."""
+        if not self._finder.is_stale(connection) and await self._answers(connection):
+            await self._rest(_BEAT_SECONDS)
+            return
+        connection.terminate()
+        # Its listeners are told in a later turn of the loop.
+        self._lost(connection)
+
+    async def _answers(self, connection: PrimaryConnection) -> bool:
         try:
             with ended_after(connection, _BEAT_SECONDS):
                 await connection.fetchval("SELECT 1")
         except (*LOST, asyncpg.PostgresError, AttributeError) as error:
             if isinstance(error, AttributeError) and not was_lost(connection, error):
                 raise
-            connection.terminate()
-            # Its listeners are told in a later turn of the loop.
-            self._lost(connection)
-            return
-        await self._rest(_BEAT_SECONDS)
+            return False
+        return True
 
     async def _rest(self, seconds: float) -> None:
         self._stirred.clear()
