@@ -41,7 +41,7 @@ _STARTED = """
 _PLACE_PUT = "INSERT OR REPLACE INTO upgrade (one, version, part, done, after) VALUES (1, ?, ?, ?, ?)"
 _VERSIONS = "CREATE TABLE IF NOT EXISTS version (applied INTEGER PRIMARY KEY, readable_from INTEGER NOT NULL)"
 _APPLIED = "INSERT OR REPLACE INTO version (applied, readable_from) VALUES (?, ?)"
-_OLDEST = "SELECT max(readable_from) FROM version HAVING max(applied) = ? UNION ALL SELECT NULL"
+_OLDEST = "SELECT max(readable_from) FROM version WHERE (SELECT max(applied) FROM version) = ?"
 
 
 class UpgradePlace(NamedTuple):
