@@ -21,6 +21,7 @@ from shoal.graph.contract import Batch
 from shoal.graph.migrations import Migration, TableIndex, Walk, readable_from, short
 from shoal.graph.postgres import PostgresGraph, migrating
 from shoal.graph.postgres.migrating import GRAPH
+from shoal.graph.postgres.snapshot import PostgresSnapshot
 from shoal.graph.postgres.upgrade import PostgresUpgrade
 from shoal.graph.schema import FOLLOWS, LIKES, POSTED
 from shoal.graph.sqlite import SqliteGraph, sql
@@ -376,6 +377,35 @@ async def test_a_database_of_the_next_version_is_used_where_that_only_expanded_a
             await PostgresGraph.open(url)
     finally:
         await connection.close()
+        await restore(url)
+    del database
+
+
+@in_loop
+async def test_who_reads_for_long_holds_up_no_upgrade_of_other_tables() -> None:
+    url = await engine.database(database := Database())
+    await restore(url)
+    await (await PostgresGraph.open(url)).close()
+    snapshot = await PostgresSnapshot.connect(url)
+    reading, working = await asyncpg.connect(url), await asyncpg.connect(url)
+    tide = short("CREATE TABLE shoal.tide (id integer)", readable_from=len(GRAPH.migrations))
+    try:
+        await snapshot.hold()
+        await snapshot.open()
+        await snapshot.release()
+        held = (
+            "SELECT relname FROM pg_locks JOIN pg_class ON pg_class.oid = relation "
+            "WHERE relnamespace = 'shoal'::regnamespace"
+        )
+        assert [name for (name,) in await working.fetch(held)] == []
+        async with reading.transaction():
+            await reading.execute("SELECT FROM shoal.version")
+            await working.execute("SET lock_timeout = '1s'")
+            await migrating.migrate(working, GRAPH._replace(migrations=(*GRAPH.migrations, tide)))
+    finally:
+        await snapshot.close()
+        await reading.close()
+        await working.close()
         await restore(url)
     del database
 

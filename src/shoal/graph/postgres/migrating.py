@@ -92,6 +92,8 @@ async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: in
                 )
         # The first version of the graph makes the schema that the table is in.
         await connection.execute(sql.VERSIONS.format(ledger.table))
+        if await connection.fetchval(sql.LACKS_READABLE_FROM, f"shoal.{ledger.table}"):
+            await connection.execute(sql.ADD_READABLE_FROM.format(ledger.table))
         await connection.execute(sql.APPLIED.format(ledger.table), number, readable_from(ledger.migrations, number))
 
 

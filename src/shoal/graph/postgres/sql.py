@@ -17,9 +17,11 @@ STATE = """
     SELECT to_regnamespace('shoal') IS NOT NULL AS schema, to_regclass('shoal.version') IS NOT NULL AS ours,
         current_setting('server_encoding') AS encoding"""
 IS_THERE = "SELECT to_regclass($1) IS NOT NULL"
-VERSIONS = """
-    CREATE TABLE IF NOT EXISTS shoal.{0} (applied integer PRIMARY KEY);
-    ALTER TABLE shoal.{0} ADD COLUMN IF NOT EXISTS readable_from integer"""
+VERSIONS = "CREATE TABLE IF NOT EXISTS shoal.{} (applied integer PRIMARY KEY, readable_from integer)"
+# Of the first releases. To add it where it is (IF NOT EXISTS) would wait for everybody who has read the table.
+LACKS_READABLE_FROM = """
+    SELECT NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'readable_from')"""
+ADD_READABLE_FROM = "ALTER TABLE shoal.{} ADD COLUMN readable_from integer"
 VERSION = "SELECT coalesce(max(applied), 0) FROM shoal.{}"
 APPLIED = "INSERT INTO shoal.{} (applied, readable_from) VALUES ($1, $2)"
 # Only where a newer version recorded it: one that did not know how is read by nobody older.
