@@ -7,8 +7,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
+from typing import Self
 
 import asyncpg
 import pytest
@@ -26,7 +28,7 @@ from shoal.graph.postgres.upgrade import PostgresUpgrade
 from shoal.graph.schema import FOLLOWS, LIKES, POSTED
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite import migrating as sqlite_migrating
-from shoal.graph.sqlite.migrating import migrate, place
+from shoal.graph.sqlite.migrating import BATCH_ROWS, migrate, place
 from shoal.graph.sqlite.snapshot import SqliteSnapshot
 from shoal.graph.sqlite.upgrade import SqliteUpgrade
 from tests.engines import postgres as engine
@@ -136,6 +138,30 @@ async def test_a_file_in_the_middle_of_an_upgrade_is_used_by_nobody(tmp_path: Pa
     graph = await SqliteGraph.open(path)
     assert (await graph.assoc_count([1], [POSTED]))[POSTED][1] > 0
     await graph.close()
+
+
+@in_loop
+async def test_an_interrupted_upgrade_of_a_file_ends_after_a_batch(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.db"
+    old_file(path, rows=5 * BATCH_ROWS // 2)
+    loop = asyncio.get_running_loop()
+    told: list[tuple[str, int]] = []
+
+    def tell(what: str, done: int, _total: int) -> None:
+        told.append((what, done))
+        if len(told) == 2:
+            loop.call_soon_threadsafe(running.cancel)
+            # The loop has its turn.
+            time.sleep(0.2)
+
+    running = asyncio.create_task(SqliteUpgrade(f"sqlite:///{path}").upgrade(tell))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert told == [(_STEPS[0], BATCH_ROWS), (_STEPS[0], 2 * BATCH_ROWS)]
+    with closing(sqlite3.connect(path)) as file:
+        assert place(file).done == 2 * BATCH_ROWS
+    # Nobody holds it any more.
+    await (await SqliteGraph.open(path)).close()
 
 
 def test_a_long_upgrade_is_not_begun_by_a_process_that_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,6 +343,63 @@ async def test_indexes_are_made_beside_those_who_write_and_a_killed_upgrade_goes
     assert all(valid for _, valid in found[0])
     await restore(url)
     del database, made
+
+
+class HeldUp:
+    """An upgrade that has begun an index and waits for a transaction which began before. Enter it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._database = Database()
+
+    async def __aenter__(self) -> Self:
+        self.url = await engine.database(self._database)
+        await old_database(self._folder, self.url, 2_000)
+        self._holding, self.looking = await asyncpg.connect(self.url), await asyncpg.connect(self.url)
+        await self._holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        await self._holding.execute("SELECT count(*) FROM shoal.association WHERE id1 = 0")
+        self.running = asyncio.create_task(PostgresUpgrade(self.url).upgrade(lambda _what, _done, _total: None))
+        await eventually(self.half_made, True)
+        return self
+
+    async def half_made(self) -> bool:
+        """Whether the index is there, and not whole."""
+        valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('shoal.association_past')"
+        return await self.looking.fetchval(valid) is False
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._holding.close()
+        await self.looking.close()
+        await restore(self.url)
+
+
+@in_loop
+async def test_an_upgrade_that_loses_the_connection_by_which_it_looks_says_that_it_goes_on(tmp_path: Path) -> None:
+    async with HeldUp(tmp_path) as held:
+        end = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND application_name = 'shoal upgrade' AND query NOT LIKE 'CREATE INDEX CONCURRENTLY%'"
+        )
+        assert await held.looking.fetch(end)
+        async with asyncio.timeout(10):
+            with pytest.raises(Unavailable, match="goes on"):
+                await held.running
+
+
+@in_loop
+async def test_an_interrupted_upgrade_of_a_database_ends_at_once(tmp_path: Path) -> None:
+    async with HeldUp(tmp_path) as held:
+        held.running.cancel()
+        async with asyncio.timeout(10):
+            with pytest.raises(asyncio.CancelledError):
+                await held.running
+        # So does the server.
+        busy = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND application_name = 'shoal upgrade' AND state = 'active'"
+        )
+        await eventually(lambda: held.looking.fetchval(busy), 0)
+        assert await held.half_made()
 
 
 @in_loop

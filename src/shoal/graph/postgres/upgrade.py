@@ -13,8 +13,9 @@ import asyncpg
 from shoal.core.errors import Unavailable
 from shoal.graph.migrations import PendingStep, Progress, TableIndex
 from shoal.graph.postgres import sql
-from shoal.graph.postgres.connections import connect, goodbye
+from shoal.graph.postgres.connections import connect, goodbye, was_lost
 from shoal.graph.postgres.migrating import GRAPH, UPGRADING, VersionLedger, applied, apply, qualified, unmade
+from shoal.graph.postgres.primary import LOST
 
 _POLL_SECONDS = 0.3
 _SAMPLE_ROWS = 50_000
@@ -65,7 +66,9 @@ class PostgresUpgrade:
                 # Nobody else may have been quicker: what is there is left alone.
                 if (found := await applied(working, self._ledger)) < len(self._ledger.migrations):
                     await apply(working, self._ledger, found)
-        except (asyncpg.PostgresError, OSError) as error:
+        except (*LOST, asyncpg.PostgresError, AttributeError) as error:
+            if isinstance(error, AttributeError) and not any(was_lost(one, error) for one in (working, looking)):
+                raise
             raise Unavailable(f"the upgrade was interrupted ({error}): run it again, and it goes on") from error
         finally:
             await goodbye(looking)
@@ -99,6 +102,10 @@ async def _make_beside(
             row = await looking.fetchrow(sql.INDEX_PROGRESS, working.get_server_pid())
             if row is not None:
                 progress(f"{part.what}, {row['phase']}", row["done"], row["total"])
-    finally:
-        await task
+    except BaseException:
+        # Nobody is to wait for all of the index; the server is told.
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+    await task
     progress(part.what, 1, 1)

@@ -10,6 +10,7 @@ import contextlib
 import os
 import sqlite3
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -42,9 +43,22 @@ class SqliteUpgrade:
     async def upgrade(self, progress: Progress) -> None:
         """Upgrade the file, which no other process has open. What a killed run has done stays done.
 
-        Raises `InUse`, `Unavailable`.
+        When this is cancelled it ends after the batch under way. Raises `InUse`, `Unavailable`.
         """
-        await asyncio.to_thread(_upgrade, self._path, progress)
+        cancelled = threading.Event()
+
+        def told(what: str, done: int, total: int) -> None:
+            if cancelled.is_set():
+                raise asyncio.CancelledError
+            progress(what, done, total)
+
+        working = asyncio.create_task(asyncio.to_thread(_upgrade, self._path, told))
+        try:
+            await asyncio.shield(working)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.gather(working, return_exceptions=True)
+            raise
 
 
 def _upgrade(path: Path, progress: Progress) -> None:
