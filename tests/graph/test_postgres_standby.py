@@ -141,7 +141,7 @@ async def locked_in(graph: PostgresGraph) -> int:
 
 @in_loop
 async def test_an_old_primary_that_nobody_has_stopped_is_not_believed_and_numbers_are_not_given_twice(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(owner, "_BEAT_SECONDS", 1.0)
     pair = Pair()
@@ -175,6 +175,9 @@ async def test_an_old_primary_that_nobody_has_stopped_is_not_believed_and_number
             for _ in range(3):
                 assert not await stored(graph, 6), "the old primary was written to"
                 await asyncio.sleep(0.6)
+            said = [record for record in caplog.records if "has taken over from it" in record.message]
+            assert [record.levelname for record in said] == ["WARNING"]
+            assert f"127.0.0.1:{pair.link.at}" in said[0].message
     finally:
         pair.end()
 

@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 LOST = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresConnectionError)
 UNREACHABLE = "the store cannot be reached at the moment: repeat in a few seconds"
 _MISCONFIGURED = "the store cannot be used as it is set up"
+_NO_PRIMARY = "no server of the store may be written to"
 _CONNECT_SECONDS = 2.5
 _HEAD_START_SECONDS = 0.5
 """So long the host that accepted writes last is asked alone."""
@@ -184,19 +185,32 @@ class PrimaryFinder:
         return "it accepts no writes (default_transaction_read_only)" if frozen else ""
 
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
-        """Say why no host will do. What will last is logged once, and named to whoever opens the store the first time."""
+        """Say why no host will do.
+
+        What will last is named to whoever opens the store the first time. Later it is logged once, and so is a server that
+        answers and is not the primary.
+        """
         reasons = {host: why(error) for host, error in errors.items()}
         told = (
             "; ".join(f"{place_of(host)}: {reason}" for host, reason in reasons.items()) or f"{self._place}: no answer"
         )
         lasting = bool(errors) and all(_lasts(error, reasons[host]) for host, error in errors.items())
-        if lasting and _said.get(self._place, told) != told:
-            _log.error("%s: %s", _MISCONFIGURED, told)
-            _said[self._place] = told
+        answering = [host for host, error in errors.items() if isinstance(error, NotThePrimary)]
+        if lasting:
+            self._say(logging.ERROR, f"{_MISCONFIGURED}: {told}")
+        elif answering:
+            # It may be so until a standby is promoted, or for good: an operator knows.
+            wrong = "; ".join(f"{place_of(host)}: {reasons[host]}" for host in sorted(answering))
+            self._say(logging.WARNING, f"{_NO_PRIMARY}: {wrong}")
         refused = MisconfiguredEngine(_MISCONFIGURED) if lasting else Unavailable(UNREACHABLE)
         refused.__cause__ = UnreachableEngine(told)
         refused.__cause__.__cause__ = next(iter(errors.values()), None)
         return refused
+
+    def _say(self, level: int, text: str) -> None:
+        if _said.get(self._place, text) != text:
+            _log.log(level, "%s", text)
+            _said[self._place] = text
 
 
 async def _best_of(
