@@ -1,4 +1,4 @@
-"""`shoal upgrade`: batches that survive a kill, processes that go on meanwhile, and who may use a store of which version."""
+"""`shoal upgrade` of SQLite files: batches that survive a kill, and who may use a file of which version."""
 
 from __future__ import annotations
 
@@ -10,32 +10,20 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Self
 
-import asyncpg
 import pytest
 from click.testing import CliRunner
 
 from shoal.cli import main
-from shoal.core.errors import Unavailable, of_other_version
-from shoal.core.ids import shard_of
-from shoal.graph.contract import Batch
-from shoal.graph.migrations import Migration, TableIndex, Walk, readable_from, short
-from shoal.graph.postgres import PostgresGraph, migrating
-from shoal.graph.postgres.migrating import GRAPH
-from shoal.graph.postgres.snapshot import PostgresSnapshot
-from shoal.graph.postgres.upgrade import PostgresUpgrade
+from shoal.core.errors import Unavailable
+from shoal.graph.migrations import Migration, Walk, readable_from, short
 from shoal.graph.schema import FOLLOWS, LIKES, POSTED
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite import migrating as sqlite_migrating
 from shoal.graph.sqlite.migrating import BATCH_ROWS, migrate, place
 from shoal.graph.sqlite.snapshot import SqliteSnapshot
 from shoal.graph.sqlite.upgrade import SqliteUpgrade
-from tests.engines import postgres as engine
-from tests.running import eventually, in_loop, run
-from tests.stores import ANN, BEN, moment
-from tests.upgrades.store import DUMP, restore, unpack
-from tests.upgrades.test_stored import Database
+from tests.running import in_loop, run
 
 _ROWS = 12_000
 _BATCH = 700
@@ -57,8 +45,6 @@ def told(what, done, total):
 path = Path(sys.argv[1])
 migrate(sqlite3.connect(path, isolation_level=None), path, sql.MIGRATIONS, told, batch_rows=int(sys.argv[2]))
 """
-
-
 _STEPS = [part.what for migration in sql.MIGRATIONS[2:] for part in migration.parts if not isinstance(part, str)]
 
 
@@ -250,282 +236,3 @@ async def test_a_file_in_the_middle_of_a_newer_upgrade_is_left_alone(tmp_path: P
     with pytest.raises(Unavailable, match="newer Shoal"):
         SqliteSnapshot(path)
     assert contents(path) == before
-
-
-def following(n: int) -> Batch:
-    """One commit."""
-    batch = Batch(shard_of(ANN))
-    batch.assoc_add(ANN, FOLLOWS, BEN + n, moment(n))
-    return batch
-
-
-async def old_database(folder: Path, url: str, rows: int) -> None:
-    """Bring the third version into a database, with many rows."""
-    unpack("postgresql", 3, folder)
-    await restore(url, (folder / DUMP).read_text())
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(
-            "INSERT INTO shoal.association (id1, id2, time, revision, atype, alive, data) "
-            "SELECT n % 100, n, n, 1, $1::smallint, n % 3 > 0, '' FROM generate_series(1, $2::bigint) AS n",
-            LIKES.number,
-            rows,
-        )
-    finally:
-        await connection.close()
-
-
-@in_loop
-async def test_indexes_are_made_beside_those_who_write_and_a_killed_upgrade_goes_on(tmp_path: Path) -> None:
-    url = await engine.database(database := Database())
-    await old_database(tmp_path, url, 400_000)
-    upgrade = PostgresUpgrade(url)
-    steps = await upgrade.plan()
-    assert [step.what for step in steps[:-1]] == [
-        "index association_past",
-        "index association_ended_by_time",
-        "index association_ended_but_remembered",
-    ]
-    assert all(step.rows >= 400_000 and step.seconds > 0 for step in steps[:-1])
-    told: list[str] = []
-    other = await asyncpg.connect(url)
-    try:
-        # Somebody who has not finished holds the upgrade up in the middle of an index.
-        holding = other.transaction(isolation="repeatable_read")
-        await holding.start()
-        await other.execute("SELECT count(*) FROM shoal.association WHERE id1 = 0")
-        running = asyncio.create_task(upgrade.upgrade(lambda what, _done, _total: told.append(what)))
-        looking = await asyncpg.connect(url)
-        end = (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE query LIKE 'CREATE INDEX CONCURRENTLY%' AND state = 'active'"
-        )
-
-        valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('shoal.association_past')"
-
-        async def half_made() -> bool:
-            return await looking.fetchval(valid) is False
-
-        await eventually(half_made, True)
-        # Meanwhile others write as ever.
-        async with asyncio.timeout(3):
-            for n in range(20):
-                await looking.execute(
-                    "UPDATE shoal.association SET time = time + 1 WHERE id1 = 1 AND id2 = $1", 1 + 100 * n
-                )
-        assert await looking.fetchval(end)
-        with pytest.raises(Unavailable, match="goes on"):
-            await running
-        assert await half_made()
-        await holding.rollback()
-        await looking.close()
-    finally:
-        await other.close()
-    await upgrade.upgrade(lambda what, _done, _total: told.append(what))
-    assert await upgrade.plan() == []
-    assert any("index association_ended_by_time" in what for what in told)
-    graph = await PostgresGraph.open(url)
-    await graph.commit(following(1))
-    await graph.close()
-    indexes = (
-        "SELECT indexrelid::regclass::text, indisvalid FROM pg_index "
-        "WHERE indrelid = 'shoal.association'::regclass ORDER BY 1"
-    )
-    fresh = await engine.database(made := Database())
-    await restore(fresh)
-    await (await PostgresGraph.open(fresh)).close()
-    found = []
-    for one in (url, fresh):
-        connection = await asyncpg.connect(one)
-        found.append([tuple(row) for row in await connection.fetch(indexes)])
-        await connection.close()
-    assert found[0] == found[1]
-    assert all(valid for _, valid in found[0])
-    await restore(url)
-    del database, made
-
-
-class HeldUp:
-    """An upgrade that has begun an index and waits for a transaction which began before. Enter it."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._database = Database()
-
-    async def __aenter__(self) -> Self:
-        self.url = await engine.database(self._database)
-        await old_database(self._folder, self.url, 2_000)
-        self._holding, self.looking = await asyncpg.connect(self.url), await asyncpg.connect(self.url)
-        await self._holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        await self._holding.execute("SELECT count(*) FROM shoal.association WHERE id1 = 0")
-        self.running = asyncio.create_task(PostgresUpgrade(self.url).upgrade(lambda _what, _done, _total: None))
-        await eventually(self.half_made, True)
-        return self
-
-    async def half_made(self) -> bool:
-        """Whether the index is there, and not whole."""
-        valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('shoal.association_past')"
-        return await self.looking.fetchval(valid) is False
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._holding.close()
-        await self.looking.close()
-        await restore(self.url)
-
-
-@in_loop
-async def test_an_upgrade_that_loses_the_connection_by_which_it_looks_says_that_it_goes_on(tmp_path: Path) -> None:
-    async with HeldUp(tmp_path) as held:
-        end = (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
-            "AND application_name = 'shoal upgrade' AND query NOT LIKE 'CREATE INDEX CONCURRENTLY%'"
-        )
-        assert await held.looking.fetch(end)
-        async with asyncio.timeout(10):
-            with pytest.raises(Unavailable, match="goes on"):
-                await held.running
-
-
-@in_loop
-async def test_an_interrupted_upgrade_of_a_database_ends_at_once(tmp_path: Path) -> None:
-    async with HeldUp(tmp_path) as held:
-        held.running.cancel()
-        async with asyncio.timeout(10):
-            with pytest.raises(asyncio.CancelledError):
-                await held.running
-        # So does the server.
-        busy = (
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-            "AND application_name = 'shoal upgrade' AND state = 'active'"
-        )
-        await eventually(lambda: held.looking.fetchval(busy), 0)
-        assert await held.half_made()
-
-
-@in_loop
-async def test_a_long_upgrade_of_a_database_is_left_to_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = await engine.database(database := Database())
-    await old_database(tmp_path, url, 2_000)
-    monkeypatch.setattr(migrating, "SHORT_ROWS", 1_000)
-    with pytest.raises(Unavailable, match="run `shoal upgrade`"):
-        await PostgresGraph.open(url)
-    # Interrupted, it is as long: the indexes are there, and nobody may use them.
-    connection = await asyncpg.connect(url)
-    for name in ("association_past", "association_ended_by_time", "association_ended_but_remembered"):
-        with pytest.raises(asyncpg.UniqueViolationError):
-            await connection.execute(f"CREATE UNIQUE INDEX CONCURRENTLY {name} ON shoal.association (alive)")
-    with pytest.raises(Unavailable, match="run `shoal upgrade`"):
-        await PostgresGraph.open(url)
-    await connection.close()
-    said = await asyncio.to_thread(CliRunner().invoke, main, ["--store", url, "upgrade"])
-    assert said.exit_code == 0, said.output
-    assert "index association_past: 2," in said.stdout
-    await (await PostgresGraph.open(url)).close()
-    await restore(url)
-    del database
-
-
-@in_loop
-async def test_a_database_of_the_next_version_is_used_where_that_only_expanded_and_no_old_process_loses_its_store() -> (
-    None
-):
-    url = await engine.database(database := Database())
-    await restore(url)
-    ours = await PostgresGraph.open(url)
-    await ours.commit(following(1))
-    version = len(GRAPH.migrations)
-    index = TableIndex("object_by_tide", "shoal.object (tide)")
-    expands = Migration(("ALTER TABLE shoal.object ADD COLUMN tide integer", index), readable_from=version)
-    contracts = short("ALTER TABLE shoal.object DROP COLUMN tide", readable_from=version + 1)
-    connection = await asyncpg.connect(url)
-    try:
-        await migrating.migrate(connection, GRAPH._replace(migrations=(*GRAPH.migrations, expands)))
-        await ours.commit(following(2))
-        theirs = await PostgresGraph.open(url)
-        await theirs.commit(following(3))
-        # What takes something away waits until nobody needs it.
-        later = GRAPH._replace(migrations=(*GRAPH.migrations, expands, contracts))
-        with pytest.raises(
-            Unavailable, match=f"older Shoal use it .schema version {version}; from version {version + 1}"
-        ):
-            await migrating.migrate(connection, later)
-        await ours.commit(following(4))
-        assert (await ours.assoc_count([ANN], [FOLLOWS]))[FOLLOWS] == {ANN: 4}
-        await ours.close()
-        await theirs.close()
-        await migrating.migrate(connection, later)
-        with pytest.raises(Unavailable, match="newer Shoal"):
-            await PostgresGraph.open(url)
-    finally:
-        await connection.close()
-        await restore(url)
-    del database
-
-
-@in_loop
-async def test_who_reads_for_long_holds_up_no_upgrade_of_other_tables() -> None:
-    url = await engine.database(database := Database())
-    await restore(url)
-    await (await PostgresGraph.open(url)).close()
-    snapshot = await PostgresSnapshot.connect(url)
-    reading, working = await asyncpg.connect(url), await asyncpg.connect(url)
-    tide = short("CREATE TABLE shoal.tide (id integer)", readable_from=len(GRAPH.migrations))
-    try:
-        await snapshot.hold()
-        await snapshot.open()
-        await snapshot.release()
-        held = (
-            "SELECT relname FROM pg_locks JOIN pg_class ON pg_class.oid = relation "
-            "WHERE relnamespace = 'shoal'::regnamespace"
-        )
-        assert [name for (name,) in await working.fetch(held)] == []
-        async with reading.transaction():
-            await reading.execute("SELECT FROM shoal.version")
-            await working.execute("SET lock_timeout = '1s'")
-            await migrating.migrate(working, GRAPH._replace(migrations=(*GRAPH.migrations, tide)))
-    finally:
-        await snapshot.close()
-        await reading.close()
-        await working.close()
-        await restore(url)
-    del database
-
-
-@in_loop
-async def test_a_process_that_comes_back_to_a_store_which_went_on_without_it_changes_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    url = await engine.database(database := Database())
-    await restore(url)
-    graph = await PostgresGraph.open(url)
-    await graph.commit(following(1))
-    version = len(GRAPH.migrations) + 1
-    connection = await asyncpg.connect(url)
-
-    async def refused() -> str:
-        try:
-            await graph.commit(following(2))
-        except Unavailable as error:
-            return str(error)
-        return ""
-
-    try:
-        # As if it had been away: its session is gone while a newer Shoal takes something away.
-        await connection.execute("INSERT INTO shoal.version (applied, readable_from) VALUES ($1, $1)", version)
-        await connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND application_name = $1",
-            migrating.SESSION_NAME,
-        )
-        await eventually(refused, f"the store {of_other_version(version, version - 1)}")
-        assert [record.levelname for record in caplog.records if "newer Shoal" in record.message] == ["ERROR"]
-        # It looks again.
-        await connection.execute("DELETE FROM shoal.version WHERE applied = $1", version)
-        await eventually(refused, "")
-    finally:
-        await connection.close()
-        await graph.close()
-        await restore(url)
-    del database

@@ -56,10 +56,18 @@ UPGRADES: Mapping[str, Backend] = {
     "postgres": Backend("shoal.graph.postgres.upgrade", "PostgresUpgrade", "postgres"),
 }
 """Stores with upgrades that may take long."""
-LEDGERS: Mapping[str, Backend] = dict.fromkeys(
-    ("postgresql", "postgres"), Backend("shoal.discovery.postgres", "LEDGER", "postgres")
-)
+INDEX_VERSIONS: Mapping[str, Backend] = {
+    "sqlite": Backend("shoal.discovery.sqlite_sql", "MIGRATIONS"),
+    "postgresql": Backend("shoal.discovery.postgres", "LEDGER", "postgres"),
+    "postgres": Backend("shoal.discovery.postgres", "LEDGER", "postgres"),
+}
 """Search indexes with upgrades that may take long: their versions."""
+CLOUD_VERSIONS: Mapping[str, Backend] = {
+    "sqlite": Backend("shoal.tagcloud.sqlite_sql", "MIGRATIONS"),
+    "postgresql": Backend("shoal.tagcloud.postgres", "LEDGER", "postgres"),
+    "postgres": Backend("shoal.tagcloud.postgres", "LEDGER", "postgres"),
+}
+"""Tag clouds with upgrades that may take long: their versions."""
 CLOUDS: Mapping[str, Backend] = {
     "sqlite": Backend("shoal.tagcloud.sqlite", "SqliteCloud"),
     "memory": Backend("shoal.tagcloud.memory", "MemoryCloud"),

@@ -23,6 +23,14 @@ def sqlite_path(url: str) -> Path:
     return Path(url.removeprefix("sqlite:///") or "shoal.db")
 
 
+def file_beside(settings: Settings, url: str, suffix: str) -> Path:
+    """Return the file that a URL names, or, where it is empty, the one with this suffix beside the store's first file."""
+    if url:
+        return sqlite_path(url)
+    first = sqlite_path(store_urls(settings)[0])
+    return first.with_name(f"{first.name}.{suffix}")
+
+
 def store_files(settings: Settings) -> list[Path]:
     """Return the files of the store, in the order of the shard map; none for a store that has no files."""
     return [sqlite_path(url) for url in store_urls(settings) if urlsplit(url).scheme == "sqlite"]

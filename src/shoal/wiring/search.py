@@ -17,7 +17,7 @@ from shoal.discovery.nowhere import NoIndex
 from shoal.graph.contract import Reader, Scanner, Store
 from shoal.settings import Settings
 from shoal.wiring.backends import CLOUDS, INDEXES, scheme_of
-from shoal.wiring.places import sqlite_path, store_urls
+from shoal.wiring.places import file_beside, store_urls
 from shoal.wiring.stores import open_store
 
 _SHOWN = "sqlite:///path, postgresql://host/database, memory://"
@@ -82,9 +82,7 @@ async def _open_index(settings: Settings, *, read_only: bool) -> SearchIndex:
     if scheme == "memory":
         index = backend()
     elif scheme == "sqlite":
-        path = sqlite_path(url)
-        path = path if settings.search else path.with_name(f"{path.name}.search")
-        index = await backend.open(path, read_only=read_only)
+        index = await backend.open(file_beside(settings, settings.search, "search"), read_only=read_only)
     else:
         index = await backend.open(url, read_only=read_only)
     return index

@@ -14,7 +14,7 @@ from shoal.tagcloud.emitter import Emitter
 from shoal.tagcloud.inbox import Inbox
 from shoal.tagcloud.reading import TagCloud
 from shoal.wiring.backends import CLOUDS, TRANSPORTS, scheme_of
-from shoal.wiring.places import sqlite_path, store_urls
+from shoal.wiring.places import file_beside, store_urls
 
 _SHOWN = "sqlite:///path, postgresql://host/database, dynamodb://table, memory://"
 
@@ -88,8 +88,7 @@ async def _open_store(settings: Settings, stack: AsyncExitStack, *, read_only: b
     if scheme == "memory":
         store = backend()
     elif scheme == "sqlite":
-        path = sqlite_path(url)
-        store = await backend.open(path if settings.tags else path.with_name(f"{path.name}.tags"), read_only=read_only)
+        store = await backend.open(file_beside(settings, settings.tags, "tags"), read_only=read_only)
     elif scheme == "dynamodb":
         store = await backend.open(url)
     else:

@@ -12,13 +12,13 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from shoal.core.errors import Unavailable
-from shoal.graph.migrations import PendingStep, Progress
+from shoal.graph.migrations import Migration, PendingStep, Progress
 from shoal.graph.sqlite import holder, sql
 from shoal.graph.sqlite.asking import asked
 from shoal.graph.sqlite.files import connect
@@ -31,14 +31,17 @@ _CACHE_KIB = 65_536
 
 
 class SqliteUpgrade:
-    """Upgrade of one file."""
+    """Upgrade of one file: of a store, unless other `migrations` are named. `owner`: the store to which another file belongs."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, migrations: Sequence[Migration] | None = None, *, owner: Path | None = None) -> None:
         self._path = Path(url.removeprefix("sqlite:///"))
+        self._migrations = sql.MIGRATIONS if migrations is None else migrations
+        self._owner = owner or self._path
 
     async def plan(self) -> list[PendingStep]:
         """Return the steps that the file still needs. Raises `Unavailable`."""
-        return await asyncio.to_thread(_connected, self._path, _plan, read_only=True)
+        work = partial(_plan, migrations=self._migrations)
+        return await asyncio.to_thread(_connected, self._path, work, read_only=True)
 
     async def upgrade(self, progress: Progress) -> None:
         """Upgrade the file, which no other process has open. What a killed run has done stays done.
@@ -52,7 +55,7 @@ class SqliteUpgrade:
                 raise asyncio.CancelledError
             progress(what, done, total)
 
-        working = asyncio.create_task(asyncio.to_thread(_upgrade, self._path, told))
+        working = asyncio.create_task(asyncio.to_thread(self._upgrade, told))
         try:
             await asyncio.shield(working)
         except asyncio.CancelledError:
@@ -60,17 +63,19 @@ class SqliteUpgrade:
             await asyncio.gather(working, return_exceptions=True)
             raise
 
+    def _upgrade(self, progress: Progress) -> None:
+        lock = holder.own(self._owner)
+        try:
+            work = partial(_migrated, migrations=self._migrations, progress=progress)
+            _connected(self._path, work, read_only=False)
+        finally:
+            holder.release(lock)
 
-def _upgrade(path: Path, progress: Progress) -> None:
-    lock = holder.own(path)
-    try:
-        _connected(path, partial(_migrated, progress=progress), read_only=False)
-    finally:
-        holder.release(lock)
 
-
-def _migrated(path: Path, connection: sqlite3.Connection, progress: Progress) -> list[PendingStep]:
-    migrate(connection, path, sql.MIGRATIONS, progress)
+def _migrated(
+    path: Path, connection: sqlite3.Connection, migrations: Sequence[Migration], progress: Progress
+) -> list[PendingStep]:
+    migrate(connection, path, migrations, progress)
     return []
 
 
@@ -82,11 +87,10 @@ def _connected(path: Path, work: _Work, *, read_only: bool) -> list[PendingStep]
         raise Unavailable(f"the store {path.name} cannot be opened: {error}") from error
 
 
-def _plan(path: Path, connection: sqlite3.Connection) -> list[PendingStep]:
-    steps = pending(connection, path, sql.MIGRATIONS)
-    if not steps:
-        return []
-    rates = _rehearsed(path, connection)
+def _plan(path: Path, connection: sqlite3.Connection, migrations: Sequence[Migration]) -> list[PendingStep]:
+    steps = pending(connection, path, migrations)
+    short = all(isinstance(part, str) for part, _ in steps)
+    rates = {} if short else _rehearsed(path, connection, migrations)
     return [
         PendingStep("tables", 0, 0.0)
         if isinstance(part, str)
@@ -95,11 +99,11 @@ def _plan(path: Path, connection: sqlite3.Connection) -> list[PendingStep]:
     ]
 
 
-def _rehearsed(path: Path, source: sqlite3.Connection) -> dict[str, float]:
+def _rehearsed(path: Path, source: sqlite3.Connection, migrations: Sequence[Migration]) -> dict[str, float]:
     """Return the rows a second of each step that touches rows, measured on a sample."""
     rates: dict[str, float] = {}
     with _beside(path) as copy, closing(connect(copy, _CACHE_KIB)) as connection:
-        _copy(path, source, connection)
+        _copy(path, source, connection, migrations)
         began = time.perf_counter()
 
         def timed(what: str, done: int, total: int) -> None:
@@ -109,7 +113,7 @@ def _rehearsed(path: Path, source: sqlite3.Connection) -> dict[str, float]:
                 rates[what] = max(1, total) / (now - began)
                 began = now
 
-        migrate(connection, copy, sql.MIGRATIONS, timed, batch_rows=_SAMPLE_ROWS)
+        migrate(connection, copy, migrations, timed, batch_rows=_SAMPLE_ROWS)
     return rates
 
 
@@ -126,27 +130,34 @@ def _beside(path: Path) -> Iterator[Path]:
             copy.with_name(copy.name + suffix).unlink(missing_ok=True)
 
 
-def _copy(path: Path, source: sqlite3.Connection, connection: sqlite3.Connection) -> None:
+def _copy(
+    path: Path, source: sqlite3.Connection, connection: sqlite3.Connection, migrations: Sequence[Migration]
+) -> None:
     """Copy the tables with some of their rows, the last: a walk goes from the first on.
 
-    Of a table in the middle of its walk only rows that the walk has not come to: the others have been changed.
+    Of a table in the middle of its walk only rows that the walk has not come to: the others have been changed. Tables of words
+    stay empty: no step walks them.
     """
     at = place(source)
     made = source.execute(
-        "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' "
+        "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' "
         "ORDER BY type != 'table'"
     ).fetchall()
+    kinds = {name: kind for _, name, kind, *_ in source.execute("PRAGMA table_list")}
     connection.execute("ATTACH ? AS source", (str(path),))
     connection.execute("BEGIN")
-    for kind, name, statement in made:
+    for name, statement in made:
         if name == "upgrade":
             put_place(connection, at._replace(done=0))
             continue
+        if kinds.get(name) == "shadow":
+            # It comes with the table of words.
+            continue
         connection.execute(statement)
-        if kind == "table":
+        if kinds.get(name) == "table":
             keys = [column for _, column, _, _, _, part in source.execute(f"PRAGMA table_info({name})") if part]
             order = ", ".join(f"{column} DESC" for column in keys)
-            behind, after = behind_place(sql.MIGRATIONS, at, name)
+            behind, after = behind_place(migrations, at, name)
             connection.execute(
                 f"INSERT INTO {name} SELECT * FROM source.{name} WHERE {behind} ORDER BY {order} LIMIT ?",  # noqa: S608  # our own names
                 (*after, _SAMPLE_ROWS),

@@ -1,0 +1,95 @@
+"""`shoal upgrade` of what lies beside the stores: the search index and the tag cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from types import ModuleType
+
+import asyncpg
+import pytest
+from click.testing import CliRunner
+
+from shoal import Shoal
+from shoal.cli import main
+from shoal.discovery import postgres as index
+from shoal.discovery import sqlite_sql as index_sql
+from shoal.graph.migrations import Migration, TableIndex, Walk
+from shoal.graph.postgres import migrating
+from shoal.graph.sharding.shard_map import shown_url
+from shoal.graph.sqlite import holder, sql
+from shoal.graph.sqlite.upgrade import SqliteUpgrade
+from shoal.tagcloud import postgres as cloud
+from shoal.tagcloud import sqlite_sql as cloud_sql
+from tests.engines import postgres as engine
+from tests.running import in_loop, run
+from tests.upgrades.store import restore, unpack
+from tests.upgrades.test_stored import Database
+
+
+def test_the_files_of_search_and_tags_are_upgraded_with_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpack("sqlite", 2, tmp_path)
+    store = f"sqlite:///{tmp_path}/shoal.db"
+    # As if the next version had steps that take long.
+    by_author = TableIndex("post_by_author_again", "post (author, id)")
+    by_day = Walk("author", ("day", "tag", "member"), ("UPDATE author SET day = day WHERE {batch}",), "authors")
+    monkeypatch.setattr(index_sql, "MIGRATIONS", (*index_sql.MIGRATIONS, Migration((by_author,))))
+    monkeypatch.setattr(cloud_sql, "MIGRATIONS", (*cloud_sql.MIGRATIONS, Migration((by_day,))))
+    made = {"": sql.MIGRATIONS, ".search": index_sql.MIGRATIONS, ".tags": cloud_sql.MIGRATIONS}
+
+    def versions() -> dict[str, int]:
+        found = {}
+        for suffix in made:
+            with closing(sqlite3.connect(f"{tmp_path}/shoal.db{suffix}")) as file:
+                (found[suffix],) = file.execute("PRAGMA user_version").fetchone()
+        return found
+
+    said = CliRunner().invoke(main, ["--store", store, "upgrade", "--dry-run"])
+    assert said.exit_code == 0, said.output
+    assert f"search in {store}.search: index post_by_author_again: " in said.stdout
+    assert f"tags in {store}.tags: authors: " in said.stdout
+    assert versions() == {"": 2, ".search": 2, ".tags": 1}
+    # The files belong to whoever has the store open.
+    run(SqliteUpgrade(store).upgrade(lambda _what, _done, _total: None))
+    lock = holder.own(tmp_path / "shoal.db")
+    said = CliRunner().invoke(main, ["--store", store, "upgrade"])
+    assert said.exit_code == 1
+    assert versions() == {"": len(sql.MIGRATIONS), ".search": 2, ".tags": 1}
+    holder.release(lock)
+    said = CliRunner().invoke(main, ["--store", store, "upgrade"])
+    assert said.exit_code == 0, said.output
+    assert versions() == {suffix: len(steps) for suffix, steps in made.items()}
+    assert not list(tmp_path.glob("*rehearsal*"))
+    said = CliRunner().invoke(main, ["--store", store, "upgrade"])
+    assert [line.rpartition(": ")[2] for line in said.stdout.splitlines()] == ["nothing to do"] * 3
+
+
+@pytest.mark.parametrize(
+    ("what", "module", "on"), [("search", index, "search_post (author)"), ("tags", cloud, "tag_author (tag)")]
+)
+@in_loop
+async def test_search_and_tags_in_a_database_are_upgraded_with_the_store(
+    monkeypatch: pytest.MonkeyPatch, what: str, module: ModuleType, on: str
+) -> None:
+    url = await engine.database(database := Database())
+    await restore(url)
+    async with Shoal.open(url):
+        """Make all tables."""
+    more = TableIndex("next_to_come", f"shoal.{on}")
+    ledger = module.LEDGER
+    monkeypatch.setattr(module, "LEDGER", ledger._replace(migrations=(*ledger.migrations, Migration((more,)))))
+    said = await asyncio.to_thread(CliRunner().invoke, main, ["--store", url, "upgrade"])
+    assert said.exit_code == 0, said.output
+    assert f"{what} in {shown_url(url)}: done" in said.stdout
+    connection = await asyncpg.connect(url)
+    assert await connection.fetchval(
+        "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('shoal.next_to_come')"
+    )
+    assert await migrating.applied(connection, ledger) == len(ledger.migrations) + 1
+    await connection.close()
+    await restore(url)
+    del database
