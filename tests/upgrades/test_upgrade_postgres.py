@@ -15,7 +15,7 @@ from shoal.core.errors import Unavailable, of_other_version
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.migrations import Migration, TableIndex, short
-from shoal.graph.postgres import PostgresGraph, migrating
+from shoal.graph.postgres import PostgresGraph, migrating, sql
 from shoal.graph.postgres.migrating import GRAPH
 from shoal.graph.postgres.snapshot import PostgresSnapshot
 from shoal.graph.postgres.upgrade import PostgresUpgrade
@@ -237,6 +237,29 @@ async def test_a_database_of_the_next_version_is_used_where_that_only_expanded_a
         await connection.close()
         await restore(url)
     del database
+
+
+@in_loop
+async def test_a_process_of_the_first_release_which_says_no_version_keeps_its_store(tmp_path: Path) -> None:
+    url = await engine.database(database := Database())
+    await old_database(tmp_path, url, 100)
+    old = await asyncpg.connect(url, server_settings={"application_name": "shoal"})
+    try:
+        for lock in (sql.OWN_SHARED, sql.OWN_ALONE):
+            assert await old.fetchval(lock)
+            with pytest.raises(Unavailable, match=r"Shoal 0\.2"):
+                await PostgresGraph.open(url)
+            await old.execute(sql.DISOWN)
+        # What others lock in the same database, or under the same name in another, is no matter.
+        await old.execute("SELECT pg_advisory_lock(1)")
+        other = await asyncpg.connect(await engine.database(elsewhere := Database()))
+        assert await other.fetchval(sql.OWN_ALONE)
+        await (await PostgresGraph.open(url)).close()
+        await other.close()
+    finally:
+        await old.close()
+        await restore(url)
+    del database, elsewhere
 
 
 @in_loop

@@ -117,6 +117,11 @@ async def _check_room(connection: asyncpg.Connection, ledger: VersionLedger) -> 
             f"{ledger.name} cannot be upgraded while processes of an older Shoal use it (schema version {old[0]}; from "
             f"version {oldest} on it can): replace those first"
         )
+    # Sessions have names since schema version 4, which older code cannot use.
+    if await connection.fetchval(sql.UNNAMED_OWNER, SESSION + "%"):
+        raise Unavailable(
+            f"{ledger.name} cannot be upgraded while processes of Shoal 0.2 use it: stop all of those first"
+        )
 
 
 async def _check_ours(connection: asyncpg.Connection) -> None:

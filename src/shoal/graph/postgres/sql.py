@@ -35,6 +35,12 @@ MAY_MIGRATE = "SELECT pg_try_advisory_xact_lock_shared(hashtext('shoal.upgrade')
 SESSIONS = (
     "SELECT application_name FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE $1"
 )
+# The key of a lock is in two halves, as they are stored.
+UNNAMED_OWNER = """
+    SELECT EXISTS (
+        SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database JOIN pg_stat_activity AS a USING (pid)
+        WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objsubid = 1
+            AND (l.classid::bigint << 32 | l.objid::bigint) = hashtext('shoal.owner') AND a.application_name NOT LIKE $1)"""
 SHORT_LOCKS = "SET LOCAL lock_timeout = '4s'"
 IS_VALID_INDEX = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)"
 INDEX_PROGRESS = """
