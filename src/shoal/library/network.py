@@ -143,7 +143,8 @@ class Shoal:
         return Handle(self.network, await proofs.confirm(self.network.writes, proof))
 
     async def undo_email_change(self, proof: str) -> Handle:
-        """Bring the address back that a member had before; `proof` is the end of the link, `/undo/<proof>`. All logins end.
+        """Bring the address back that a member had before; `proof` is the end of the link, `/undo/<proof>`. All logins end, and
+        passkeys go.
 
         Raises `Gone` for a link that is over or was used.
         """

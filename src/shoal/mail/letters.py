@@ -129,7 +129,8 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 _("It was not me: bring this address back"),
                 f"/undo/{about.proof}",
                 _(
-                    "The link works for 7 days. It logs everybody out, and you get a mail with a link to choose a new password."
+                    "The link works for 7 days. It logs everybody out and removes all passkeys, and you get a mail with a link to"
+                    " choose a new password."
                 ),
             )
         case MailKind.RENEWED:
@@ -141,6 +142,10 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 ],
                 _("It was not me: choose a new password"),
                 "/forgotten",
+                _(
+                    "If there are passkeys, they log in as before: see in the settings, under Passkeys, whether all of them are"
+                    " yours."
+                ),
             )
         case MailKind.APPROVED:
             return said(

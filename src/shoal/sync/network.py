@@ -108,7 +108,8 @@ class Shoal(Opening):
         return Handle(self._loop, self._loop.call(self._awaited.confirm_email(proof)))
 
     def undo_email_change(self, proof: str) -> Handle:
-        """Bring the address back that a member had before; `proof` is the end of the link, `/undo/<proof>`. All logins end.
+        """Bring the address back that a member had before; `proof` is the end of the link, `/undo/<proof>`. All logins end, and
+        passkeys go.
 
         Raises `Gone` for a link that is over or was used.
         """

@@ -403,22 +403,31 @@ async def cleared(shoal: Shoal, member_id: int) -> None:
 
 
 @in_loop
-async def test_bringing_an_address_back_removes_what_a_thief_added_and_not_what_the_owner_did() -> None:
+async def test_bringing_an_address_back_removes_all_passkeys_and_a_second_factor_that_only_they_show() -> None:
     with post_office() as office:
         async with Shoal.open("memory://", mail=office.url, base_url="https://shoal.test") as shoal:
             ann = await owner(shoal)
+            before, after = SoftDevice(), SoftDevice()
+            await ann.add("Thief's, before", device=before)
+            await second_factor.turn_on_by_passkey(
+                ann.writes, ann.handle.id, PASSWORD, await ann.answer(Purpose.CONFIRM), HERE
+            )
             await ann.handle.change_email(PASSWORD, "ann@thief.example.org")
             await shoal.settle()
             await shoal.confirm_email(office.to("ann@thief.example.org").proof)
             await shoal.settle()
-            thief = SoftDevice()
-            await ann.add("Thief", device=thief)
+            await ann.add("Thief's, after", await ann.answer(Purpose.CONFIRM), device=after)
             await shoal.settle()
             await shoal.undo_email_change(next(mail for mail in office.mails if mail.path.startswith("/undo")).proof)
-            assert [one.name for one in await passkeys.of_member(ann.writes, ann.handle.id)] == ["Phone"]
-            with pytest.raises(Unauthenticated):
-                await members.by_passkey(ann.writes, thief.answer(await ann.question()), HERE)
-            assert (await ann.log_in()).id == ann.handle.id
+            assert await passkeys.of_member(ann.writes, ann.handle.id) == ()
+            for device in (before, after, ann.device):
+                with pytest.raises(Unauthenticated):
+                    await members.by_passkey(ann.writes, device.answer(await ann.question()), HERE)
+            assert not (await ann.member).second_factor
+            await shoal.settle()
+            await shoal.reset_password(office.to("ann@example.org").proof, "the owner's own")
+            assert (await shoal.log_in("ann", "the owner's own")).id == ann.handle.id
+            assert (await check(shoal.network)).clean
 
 
 class _Owner:

@@ -211,7 +211,8 @@ async def confirm(writes: Writes, text: str) -> Member:
 async def undo_change(writes: Writes, text: str, language: str = "") -> Member:
     """Bring an address back that somebody else may have replaced.
 
-    The password is good no more, everybody is logged out, and a mail is sent to choose another by. Raises `Gone`.
+    The password is good no more, nor is any passkey; everybody is logged out, and a mail is sent to choose another password by.
+    Raises `Gone`.
     """
     return await _change(writes, await _change_of(writes, text, MailKind.UNDO, language))
 
@@ -333,12 +334,12 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
             return _Moved(replace(changed, kept=tuple(kept.items()), voided=voided), freed, before)
         end = kept[address]
     elif proof is not None:
-        # Nobody logs in by the password that was used; a second factor and passkeys from after the change are the thief's.
+        # Whoever knew the password may have added a passkey long before the change, and it would log in alone: all of them go.
         end = proof.expires_at
-        changed_at = end - _UNDO_MS
-        second = login.second if login.second is not None and login.second.since < changed_at else None
-        passkeys = tuple(one for one in login.passkeys if one.made_at < changed_at)
-        changed = replace(changed, password="", networks=(), second=second, passkeys=passkeys)
+        second = login.second
+        if second is not None and (second.since >= end - _UNDO_MS or not second.key):
+            second = None
+        changed = replace(changed, password="", networks=(), second=second, passkeys=())
     else:
         end = 0
     stays = {one: until for one, until in kept.items() if until < end and one != address}
