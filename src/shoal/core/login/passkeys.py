@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import idna
 import msgspec
 from fido2 import cbor
 from fido2.cose import CoseKey
@@ -41,6 +42,8 @@ _MOST_CREDENTIAL = 1_023
 """Bytes of a credential's id, as WebAuthn has it."""
 _MOST_KEY = 1_024
 _HANDLE_BYTES = 8
+_PORTS = {"http": 80, "https": 443}
+"""Ports that browsers leave out of an origin."""
 _ALGORITHMS = (-7, -8, -257)
 """ES256, EdDSA and RS256: every device has one of them."""
 
@@ -102,9 +105,24 @@ class NewKey(NamedTuple):
 
 
 def site_of(root: str, title: str) -> Site:
-    """Return the site of the root of all addresses."""
+    """Return the site of the root of all addresses, as browsers spell it, however it was typed.
+
+    https://Bücher.Example.org:443      https://xn--bcher-kva.example.org, xn--bcher-kva.example.org
+    """
     parts = urlsplit(root)
-    return Site(f"{parts.scheme}://{parts.netloc}", parts.hostname or "", title)
+    host = _in_ascii(parts.hostname or "")
+    port = "" if parts.port in (None, _PORTS.get(parts.scheme)) else f":{parts.port}"
+    return Site(f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}", host, title)
+
+
+def _in_ascii(host: str) -> str:
+    """Return a host, in lower case, as DNS has it. One that is no name of a host stays as it is."""
+    if host.isascii():
+        return host
+    try:
+        return idna.encode(host, uts46=True).decode()
+    except idna.IDNAError:
+        return host
 
 
 def handle_of(member_id: int) -> bytes:
