@@ -14,12 +14,14 @@ from shoal.api.login.authorize_request import OUT_OF_BAND, redirects_to
 from shoal.core.errors import Unauthenticated
 from shoal.core.ids import IdMaker, milliseconds_of
 from shoal.core.model import App, Grant, Token
+from shoal.graph.access import access_member
 from shoal.graph.schema import EXPIRING, LOGGED_IN
 from shoal.services import members
 from shoal.services.login import apps, grants, renewals, sessions
 from shoal.services.login.expiring_credentials import BROWSER_MS
 from shoal.services.writes import Writes
 from tests.api.visitor import CHALLENGE, VERIFIER
+from tests.engines import dynamodb
 from tests.running import in_loop
 from tests.stores import FIRST
 
@@ -107,6 +109,23 @@ async def test_codes_and_browser_logins_end_by_themselves_and_do_not_pile_up() -
         assert counts == {LOGGED_IN: {ann: 2}, EXPIRING: {ann: 1}}
         assert (await store.obj_get((kept.id,)))[kept.id] == kept
         assert browser.token.id not in await store.obj_get((browser.token.id,))
+
+
+@in_loop
+async def test_who_has_many_sessions_that_expired_logs_in_on_dynamodb() -> None:
+    async with Shoal.open(dynamodb.new_table(), media="memory://", tags="memory://", search="memory://") as shoal:
+        writes = shoal.network.writes
+        ann = await shoal.register("ann")
+        member = await access_member(writes.graph, ann.id)
+        for _ in range(25):
+            await sessions.begin(writes, member)
+        much_later = later(writes, BROWSER_MS)
+        left = []
+        for _ in range(4):
+            await sessions.begin(much_later, member)
+            left.append((await shoal.network.store.assoc_count((ann.id,), (EXPIRING,)))[EXPIRING][ann.id])
+        assert left[-1] == 4
+        assert left == sorted(left, reverse=True)
 
 
 @in_loop
