@@ -22,6 +22,7 @@ from shoal.services.leaving import clearing, departures
 from shoal.services.login import guesses
 from tests.api.world import World, world
 from tests.audit.reading import entries
+from tests.engines import dynamodb
 from tests.engines.authenticator import code_of
 from tests.examples import examples
 from tests.running import in_loop
@@ -192,6 +193,22 @@ async def test_the_addresses_of_a_member_s_own_acts_go_with_the_account_and_thos
         (done,) = await entries(shoal.network.store, AuditVerb.DELETION_COMPLETED)
         assert done.entry.target_id == ann.id
         assert not any(b"203.0.113.9" in row.data for row in await all_links(shoal.network.store))
+
+
+@in_loop
+async def test_a_sign_up_at_whose_name_many_log_ins_failed_can_be_rejected_on_dynamodb() -> None:
+    async with Shoal.open(dynamodb.new_table(), media="memory://", tags="memory://", search="memory://") as shoal:
+        fay = await shoal.register("fay", PASSWORD, pending=True, reason="birds")
+        writes = shoal.network.writes
+        login = await members.login_of(writes, await shoal.moderation.member("fay"))
+        for network in range(60):
+            asker = From(f"203.0.{network}.9")
+            theirs = writes.by(writes.actor._replace(address=asker.address))
+            await guesses.failed(theirs, login, "fay", asker, "wrong password")
+        assert len(await entries(shoal.network.store, FAILED)) == 60
+        await moderation.reject(writes, fay.id)
+        assert [one.address for one in await entries(shoal.network.store, FAILED)] == [""] * 60
+        assert await members.find(writes, "fay") is None
 
 
 async def gone(shoal: Shoal, member_id: int) -> None:

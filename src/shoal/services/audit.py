@@ -74,6 +74,16 @@ async def drop_old(writes: Writes, before: int) -> None:
                 await _drop(writes, shard_of(public), page[at : at + _DROPPED_AT_ONCE])
 
 
+async def end_addresses(writes: Writes, member_id: int) -> int:
+    """End the addresses in a member's own list, some of them in a commit of their own, and return how many these were."""
+    batch = Batch(shard_of(member_id))
+    for held in await writes.graph.assoc_range(member_id, AUDITED, Cursor(limit=_DROPPED_AT_ONCE)):
+        batch.assoc_del(member_id, AUDITED, held.id2, writes.new_id(batch.shard))
+    if batch.assocs:
+        await writes.graph.commit(batch)
+    return len(batch.assocs)
+
+
 async def _drop(writes: Writes, shard: int, entries: Sequence[Assoc]) -> None:
     batch = Batch(shard)
     for entry in entries:

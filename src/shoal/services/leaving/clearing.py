@@ -28,7 +28,6 @@ from shoal.graph.payloads.emoji import chosen_of
 from shoal.graph.payloads.tastes import tastes_of
 from shoal.graph.schema import (
     ACCEPTS_NOTICES,
-    AUDITED,
     BLOCKED_BY,
     BLOCKS,
     BOOKMARKS,
@@ -88,7 +87,7 @@ from shoal.services import (
     relationships,
     scheduling,
 )
-from shoal.services.audit import note
+from shoal.services.audit import end_addresses, note
 from shoal.services.profile import albums
 from shoal.services.writes import Writes
 
@@ -144,9 +143,8 @@ _PLAIN = (
     MARKED,
     REPORT_UPHELD,
     REPORT_DISMISSED,
-    AUDITED,
 )
-"""Associations that have nothing else to them. What the member reported stays, and in the audit log all but the addresses."""
+"""Associations that have nothing else to them. What the member reported stays."""
 
 _Step = Callable[[Writes, int], Awaitable[int]]
 
@@ -364,6 +362,8 @@ _STEPS: Sequence[_Step] = (
     _by_verb(OWNS_INVITATION, invitations.drop),
     _media,
     *map(_plain, _PLAIN),
+    # Entries of the audit log stay, all but the addresses.
+    end_addresses,
     _logins,
     _tastes,
 )
