@@ -21,7 +21,7 @@ from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpSeverity
 from shoal.core.login.passkeys import site_of
 from shoal.core.model import App, Member, Role
-from shoal.graph.contract import Batch, Changed, Graph
+from shoal.graph.contract import Batch, Changed, Cursor, Graph
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 from shoal.ops import jobs, tag_rules
@@ -280,9 +280,13 @@ async def remove_passkey(it: Scene) -> Act:
 
 
 async def reset_password(it: Scene) -> Act:
-    await it.shoal.forgot_password("ann")
-    proof = await it.proof("ann@example.org")
+    proof = await forgotten(it)
     return lambda: proofs.reset_password(it.nobody, proof, OTHER)
+
+
+async def forgotten(it: Scene) -> str:
+    await it.shoal.forgot_password("ann")
+    return await it.proof("ann@example.org")
 
 
 async def confirm_change(it: Scene) -> Act:
@@ -486,6 +490,19 @@ async def test_an_act_that_is_overtaken_leaves_one_entry(verb: AuditVerb) -> Non
                 with contextlib.suppress(ShoalError):
                     await act()
         assert len(await entries(it.graph, verb)) == before + 1
+
+
+@in_loop
+async def test_a_login_from_the_browser_of_somebody_else_is_an_act_of_who_logs_in() -> None:
+    async with scene() as it:
+        borrowed = it.bundle(it.mo.id, "mo")
+        await sessions.begin(borrowed, await it.member())
+        await proofs.reset_password(borrowed, await forgotten(it), OTHER)
+        for verb in (AuditVerb.LOGIN_SUCCEEDED, AuditVerb.PASSWORD_RESET):
+            (one,) = await entries(it.graph, verb)
+            assert (one.entry.actor_id, one.entry.actor_name, one.entry.holder_id) == (it.ann.id, "ann", it.ann.id)
+        own = await it.shoal.network.store.assoc_range(it.ann.id, AUDITED, Cursor(limit=9))
+        assert [held.data.decode() for held in own] == [WHERE, WHERE]
 
 
 @in_loop

@@ -125,8 +125,8 @@ class Actor(NamedTuple):
         return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
 
     def proved(self, member: Member) -> Actor:
-        """Return it as that of a member who has just proved who they are, where nobody was logged in."""
-        return self if self.member_id else self._replace(member_id=member.id, name=member.name)
+        """Return it as that of a member who has just proved who they are, whoever the browser was logged in as until then."""
+        return self._replace(member_id=member.id, name=member.name)
 
 
 NOBODY = Actor()
