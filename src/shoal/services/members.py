@@ -256,19 +256,20 @@ async def knows_password(writes: Writes, name_or_email: str, password: str, aske
 
     Raises as `log_in`.
     """
-    member = await by_password(writes, name_or_email, password, asker)
+    return await _welcomed(writes, await by_password(writes, name_or_email, password, asker), asker)
+
+
+async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
+    """Return the member of whom this is the answer of a passkey, who may come in. Raises as `log_in`."""
+    return await _welcomed(writes, await guesses.by_passkey(writes, answer, asker), asker)
+
+
+async def _welcomed(writes: Writes, member: Member, asker: Asker | None) -> Member:
     try:
         check_welcome(member)
     except NotAllowed:
         await guesses.failed(writes, await login_of(writes, member), member.name, asker, "not allowed in")
         raise
-    return member
-
-
-async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
-    """Return the member of whom this is the answer of a passkey, who may come in. Raises as `log_in`."""
-    member = await guesses.by_passkey(writes, answer, asker)
-    check_welcome(member)
     return member
 
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.core.audit.entries import AuditVerb
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound, Unauthenticated
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.login import challenges as challenge_rules
@@ -28,6 +29,7 @@ from shoal.ops.checking.check import check
 from shoal.services import members, moderation
 from shoal.services.login import assertions, challenges, guesses, passkeys, renewals, second_factor
 from shoal.services.writes import Writes
+from tests.audit.reading import entries
 from tests.engines import postgres, redis
 from tests.engines.authenticator import code_of
 from tests.engines.smtp import post_office
@@ -481,6 +483,8 @@ async def test_who_may_not_come_in_does_not_by_a_passkey_either() -> None:
         await moderation.suspend(ann.writes, ann.handle.id)
         with pytest.raises(NotAllowed, match="disabled"):
             await ann.log_in()
+        (failed,) = await entries(shoal.network.store, AuditVerb.LOGIN_FAILED)
+        assert (failed.entry.target_name, failed.entry.details["why"]) == ("ann", "not allowed in")
         await moderation.restore(ann.writes, ann.handle.id)
         assert (await ann.log_in()).id == ann.handle.id
 
