@@ -115,6 +115,24 @@ def test_a_member_who_is_gone_is_named_as_they_were(here: World, chief: Someone)
     assert "@zoe" in page.text
 
 
+def test_a_failed_login_of_a_stranger_is_no_act_of_the_server_when_the_member_is_gone(
+    here: World, chief: Someone
+) -> None:
+    made = here.run(members.register(here.network.writes, "yves", pending=True, password="a long password"))
+    token = here.ask("GET", "/login").text.split('name="form_token" value="')[1].split('"')[0]
+    form = {"form_token": token, "username": "yves", "password": "another password"}
+    assert here.ask("POST", "/login", data=form).status_code in {401, 422}
+    log = f"/moderation/audit?verb=login.failed&target={made.id}"
+    admin = visitor(here, "chief")
+    assert "127.0.0.1" in admin.open(log).text
+    here.json("POST", f"/api/v1/admin/accounts/{made.id}/reject", chief)
+    here.settle()
+    page = admin.open(log)
+    assert "127.0.0.1" not in page.text
+    assert "Nobody who was logged in" in page.text
+    assert "The server or its operator" not in page.text
+
+
 def test_acts_on_the_web_have_their_reason_and_address(here: World) -> None:
     here.run(moderation.unsilence(here.network.writes, here.join("cyd").member.id))
     found = here.run(members.find(here.network.writes, "cyd"))

@@ -40,7 +40,9 @@ def lines_of(visit: Visit, entries: Sequence[DatedEntry]) -> list[AuditLine]:
 
 def _line_of(visit: Visit, dated: DatedEntry) -> AuditLine:
     words, entry = visit.words, dated.entry
-    nobody = words.text("Nobody who was logged in") if dated.address else words.text("The server or its operator")
+    # The address of a log-in that failed is gone with the member, but not that somebody outside made it.
+    outside = dated.address or entry.holder_id
+    nobody = words.text("Nobody who was logged in") if outside else words.text("The server or its operator")
     return AuditLine(
         id=dated.id,
         when=words.when(dated.at, visit.now_ms),
