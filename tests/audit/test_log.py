@@ -18,6 +18,7 @@ from shoal.core.ids import IdMaker, shard_of
 from shoal.fanout.activity import forget_inactive
 from shoal.feeds import audit
 from shoal.feeds.audit import AuditPage, WantedEntries
+from shoal.feeds.merging import sparse
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
@@ -68,9 +69,9 @@ async def pages(graph: Store, wanted: WantedEntries, limit: int, *, oldest_first
     while True:
         page = await audit.page(graph, at, wanted)
         found.append(page)
-        if not page.entries if oldest_first else page.next is None:
+        if page.next is None:
             return found
-        at = at.past(page.entries[0].id if oldest_first else page.next or 0)
+        at = at.past(page.entries[0].id if oldest_first and page.entries else page.next)
 
 
 @in_loop
@@ -120,7 +121,7 @@ async def test_pages_have_each_wanted_entry_once_newest_first(backend: Backend, 
         ):
             fitting = [one.id for one in await entries(graph) if wanted.admits(one.entry)]
             # So few at a time that a page is looked for often, and comes short.
-            with patch.multiple(audit, _SEARCHED=3, _LOOKS=2):
+            with patch.object(audit, "_SEARCHED", 3), patch.object(sparse, "LOOKS", 2):
                 found = await pages(graph, wanted, limit)
             assert [one.id for page in found for one in page.entries] == fitting[::-1]
             assert all(len(page.entries) <= limit for page in found)
@@ -179,8 +180,11 @@ async def test_upkeep_keeps_the_log_for_the_days_of_the_setting(days: float, sta
     many=st.lists(st.tuples(st.sampled_from(PEOPLE), st.sampled_from(PEOPLE)), max_size=40),
     limit=st.integers(1, 9),
     actor=st.none() | st.sampled_from(PEOPLE),
+    looks=st.integers(1, 3),
 )
-def test_pages_are_the_log_whatever_is_in_it(many: list[tuple[int, int]], limit: int, actor: int | None) -> None:
+def test_pages_are_the_log_whatever_is_in_it(
+    many: list[tuple[int, int]], limit: int, actor: int | None, looks: int
+) -> None:
     async def check() -> None:
         graph = MemoryGraph(lambda _shard: True)
         writes = bundle(graph)
@@ -188,7 +192,7 @@ def test_pages_are_the_log_whatever_is_in_it(many: list[tuple[int, int]], limit:
             await did(writes, by, AuditVerb.MEMBER_SILENCED, about)
         wanted = WantedEntries(actor_id=actor)
         fitting = [one for one in await entries(graph) if wanted.admits(one.entry)]
-        with patch.object(audit, "_SEARCHED", 2):
+        with patch.object(audit, "_SEARCHED", 2), patch.object(sparse, "LOOKS", looks):
             newest_first = [one for page in await pages(graph, wanted, limit) for one in page.entries]
             assert newest_first == fitting[::-1]
             oldest_first = await pages(graph, wanted, limit, oldest_first=True)

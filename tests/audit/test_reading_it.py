@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from shoal.core.model import Role
+from shoal.feeds import audit
+from shoal.feeds.merging import sparse
 from shoal.services import members, moderation
 from tests.api.world import Someone, World, world
 from tests.web.visitor import visitor
@@ -68,6 +70,23 @@ def test_it_is_read_in_pages_by_its_links(here: World, chief: Someone, acted: So
     assert [one["verb"] for one in only] == ["member.sensitized", "member.silenced"]
     above = here.json("GET", LOG, chief, params={**asked, "min_id": whole[-1]["id"], "limit": 2})
     assert above == whole[1:3]
+
+
+def test_what_is_wanted_is_found_from_below_too_however_much_lies_between(
+    here: World, chief: Someone, acted: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = f"target_id={acted.id}&verb[]=member.unsensitized"
+    (wanted,) = here.json("GET", f"{LOG}?{asked}", chief)
+    monkeypatch.setattr(audit, "_SEARCHED", 2)
+    monkeypatch.setattr(sparse, "LOOKS", 1)
+    found, address, pages = [], f"{LOG}?{asked}&min_id=1&limit=1", 0
+    while address and pages < 100:
+        answer = here.ask("GET", address, chief)
+        found += answer.json()
+        # The page after the last has nothing, and no page above it.
+        address, pages = answer.links.get("prev", {}).get("url", ""), pages + 1
+    assert found == [wanted]
+    assert 3 < pages < 100
 
 
 def test_only_admins_read_it(here: World) -> None:

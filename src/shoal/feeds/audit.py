@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from shoal.core.audit.entries import AuditEntry, AuditVerb
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.feeds.merging.pull import check_limit, pull_entries
+from shoal.feeds.merging.pull import pull_entries
+from shoal.feeds.merging.sparse import look_through
 from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.payloads.audit import decode_entry
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS, public_list
 
-_LOOKS = 25
-"""After so many refills in vain a page may come short: its cursor goes on from there."""
 _SEARCHED = 200
 """Entries that are read at once where only some are wanted."""
 _EXPORTED = 500
@@ -54,7 +53,7 @@ class DatedEntry(NamedTuple):
 
 
 class AuditPage(NamedTuple):
-    """A page, newest first. `next` is the `before` of the page that follows; None at the end."""
+    """A page, newest first, which may come short. `next` is the `before` of the page that follows; None at the end."""
 
     entries: list[DatedEntry]
     next: int | None
@@ -62,24 +61,17 @@ class AuditPage(NamedTuple):
 
 async def page(graph: Reader, cursor: Cursor, wanted: WantedEntries) -> AuditPage:
     """A page of the entries that are wanted. Raises `InvalidInput` for a limit below 1."""
-    check_limit(cursor)
-    looked = cursor.limit + 1 if wanted == WantedEntries() else max(_SEARCHED, cursor.limit + 1)
-    found: list[tuple[Assoc, AuditEntry]] = []
-    at, ended = cursor, False
-    for _ in range(_LOOKS):
-        listed = await pull_entries(graph, AUDITED, PUBLIC_LISTS, at.of(looked))
-        read = [(assoc, decode_entry(assoc)) for assoc in listed]
-        found += [one for one in read if wanted.admits(one[1])]
-        ended = len(listed) < looked
-        if ended or len(found) > cursor.limit:
-            break
-        at = at.past(listed[-1].time)
-    here = await _with_addresses(graph, found[: cursor.limit])
-    if cursor.oldest_first:
-        return AuditPage(here[::-1], here[0].id if here else None)
-    if len(found) > cursor.limit:
-        return AuditPage(here, here[-1].id)
-    return AuditPage(here, None if ended else at.before)
+    at_once = cursor.limit + 1 if wanted == WantedEntries() else max(_SEARCHED, cursor.limit + 1)
+
+    async def read(at: Cursor) -> list[Assoc]:
+        return await pull_entries(graph, AUDITED, PUBLIC_LISTS, at)
+
+    async def sift(listed: Sequence[Assoc]) -> list[tuple[Assoc, AuditEntry]]:
+        decoded = [(assoc, decode_entry(assoc)) for assoc in listed]
+        return [one for one in decoded if wanted.admits(one[1])]
+
+    found, following = await look_through(cursor, at_once, read, sift, lambda one: one[0].id2)
+    return AuditPage(await _with_addresses(graph, found), following)
 
 
 async def everything(graph: Reader) -> AsyncGenerator[DatedEntry, None]:

@@ -8,12 +8,9 @@ from typing import NamedTuple
 from shoal.core.model import Post
 from shoal.core.reports import Report
 from shoal.core.reviews import Review
-from shoal.feeds.merging.pull import check_limit
-from shoal.graph.contract import Cursor, Reader
+from shoal.feeds.merging.sparse import look_through
+from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.schema import EVERYBODY, REPORTED
-
-_LOOKS = 25
-"""After so many refills in vain a page may come short: its cursor goes on from there."""
 
 
 class WantedReports(NamedTuple):
@@ -35,7 +32,7 @@ class WantedReports(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """A page, newest first. `next` is the `before` of the page that follows; None at the end."""
+    """A page, newest first, which may come short. `next` is the `before` of the page that follows; None at the end."""
 
     reports: list[Report]
     next: int | None
@@ -43,29 +40,16 @@ class Reports(NamedTuple):
 
 async def page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> Reports:
     """A page of the reports that are wanted. Raises `InvalidInput` for a limit below 1."""
-    check_limit(cursor)
-    found: list[Report] = []
-    at, ended = cursor, False
-    for _ in range(_LOOKS):
-        listed = await graph.assoc_range(
-            EVERYBODY,
-            REPORTED,
-            Cursor(before=at.before, after=at.after, limit=cursor.limit + 1, oldest_first=cursor.oldest_first),
-        )
+
+    async def read(at: Cursor) -> list[Assoc]:
+        return await graph.assoc_range(EVERYBODY, REPORTED, at)
+
+    async def sift(listed: Sequence[Assoc]) -> list[Report]:
         nodes = await graph.obj_get([assoc.id2 for assoc in listed])
-        filed = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Report)]
-        filed = [report for report in filed if wanted.admits(report)]
-        found += await _about_waiting(graph, filed) if wanted.waiting else filed
-        ended = len(listed) <= cursor.limit
-        if ended or len(found) > cursor.limit:
-            break
-        at = at.past(listed[-1].time)
-    here = found[: cursor.limit]
-    if cursor.oldest_first:
-        return Reports(here[::-1], here[0].id if here else None)
-    if len(found) > cursor.limit:
-        return Reports(here, here[-1].id)
-    return Reports(here, None if ended else at.before)
+        filed = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Report) and wanted.admits(node)]
+        return await _about_waiting(graph, filed) if wanted.waiting else filed
+
+    return Reports(*await look_through(cursor, cursor.limit + 1, read, sift, lambda report: report.id))
 
 
 async def _about_waiting(graph: Reader, reports: Sequence[Report]) -> list[Report]:

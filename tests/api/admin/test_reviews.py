@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shoal.core.model import Role
+from shoal.feeds.merging import sparse
 from shoal.services import moderation
 from tests.api.world import Someone, World, world
 
@@ -109,3 +110,20 @@ def test_a_reporter_is_notified_once_their_report_is_resolved(w: World, mod: Som
     assert notified(cyd) == []
     w.json("POST", f"{REPORTS}/{filed[0]}/reopen", mod)
     assert notified(ben) == []
+
+
+@pytest.mark.parametrize(("begin", "link"), [("limit=1", "next"), ("limit=1&min_id=1", "prev")])
+def test_a_report_that_is_wanted_is_found_however_many_others_lie_between(
+    w: World, mod: Someone, monkeypatch: pytest.MonkeyPatch, begin: str, link: str
+) -> None:
+    monkeypatch.setattr(sparse, "LOOKS", 1)
+    ann, ben, cyd = w.join("ann"), w.join("ben"), w.join("cyd")
+    about = [ann, ann, ann, ann, ben, ann, ann, ann, ann]
+    filed = [w.json("POST", "/api/v1/reports", cyd, json={"account_id": one.id})["id"] for one in about]
+    found, address, pages = [], f"{REPORTS}?target_account_id={ben.id}&{begin}", 0
+    while address and pages < 30:
+        answer = w.ask("GET", address, mod)
+        found += [one["id"] for one in answer.json()]
+        address, pages = answer.links.get(link, {}).get("url", ""), pages + 1
+    assert found == [filed[4]]
+    assert 3 < pages < 30
