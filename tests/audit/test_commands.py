@@ -53,6 +53,13 @@ def test_entries_are_listed_newest_first(shoal: Shoal) -> None:
     assert record["actor"] is None
 
 
+def test_a_user_name_of_digits_is_found(shoal: Shoal) -> None:
+    assert shoal("member", "add", "1984", "--password-stdin", typed="a long password\n").exit_code == 0
+    assert shoal("member", "suspend", "1984").exit_code == 0
+    (line,) = shoal("audit", "list", "--target", "1984").stdout.splitlines()
+    assert line.split("\t")[3:5] == ["member.suspended", "member:1984"]
+
+
 def test_who_is_not_there_and_what_is_no_act_is_said(shoal: Shoal) -> None:
     nobody = shoal("audit", "list", "--actor", "zoe")
     assert (nobody.exit_code, "there is no member 'zoe'" in nobody.stderr) == (1, True)

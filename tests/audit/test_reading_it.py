@@ -125,6 +125,17 @@ def test_the_page_is_filtered_without_scripts(here: World, acted: Someone) -> No
     assert admin.open("/moderation/audit?verb=member.eaten").html.select(".act")
 
 
+def test_a_user_name_of_digits_is_found_and_is_nobody_else_s_id(here: World, chief: Someone, acted: Someone) -> None:
+    admin = visitor(here, "chief")
+    for name in ("1984", acted.id):
+        body = {"type": "silence", "text": f"about {name}"}
+        here.json("POST", f"/api/v1/admin/accounts/{here.join(name).id}/action", chief, json=body)
+    for typed in ("1984", "@1984"):
+        assert "about 1984" in admin.open(f"/moderation/audit?target={typed}").text
+    assert f"about {acted.id}" not in admin.open(f"/moderation/audit?target={acted.id}").text
+    assert f"about {acted.id}" in admin.open(f"/moderation/audit?target=@{acted.id}").text
+
+
 def test_a_member_who_is_gone_is_named_as_they_were(here: World, chief: Someone) -> None:
     made = here.run(members.register(here.network.writes, "zoe", pending=True))
     here.json("POST", f"/api/v1/admin/accounts/{made.id}/reject", chief)

@@ -11,6 +11,10 @@ from shoal.core.text import check_email, check_user_name
 from shoal.graph.contract import Batch, Graph, KeyTaken, Reader
 from shoal.graph.schema import Key, email_key, user_name_key
 
+_LEAST_ID = 10**15
+"""Ids are larger from January 2, 2024, on."""
+_DIGITS = 19
+
 
 async def member_called(graph: Reader, name_or_email: str) -> Member | None:
     """Find a member by user name or e-mail address; None if there is none."""
@@ -25,6 +29,19 @@ async def member_called(graph: Reader, name_or_email: str) -> Member | None:
     found = (await graph.key_get((key,))).get(key)
     node = (await graph.obj_get((found,))).get(found) if found else None
     return node if isinstance(node, Member) else None
+
+
+async def id_called(graph: Reader, name_or_id: str) -> int | None:
+    """Return the id that is meant by a user name, also with an @ before it, or by an id; None for neither.
+
+    Members who are gone have only their ids. A number as long as ids are is one, whoever has it as a name: else a member hides
+    another's entries behind their own.
+    """
+    number = int(name_or_id) if name_or_id.isdecimal() and len(name_or_id) <= _DIGITS else None
+    if number is not None and number >= _LEAST_ID:
+        return number
+    member = await member_called(graph, name_or_id.removeprefix("@"))
+    return number if member is None else member.id
 
 
 async def login_of(graph: Reader, member: Member) -> Login | None:

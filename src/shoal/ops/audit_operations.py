@@ -14,12 +14,12 @@ from shoal.core.audit.entries import verb_of
 from shoal.core.errors import NotFound
 from shoal.feeds import audit
 from shoal.feeds.audit import DatedEntry, WantedEntries
+from shoal.graph.addresses import id_called
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.ops.audit_log import AuditRecord, record_of
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
 from shoal.ops.operation import Operation
-from shoal.services import members
 
 MOST_LISTED = 100
 """Entries of a page: with the longest reasons they fit into one answer of a server to a command."""
@@ -92,10 +92,8 @@ async def _lines(graph: Reader) -> AsyncGenerator[tuple[bytes, int], None]:
 
 
 async def _id_of(network: AnyNetwork, who: str) -> int:
-    """Return the id that is meant by a user name or an id: members who are gone have only that."""
-    if who.isdecimal():
-        return int(who)
-    found = await members.find(network.writes, who)
+    """Return the id that is meant by a user name or an id. Raises `NotFound` for neither."""
+    found = await id_called(network.reads.graph, who)
     if found is None:
         raise NotFound(f"there is no member {who!r}: members who are gone are found by id")
-    return found.id
+    return found

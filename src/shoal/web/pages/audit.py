@@ -12,7 +12,7 @@ from shoal.core.errors import NotAllowed
 from shoal.core.model import Role
 from shoal.feeds import audit
 from shoal.feeds.audit import WantedEntries
-from shoal.services import members
+from shoal.graph.addresses import id_called
 from shoal.services.login.second_factor import check_staff
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
@@ -64,12 +64,10 @@ async def show(visit: Visit, query: AuditLogQuery) -> Response:
 
 
 async def _id_of(visit: Visit, who: str) -> int | None:
-    """Return the id that is meant by a user name or an id; None for neither."""
-    name = who.strip().removeprefix("@")
-    if not name or name.isdecimal():
-        return min(int(name), 2**63 - 1) if name else None
-    found = await members.find(visit.front.writes, name)
-    return found.id if found else _NOBODY
+    """Return the id that is meant by a user name or an id; None for an empty text."""
+    name = who.strip()
+    found = await id_called(visit.front.graph, name) if name else None
+    return _NOBODY if name and found is None else found
 
 
 ROUTES = (rows.page("/moderation/audit", show, AuditLogQuery),)
