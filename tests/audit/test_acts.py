@@ -232,10 +232,8 @@ async def end_session(it: Scene) -> Act:
 
 
 async def authorize(it: Scene) -> Act:
-    verifier = "v" * 43
-    challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-    code = await grants.issue(it.shoal.network.writes, await it.member(), it.app.id, ("read",), "urn:x", challenge)
-    return lambda: grants.exchange(it.nobody, it.app.id, code, "urn:x", verifier)
+    member = await it.member()
+    return lambda: grants.issue(it.nobody, member, it.app.id, ("read",), "urn:x")
 
 
 async def guarded(it: Scene) -> str:
@@ -396,7 +394,7 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.INVITATION_ENDED: Case(end_invitation, TargetKind.INVITATION, by_mo=False),
     AuditVerb.LOGIN_SUCCEEDED: doing(_begin, by_mo=False, anew=True),
     AuditVerb.LOGIN_FAILED: doing(_fail, by_mo=False),
-    AuditVerb.APP_AUTHORIZED: Case(authorize, by_mo=False),
+    AuditVerb.APP_AUTHORIZED: Case(authorize, by_mo=False, anew=True),
     AuditVerb.SESSION_ENDED: Case(end_session, by_mo=False),
     AuditVerb.PASSWORD_CHANGED: doing(
         lambda it: renewals.change_password(it.own, it.ann.id, PASSWORD, OTHER), by_mo=False
@@ -503,6 +501,19 @@ async def test_a_login_from_the_browser_of_somebody_else_is_an_act_of_who_logs_i
             assert (one.entry.actor_id, one.entry.actor_name, one.entry.holder_id) == (it.ann.id, "ann", it.ann.id)
         own = await it.shoal.network.store.assoc_range(it.ann.id, AUDITED, Cursor(limit=9))
         assert [held.data.decode() for held in own] == [WHERE, WHERE]
+
+
+@in_loop
+async def test_an_app_is_let_in_from_where_the_member_is_and_not_from_where_its_server_is() -> None:
+    async with scene() as it:
+        verifier = "v" * 43
+        challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        code = await grants.issue(it.own, await it.member(), it.app.id, ("read",), "urn:x", challenge)
+        server = it.nobody.by(Actor(address="198.51.100.7"))
+        await grants.exchange(server, it.app.id, code, "urn:x", verifier)
+        (one,) = await entries(it.graph, AuditVerb.APP_AUTHORIZED)
+        assert (one.entry.actor_name, one.address) == ("ann", WHERE)
+        assert not await entries(it.graph, AuditVerb.LOGIN_SUCCEEDED)
 
 
 @in_loop

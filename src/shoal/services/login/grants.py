@@ -45,11 +45,15 @@ _REFUSED = (
 async def issue(
     writes: Writes, member: Member, app_id: int, scopes: Sequence[str], redirect_uri: str, challenge: str = ""
 ) -> str:
-    """A code by which this app gets a token of the member with these scopes. `challenge` is that of PKCE, S256."""
+    """A code by which this app gets a token of the member with these scopes. `challenge` is that of PKCE, S256.
+
+    The audit log has this, and not the exchange: an app may send that from a server of its own, whose address is not the member's.
+    """
     await use(writes, app_id)
     secret = new_secret(_CODE_BYTES)
     shard = shard_of(member.id)
     old = await expired(writes, member.id)
+    theirs = writes.by(writes.actor.proved(member))
 
     def build(id_: int) -> tuple[Grant, Batch]:
         grant = Grant(
@@ -67,6 +71,7 @@ async def issue(
         batch.obj_add(grant)
         batch.assoc_add(member.id, EXPIRING, id_, id_)
         drop_expired(batch, member.id, old, id_)
+        note(theirs, batch, AuditVerb.APP_AUTHORIZED, member_target(member), app=str(app_id))
         return grant, batch
 
     grant = await add_node(writes, shard, build)
@@ -83,8 +88,7 @@ async def exchange(
         raise Unauthenticated(_REFUSED)
     if not (grant.redirect_uri == redirect_uri and _proves(verifier, grant.challenge)):
         raise Unauthenticated(_REFUSED)
-    member = await _live_member(writes, grant)
-    theirs = writes.by(writes.actor.proved(member))
+    await _check_member(writes, grant)
     shard, secret = shard_of(grant.member_id), new_secret(_TOKEN_BYTES)
 
     def build(id_: int) -> tuple[Token, Batch]:
@@ -92,7 +96,6 @@ async def exchange(
         token = put_token(batch, id_, secret, app_id, grant.member_id, grant.scopes, grant.generation, origin)
         # Of two exchanges at once one finds that the grant is not what it was.
         batch.obj_set(msgspec.structs.replace(grant, token_id=id_, version=grant.version + 1))
-        note(theirs, batch, AuditVerb.APP_AUTHORIZED, member_target(member), app=str(app_id))
         return token, batch
 
     try:
@@ -110,8 +113,8 @@ async def _grant(writes: Writes, app_id: int, code: str) -> Grant:
     return node
 
 
-async def _live_member(writes: Writes, grant: Grant) -> Member:
-    """The member of a code that has not ended, who neither changed their password nor was shut out since."""
+async def _check_member(writes: Writes, grant: Grant) -> None:
+    """Refuse a code that has ended, or whose member changed their password or was shut out since."""
     member = (await writes.graph.obj_get((grant.member_id,))).get(grant.member_id)
     if (
         milliseconds_of(writes.new_id(shard_of(grant.id))) >= grant.expires_at
@@ -121,7 +124,6 @@ async def _live_member(writes: Writes, grant: Grant) -> Member:
         or member.disabled
     ):
         raise Unauthenticated(_REFUSED)
-    return member
 
 
 def _proves(verifier: str, challenge: str) -> bool:
