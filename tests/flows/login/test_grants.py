@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 
 from shoal import Shoal
 from shoal.api.login.authorize_request import OUT_OF_BAND, redirects_to
-from shoal.core.errors import Unauthenticated
+from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.ids import IdMaker, milliseconds_of
 from shoal.core.model import App, Grant, Token
 from shoal.graph.access import access_member
+from shoal.graph.contract import Graph
 from shoal.graph.schema import EXPIRING, LOGGED_IN
 from shoal.services import members
 from shoal.services.login import apps, grants, renewals, sessions
@@ -22,6 +24,7 @@ from shoal.services.login.expiring_credentials import BROWSER_MS
 from shoal.services.writes import Writes
 from tests.api.visitor import CHALLENGE, VERIFIER
 from tests.engines import dynamodb
+from tests.flows.simulation.chaos import Between
 from tests.running import in_loop
 from tests.stores import FIRST
 
@@ -142,3 +145,29 @@ async def test_a_password_that_changes_while_somebody_logs_in_ends_their_token_t
             await apps.check_token(writes, late.text)
         with pytest.raises(Unauthenticated):
             await grants.exchange(writes, app.id, code, HOME, "")
+
+
+@in_loop
+async def test_a_token_reads_its_member_once() -> None:
+    async with Shoal.open("memory://") as shoal:
+        writes = shoal.network.writes
+        ann = await shoal.register("ann")
+        app = (await apps.register(writes, "app")).app
+        known = await apps.issue_token(writes, app.id, ann.id, ("read",))
+        for generation in (None, known.token.generation):
+            reads: list[str] = []
+
+            async def read(name: str, reads: list[str] = reads) -> None:
+                reads.append(name)
+
+            async def nothing(_name: str) -> None: ...
+
+            graph = cast("Graph", Between(shoal.network.store, read, nothing))
+            issued = await apps.issue_token(
+                replace(writes, graph=graph), app.id, ann.id, ("read",), generation=generation
+            )
+            # The member, and the app.
+            assert reads.count("obj_get") == 2
+            assert issued.token.generation == known.token.generation
+        with pytest.raises(NotFound):
+            await apps.issue_token(writes, app.id, app.id, ("read",))

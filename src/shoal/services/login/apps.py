@@ -165,9 +165,13 @@ async def issue_token(
     Who checked a password gives the `generation` of the member as it was then, so that a password which changes in between
     ends this token too; None is that of now.
     """
+    member: Member | None = None
+    if member_id and generation is None:
+        member = await access_member(writes.graph, member_id)
+    elif member_id:
+        member = await _member(writes, member_id)
     if generation is None:
-        generation = (await access_member(writes.graph, member_id)).generation if member_id else 0
-    member = await _member(writes, member_id) if member_id else None
+        generation = member.generation if member is not None else 0
     await use(writes, app_id)
     secret = new_secret(_SECRET_BYTES)
     shard = shard_of(member_id or app_id)
