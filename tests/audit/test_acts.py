@@ -19,7 +19,6 @@ from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.core.events import ProfileChanged
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpSeverity
-from shoal.core.login.passkeys import site_of
 from shoal.core.model import App, Member, Role
 from shoal.graph.contract import Batch, Changed, Cursor, Graph
 from shoal.graph.memory import MemoryGraph
@@ -33,6 +32,7 @@ from shoal.services.leaving import departures
 from shoal.services.login import apps, grants, passkeys, proofs, renewals, second_factor, sessions
 from shoal.services.reports import Complaint
 from shoal.services.writes import Writes
+from tests.audit.clients import From
 from tests.audit.reading import acts, entries
 from tests.engines.authenticator import code_of
 from tests.engines.smtp import PostOffice, post_office
@@ -265,10 +265,10 @@ async def renew_codes(it: Scene) -> Act:
 
 
 async def add_passkey(it: Scene) -> Act:
-    site = site_of("https://sea.example.org", "Sea")
-    asked: Any = await passkeys.options(it.own, site, await it.member())
-    answer = SoftDevice(origin="https://sea.example.org").make(asked)
-    return lambda: passkeys.add(it.own, site, it.ann.id, "Phone", answer, PASSWORD, "", None)
+    client = From(WHERE)
+    asked: Any = await passkeys.options(it.own, client.site, await it.member())
+    answer = SoftDevice().make(asked)
+    return lambda: passkeys.add(it.own, it.ann.id, "Phone", answer, PASSWORD, "", client)
 
 
 async def remove_passkey(it: Scene) -> Act:

@@ -14,13 +14,13 @@ from shoal import Shoal
 from shoal.core.audit.entries import AuditVerb
 from shoal.core.audit.repeats import HOUR_MS, RepeatCounter
 from shoal.core.errors import ShoalError
-from shoal.core.login.passkeys import site_of
 from shoal.core.model import Member
 from shoal.graph.schema import AUDITED
 from shoal.services import members, moderation
 from shoal.services.leaving import clearing, departures
 from shoal.services.login import guesses
 from tests.api.world import World, world
+from tests.audit.clients import From
 from tests.audit.reading import entries
 from tests.engines import dynamodb
 from tests.engines.authenticator import code_of
@@ -36,21 +36,6 @@ PASSWORD, WRONG = "a long password", "correct horse battery"
 def here() -> Iterator[World]:
     with world() as made:
         yield made
-
-
-class From:
-    """A client at an address, that is counted for nothing."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.network = address.rpartition(".")[0]
-        self.site = site_of("https://shoal.test", "Shoal")
-
-    async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
-        """Let everything pass."""
-
-    async def take_back(self) -> None:
-        """Nothing was counted."""
 
 
 async def tried(shoal: Shoal, name: str, password: str = WRONG, code: str = "", times: int = 1, at: str = "") -> None:

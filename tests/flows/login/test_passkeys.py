@@ -73,7 +73,7 @@ class Owner:
         """Add a passkey of the device."""
         asked: Any = await passkeys.options(self.writes, SITE, await self.member)
         answer = (device or self.device).make(asked, **cheat)
-        return await passkeys.add(self.writes, SITE, self.handle.id, name, answer, PASSWORD, code, HERE)
+        return await passkeys.add(self.writes, self.handle.id, name, answer, PASSWORD, code, HERE)
 
     async def question(self, purpose: Purpose = Purpose.LOG_IN) -> Any:
         """Return what a browser asks a device with."""
@@ -164,7 +164,7 @@ async def test_nor_does_it_count_as_a_second_factor_or_become_a_passkey(cheat: t
         if "signature" not in made:
             answer = SoftDevice().make({**asked, "excludeCredentials": []}, **made)
             with pytest.raises(InvalidInput, match="did not make a passkey"):
-                await passkeys.add(ann.writes, SITE, ann.handle.id, "x", answer, PASSWORD, "", HERE)
+                await passkeys.add(ann.writes, ann.handle.id, "x", answer, PASSWORD, "", HERE)
 
 
 @in_loop
@@ -322,7 +322,7 @@ async def test_adding_and_removing_take_the_password_and_the_second_factor() -> 
             (PASSWORD, "1", "code"),
         ):
             with pytest.raises(InvalidInput) as caught:
-                await passkeys.add(ann.writes, SITE, ann.handle.id, "x", made, password, code, HERE)
+                await passkeys.add(ann.writes, ann.handle.id, "x", made, password, code, HERE)
             assert caught.value.field == field
             with pytest.raises(InvalidInput) as caught:
                 await passkeys.remove(ann.writes, ann.handle.id, first.id, password, code, HERE)
@@ -366,7 +366,7 @@ async def test_a_registration_counts_once_and_a_device_is_added_once() -> None:
 
         async def sent() -> bool:
             try:
-                await passkeys.add(ann.writes, SITE, ann.handle.id, "Key", answer, PASSWORD, "", HERE)
+                await passkeys.add(ann.writes, ann.handle.id, "Key", answer, PASSWORD, "", HERE)
             except InvalidInput:
                 return False
             return True

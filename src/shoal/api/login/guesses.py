@@ -95,9 +95,8 @@ async def turn_on_by_passkey(context: Context, member_id: int, password: str, an
 
 async def add_passkey(context: Context, member_id: int, name: str, answer: str, password: str, code: str) -> None:
     """Another passkey. Raises as `passkeys.add`."""
-    attempt = _attempt(context)
     async with hashing(context.request.scope):
-        await passkeys.add(context.deps.writes, attempt.site, member_id, name, answer, password, code, attempt)
+        await passkeys.add(context.deps.writes, member_id, name, answer, password, code, _attempt(context))
 
 
 async def remove_passkey(context: Context, member_id: int, id_: str, password: str, code: str) -> None:

@@ -53,9 +53,9 @@ async def options(writes: Writes, site: Site, member: Member) -> dict[str, objec
 
 
 async def add(
-    writes: Writes, site: Site, member_id: int, name: str, answer: str, password: str, code: str, asker: Asker | None
+    writes: Writes, member_id: int, name: str, answer: str, password: str, code: str, asker: Asker
 ) -> Passkey:
-    """Add what a device has made in `answer` to `options`, and tell the member by mail.
+    """Add what a device has made in `answer` to `options`, for the site of the asker, and tell the member by mail.
 
     Raises `InvalidInput` for a wrong password or code, and for an answer that proves nothing or was used, `NotAllowed` for one
     passkey too many, and `TooMany`.
@@ -64,7 +64,7 @@ async def add(
     try:
         found = read_new_key(answer)
         fits = await challenges.fits(writes, found.challenge, Purpose.ADD, member_id)
-        passkey = made(site, found, name, writes.new_id.now())
+        passkey = made(asker.site, found, name, writes.new_id.now())
     except BadAnswer:
         raise InvalidInput(_REFUSED, field="answer") from None
     if not fits:
