@@ -73,6 +73,7 @@ class _Mounted:
             )
         )
         self._shoal.closing.push_async_callback(front.uses.close)
+        self._shoal.closing.push_async_callback(front.background.close)
         self._shoal.closing.push_async_callback(front.network_totals.close)
         self._shoal.closing.push_async_callback(front.ledger.close)
         self._shoal.closing.callback(front.streams.stop)

@@ -135,6 +135,7 @@ async def serve(
                 await _run(server, listener)
     finally:
         await front.uses.close()
+        await front.background.close()
         await front.network_totals.close()
         await front.ledger.close()
 

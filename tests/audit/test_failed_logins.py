@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,17 +16,19 @@ from shoal.core.audit.entries import AuditVerb
 from shoal.core.audit.repeats import HOUR_MS, RepeatCounter
 from shoal.core.errors import ShoalError
 from shoal.core.model import Member
+from shoal.graph.contract import Batch
 from shoal.graph.schema import AUDITED
 from shoal.services import members, moderation
 from shoal.services.leaving import clearing, departures
-from shoal.services.login import guesses
+from shoal.services.login import background, guesses
+from shoal.services.login.background import Background
 from tests.api.world import World, world
 from tests.audit.clients import From
 from tests.audit.reading import entries
 from tests.engines import dynamodb
 from tests.engines.authenticator import code_of
 from tests.examples import examples
-from tests.running import in_loop
+from tests.running import eventually, in_loop
 from tests.stores import all_links
 
 FAILED = AuditVerb.LOGIN_FAILED
@@ -135,6 +138,7 @@ def test_over_http_an_entry_has_the_address_and_no_word_of_the_password(here: Wo
         token = page.text.split('name="form_token" value="')[1].split('"')[0]
         form = {"form_token": token, "username": name, "password": WRONG}
         assert here.ask("POST", "/login", data=form).status_code in {401, 422}
+    here.run(eventually(lambda: noted(here), 2))
     unknown, known = sorted(here.run(entries(here.network.store, FAILED)), key=lambda one: one.entry.target_id)
     assert (known.entry.target_name, unknown.entry.target_name) == ("ann", "no_such_member")
     assert known.address == unknown.address == "127.0.0.1"
@@ -144,6 +148,70 @@ def test_over_http_an_entry_has_the_address_and_no_word_of_the_password(here: Wo
     assert not any(WRONG.encode() in row.data for row in here.state().assocs)
 
 
+def test_the_answer_to_a_wrong_password_waits_for_no_entry(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.run(members.register(here.network.writes, "ann", password=PASSWORD))
+    token = here.ask("GET", "/login").text.split('name="form_token" value="')[1].split('"')[0]
+    form = {"form_token": token, "username": "ann", "password": WRONG}
+    commit, released = here.network.writes.graph.commit, asyncio.Event()
+
+    async def late(batch: Batch) -> None:
+        await released.wait()
+        await commit(batch)
+
+    monkeypatch.setattr(here.graph, "commit", late, raising=False)
+    answer = here.run(asyncio.wait_for(here.request("POST", "/login", data=form), 20))
+    assert answer.status_code in {401, 422}
+    assert here.run(noted(here)) == 0
+    released.set()
+    here.run(eventually(lambda: noted(here), 1))
+
+
+async def noted(here: World) -> int:
+    """How many failed log-ins are in the log."""
+    return len(await entries(here.network.store, FAILED))
+
+
+@in_loop
+async def test_work_beside_answers_is_bounded_and_over_when_the_server_is(caplog: pytest.LogCaptureFixture) -> None:
+    beside, released, done = Background(), asyncio.Event(), list[int]()
+
+    async def work(number: int) -> None:
+        await released.wait()
+        done.append(number)
+        if number == 0:
+            raise ValueError("broken")
+
+    for number in range(background.MOST):
+        await beside.run(work(number))
+    one_more = asyncio.create_task(beside.run(work(99)))
+    await asyncio.sleep(0)
+    assert (done, one_more.done()) == ([], False)
+    released.set()
+    await one_more
+    await beside.close()
+    assert sorted(done) == [*range(background.MOST), 99]
+    assert [record.message for record in caplog.records] == ["something beside an answer failed"]
+    await beside.close()
+
+
+@in_loop
+async def test_work_beside_answers_that_never_ends_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_CLOSING_SECONDS", 0.01)
+    beside, begun, ended = Background(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    await beside.run(work())
+    await begun.wait()
+    await asyncio.wait_for(beside.close(), 20)
+    assert ended.is_set()
+
+
 def test_guessing_beyond_the_limit_over_http_leaves_few_entries() -> None:
     with world(rate_limits=True, limits={"login": "off", "pages": "off"}) as here:
         here.run(members.register(here.network.writes, "ann", password=PASSWORD))
@@ -151,6 +219,7 @@ def test_guessing_beyond_the_limit_over_http_leaves_few_entries() -> None:
         form = {"form_token": token, "username": "ann", "password": WRONG}
         statuses = [here.ask("POST", "/login", data=form).status_code for _ in range(40)]
         assert 429 in statuses
+        here.run(eventually(lambda: noted(here), 4))
         found = [one.entry.details for one in here.run(entries(here.network.store, FAILED))]
         assert {str(one["why"]) for one in found} == {"wrong password", "too many wrong passwords"}
         assert sorted(int(one["count"]) for one in found) == [1, 1, 10, 10]

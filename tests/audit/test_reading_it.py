@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.core.audit.entries import AuditVerb
 from shoal.core.model import Role
 from shoal.feeds import audit
 from shoal.feeds.merging import sparse
 from shoal.services import members, moderation
 from tests.api.world import Someone, World, world
+from tests.audit.reading import entries
+from tests.running import eventually
 from tests.web.visitor import visitor
 
 LOG = "/api/v1/admin/audit_log"
@@ -153,6 +156,7 @@ def test_a_failed_login_of_a_stranger_is_no_act_of_the_server_when_the_member_is
     form = {"form_token": token, "username": "yves", "password": "another password"}
     assert here.ask("POST", "/login", data=form).status_code in {401, 422}
     log = f"/moderation/audit?verb=login.failed&target={made.id}"
+    here.run(eventually(lambda: failed_at(here, made.id), 1))
     admin = visitor(here, "chief")
     assert "127.0.0.1" in admin.open(log).text
     here.json("POST", f"/api/v1/admin/accounts/{made.id}/reject", chief)
@@ -161,6 +165,12 @@ def test_a_failed_login_of_a_stranger_is_no_act_of_the_server_when_the_member_is
     assert "127.0.0.1" not in page.text
     assert "Nobody who was logged in" in page.text
     assert "The server or its operator" not in page.text
+
+
+async def failed_at(here: World, member_id: int) -> int:
+    """How many failed log-ins at a member's name are in the log."""
+    found = await entries(here.network.store, AuditVerb.LOGIN_FAILED)
+    return sum(one.entry.target_id == member_id for one in found)
 
 
 def test_acts_on_the_web_have_their_reason_and_address(here: World) -> None:

@@ -35,6 +35,7 @@ from shoal.ops.statistics.ledger import Ledger
 from shoal.ops.vitals.contract import EngineProbe
 from shoal.ops.vitals.watch import EngineWatch
 from shoal.push.server_key import ServerKey
+from shoal.services.login.background import Background
 from shoal.services.login.uses import TokenUses
 from shoal.services.writes import Writes
 from shoal.settings import Settings
@@ -103,6 +104,8 @@ class Front:
     """Knows which networks are blocked."""
     uses: TokenUses
     """Notes that tokens are used."""
+    background: Background
+    """Runs what no answer waits for."""
     recorder: Recorder = field(default_factory=Recorder)
     """Writes a line for each request."""
     meter: Meter = field(default_factory=Meter)
@@ -144,13 +147,14 @@ def front_of(deps: Deps) -> Front:
     answers: Answers[Reply] | None = None
     if isinstance(deps.store, NotedGraph):
         answers = Answers(deps.store.changes, settings.answer_cache, kept)
+    background = Background()
     return Front(
         settings=settings,
         answers=answers,
         graph=deps.writes.graph,
         scanner=deps.store,
         store=deps.store,
-        writes=deps.writes,
+        writes=replace(deps.writes, background=background),
         reads=deps.reads,
         media=deps.media,
         at=at,
@@ -167,6 +171,7 @@ def front_of(deps: Deps) -> Front:
         recorder=deps.recorder,
         meter=Meter(slow_ms=settings.slow_ms),
         uses=TokenUses(deps.writes),
+        background=background,
         demo_member=deps.demo_member,
         archives=deps.archives,
     )

@@ -47,7 +47,7 @@ async def note_failed_login(writes: Writes, member_id: int, name: str, network: 
     """Note a log-in that failed, or rather that some did: a flood leaves few entries (`core.audit.repeats`).
 
     `member_id` is 0 where nobody has the `name` that was typed: such names are counted together for each `network`. Best effort:
-    the answer to who logs in does not depend on it.
+    the answer to who logs in does not depend on it, nor, on a server, wait for it.
     """
     now = milliseconds_of(writes.new_id(0))
     repeat = writes.failures.count(f"{member_id} {network} {why}", now)
@@ -61,8 +61,16 @@ async def note_failed_login(writes: Writes, member_id: int, name: str, network: 
     if holder:
         # The member may have been deleted meanwhile: then nothing may begin at them.
         batch.expect(holder)
+    if writes.background is None:
+        await _commit_if_possible(writes.graph, batch)
+    else:
+        # Of names that nobody has fewer are noted: an answer that waited would tell by its time which ones exist.
+        await writes.background.run(_commit_if_possible(writes.graph, batch))
+
+
+async def _commit_if_possible(graph: Graph, batch: Batch) -> None:
     with contextlib.suppress(ShoalError):
-        await writes.graph.commit(batch)
+        await graph.commit(batch)
 
 
 async def drop_old(writes: Writes, before: int) -> None:

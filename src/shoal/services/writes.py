@@ -20,6 +20,7 @@ from shoal.graph.contract import Batch, Graph, IdTaken
 from shoal.graph.schema import Key
 from shoal.graph.turns import NamedTurns
 from shoal.media.library import MediaLibrary
+from shoal.services.login.background import Background
 from shoal.services.pressure import Pressure
 
 N = TypeVar("N", bound=Node)
@@ -109,6 +110,8 @@ class Writes:
     """The member who acts, from where and why: for the audit log."""
     failures: RepeatCounter = field(default_factory=RepeatCounter)
     """Counts failed log-ins, so that a flood of them leaves few entries in the audit log."""
+    background: Background | None = None
+    """Runs what no answer waits for; None inside the process, where whoever acts waits."""
 
     def by(self, actor: Actor) -> Writes:
         """Return the bundle for somebody who acts."""
