@@ -251,3 +251,30 @@ def test_texts_of_instagram_come_back_from_their_bytes(text: str) -> None:
 @given(st.text())
 def test_html_of_any_kind_is_read(text: str) -> None:
     assert isinstance(plain(text), str)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_file_packed_by_a_method_that_knows_no_bound_is_refused(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", method) as archive, archive.open("photo.jpg", "w") as entry:
+        for _ in range(64):
+            entry.write(bytes(1 << 20))
+    assert path.stat().st_size < 1 << 20
+    with entries.opened(path, tmp_path) as found:
+        tracemalloc.start()
+        with pytest.raises(InvalidInput, match="with Deflate"):
+            found.read("photo.jpg", 16 << 20)
+        with pytest.raises(InvalidInput, match="with Deflate"), found.opened("photo.jpg") as file:
+            file.read(1)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        tracemalloc.stop()
+
+
+def test_a_photo_may_be_larger_than_a_table_of_contents(tmp_path: Path) -> None:
+    path, photo = tmp_path / "a.zip", os.urandom(20 << 20)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("photo.jpg", photo)
+    with entries.opened(path, tmp_path) as found:
+        assert found.read("photo.jpg", 40 << 20) == photo
+        with pytest.raises(TooLarge, match=r"photo\.jpg has more than"):
+            found.read("photo.jpg", (20 << 20) - 1)

@@ -28,8 +28,11 @@ MAX_UNPACKED = 16 << 30
 _MAX_DIRECTORY = 16 << 20
 """Bytes of the table of contents of a ZIP."""
 _PIECE = 1 << 20
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Methods whose output `zipfile` bounds: it decompresses at once all that it has read of the others."""
 
 _DAMAGED = "file: this archive is damaged, or protected by a password: it cannot be read"
+_METHOD = "file: this archive is compressed in a way that is not read here: make it a ZIP with Deflate, as usual"
 _FAULTS = (
     gzip.BadGzipFile,
     zipfile.BadZipFile,
@@ -109,16 +112,20 @@ class Entries:
     def read(self, name: str, most: int) -> bytes:
         """Return a whole file. Raises `TooLarge` for one of more than `most` bytes, `InvalidInput` for one that is damaged."""
         with _faults(), self._open(name) as file:
-            data = file.read(most + 1)
+            data = bytearray()
+            while piece := file.read(min(_PIECE, most + 1 - len(data))):
+                data += piece
         if len(data) > most:
             raise TooLarge(f"file: {Path(name).name} has more than {most} bytes", field="file")
-        return data
+        return bytes(data)
 
     def _open(self, name: str) -> IO[bytes]:
         if self._archive is None:
             return self.path.open("rb")
         if name not in self._infos:
             raise InvalidInput(f"file: this archive lacks {Path(name).name}", field="file")
+        if self._infos[name].compress_type not in _METHODS:
+            raise InvalidInput(_METHOD, field="file")
         return self._archive.open(self._infos[name])
 
 

@@ -67,6 +67,7 @@ COMPLAINTS = (
     " or the CAR file of Bluesky",
     "this archive of Instagram has pages and no data: ask Instagram for it again, and choose JSON as its format",
     "this archive is damaged, or protected by a password: it cannot be read",
+    "this archive is compressed in a way that is not read here: make it a ZIP with Deflate, as usual",
     "this archive lacks %(name)s",
     "%(name)s has more than %(most)s bytes",
     "at most %(most)s files in an archive",
