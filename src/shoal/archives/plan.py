@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -47,8 +48,11 @@ class ArchivePlan:
         self._parents = array("i")
         self._depths = array("i")
         self._order: list[int] = []
+        self._by_depth = array("i")
         self.photos = array("H")
         """Photos of each post."""
+        self.answered = bytearray()
+        """Whether another post answers it, of each post."""
         self.handles: dict[ForeignHandle, None] = {}
         self.followees: dict[int, str] = {}
         """Members by their ids, with the names that they had."""
@@ -102,10 +106,8 @@ class ArchivePlan:
 
     def levels(self) -> Iterator[list[int]]:
         """Yield the posts by date, then the comments on these, then those on these."""
-        depth = 0
-        while level := [position for position in self._order if self._depths[position] == depth]:
-            yield level
-            depth += 1
+        for _, level in groupby(self._by_depth, key=self._depths.__getitem__):
+            yield list(level)
 
     def read(self, positions: Iterable[int]) -> list[ArchivedPost]:
         """Return these posts."""
@@ -140,6 +142,7 @@ class ArchivePlan:
         """Find the place of each post in its thread. One that answers what is not taken in is left out."""
         self._parents = array("i", [_NONE]) * len(self)
         self._depths = array("i", [_UNKNOWN]) * len(self)
+        self.answered = bytearray(len(self))
         reasons: dict[int, Omission] = {}
         for position in range(len(self)):
             self._follow_thread(position, left, reasons)
@@ -148,6 +151,7 @@ class ArchivePlan:
             report.omit("posts", reasons[position], post.id)
         kept = (position for position in range(len(self)) if self._depths[position] >= 0)
         self._order = sorted(kept, key=lambda position: (self._written[position], position))
+        self._by_depth = array("i", sorted(self._order, key=self._depths.__getitem__))
 
     def _follow_thread(self, position: int, left: set[str], reasons: dict[int, Omission]) -> None:
         chain: list[int] = []
@@ -163,6 +167,7 @@ class ArchivePlan:
                 break
             chain.append(position)
             self._parents[position] = parent
+            self.answered[parent] = True
             self._depths[position] = _UNDER_WAY
             position = parent
         depth = self._depths[position]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from shoal.archives.plan import ArchivePlan
 from shoal.core.ids import SEQUENCE_BITS
-from shoal.ops.transfer.backdated import BackdatedIds
+from shoal.ops.transfer.backdated import OrderedIds
 
 _SEQUENCES = 1 << SEQUENCE_BITS
 
@@ -19,14 +19,12 @@ class Slots:
         self._ids = array("q")
         self._first = array("q", [0]) * len(plan)
         self._most = most
-        ids = BackdatedIds()
+        ids = OrderedIds(shard)
         for position in plan.order:
             self._first[position] = len(self._ids)
-            last = ids.take(plan.written(position), shard)
-            self._ids.append(last)
+            self._ids.append(ids.take(plan.written(position)))
             for _ in range(self.parts(plan.photos[position]) - 1 + plan.photos[position]):
-                last = ids.after(last, shard)
-                self._ids.append(last)
+                self._ids.append(ids.after())
 
     def parts(self, photos: int) -> int:
         """Return how many posts one with so many photos becomes."""

@@ -11,8 +11,10 @@ from shoal.archives.entries import opened
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.recognition import reader_of
 from shoal.archives.report import ArchiveReport
+from shoal.core.ids import shard_of
 from shoal.core.model import Visibility
 from shoal.graph.access import access_member
+from shoal.ops.archives.backdated_slots import Slots
 from shoal.ops.archives.followees import follow_all, matched
 from shoal.ops.archives.taking import ArchiveTaking
 from shoal.ops.checking.report import Progress, nothing
@@ -41,19 +43,20 @@ async def import_archive(
         def told(count: int) -> None:
             loop.call_soon_threadsafe(progress, "reading", count, 0)
 
-        def read() -> tuple[ArchivePlan, ArchiveReport]:
+        def read() -> tuple[ArchivePlan, ArchiveReport, Slots]:
+            plan = ArchivePlan(Path(folder))
             with opened(path, Path(folder)) as entries:
-                plan = ArchivePlan(Path(folder))
-                return plan, plan.fill(reader_of(entries, Path(folder)), time.time_ns() // 1_000_000, told)
+                report = plan.fill(reader_of(entries, Path(folder)), time.time_ns() // 1_000_000, told)
+            return plan, report, Slots(plan, shard_of(member_id), network.writes.limits.media)
 
         # In a thread, for an archive may be long: a server goes on answering meanwhile.
-        plan, report = await asyncio.to_thread(read)
+        plan, report, slots = await asyncio.to_thread(read)
         followees = await matched(network, member_id, plan, report)
         if dry_run:
             return report
         packed = Path(folder) / "packed.zip"
         with opened(packed if packed.exists() else path, Path(folder)) as entries:
-            await ArchiveTaking(network, member_id, plan, entries, report, widest=widest).run(progress)
+            await ArchiveTaking(network, member_id, plan, entries, report, slots, widest=widest).run(progress)
         await follow_all(network, member_id, followees, report)
         report.finished = True
         return report

@@ -65,6 +65,7 @@ class ArchiveTaking:
         plan: ArchivePlan,
         entries: Entries,
         report: ArchiveReport,
+        slots: Slots,
         *,
         widest: Visibility = Visibility.PUBLIC,
     ) -> None:
@@ -76,11 +77,10 @@ class ArchiveTaking:
         self._entries = entries
         self._report = report
         self._widest = widest
-        self._slots = Slots(plan, self._shard, self._writes.limits.media)
+        self._slots = slots
         self._photo_turns = asyncio.Semaphore(_PHOTOS_AT_ONCE)
         # Posts that others answer, by their positions.
         self._ids: dict[int, int] = {}
-        self._answered = {plan.parent(position) for position in plan.order}
 
     async def run(self, progress: Progress) -> None:
         """Take in what is not there yet. Raises `Unavailable` for a store that stays away, `Gone` for a member who left."""
@@ -150,7 +150,7 @@ class ArchiveTaking:
 
     def _note(self, amounts: Amounts, position: int, photos: int, id_: int) -> None:
         """Count a post that is there now, and keep its id for those that answer it."""
-        if position in self._answered:
+        if self._plan.answered[position]:
             self._ids[position] = id_
         if self._plan.parent(position) == _NO_PARENT:
             amounts.posts += 1

@@ -8,6 +8,8 @@ or later has the id of its millisecond. The moment itself is kept in the post (`
 
 from __future__ import annotations
 
+from array import array
+
 from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, SEQUENCE_BITS, compose
 
 DAY_MS = 86_400_000
@@ -29,6 +31,38 @@ def ticks_of(moment: int) -> int:
         share = max(moment, _FIRST_MS) - _FIRST_MS
         return share * DAY_MS * TICKS // (_MIDDLE_MS - _FIRST_MS)
     return DAY_MS * TICKS + (moment - _MIDDLE_MS) * (DAYS - 1) * DAY_MS * TICKS // (EPOCH_MS - _MIDDLE_MS)
+
+
+class OrderedIds:
+    """Gives out the ids of `BackdatedIds` to moments that come in order, on one shard, in a step for each."""
+
+    def __init__(self, shard: int) -> None:
+        self._shard = shard
+        self._last = -1
+        self._newer = False
+        # Ticks given to moments before the epoch, which those of the first days after it may meet, and how many are behind.
+        self._older = array("q")
+        self._behind = 0
+
+    def take(self, moment: int) -> int:
+        """Return an id for a moment that is not before those given already."""
+        if moment >= EPOCH_MS and not self._newer:
+            self._newer, self._last = True, -1
+        return self._next(max(ticks_of(moment), self._last + 1))
+
+    def after(self) -> int:
+        """Return the next id: of a photo, or of a further part."""
+        return self._next(self._last + 1)
+
+    def _next(self, ticks: int) -> int:
+        if not self._newer:
+            self._older.append(ticks)
+        else:
+            while self._behind < len(self._older) and self._older[self._behind] <= ticks:
+                ticks += self._older[self._behind] == ticks
+                self._behind += 1
+        self._last = ticks
+        return compose(EPOCH_MS + ticks // TICKS, self._shard, ticks % TICKS)
 
 
 class BackdatedIds:
