@@ -173,6 +173,52 @@ def test_a_tar_may_claim_a_name_of_gigabytes(tmp_path: Path) -> None:
         looked_at(path, tmp_path)
 
 
+def test_a_tar_may_claim_holes_without_end(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("photo.jpg")
+    header.type = tarfile.GNUTYPE_SPARSE
+    first = bytearray(header.tobuf(tarfile.GNU_FORMAT))
+    first[482] = 1
+    first[148:156] = b"%06o\0 " % tarfile.calc_chksums(first)[0]  # type: ignore[attr-defined]  # missing in its stubs
+    more = b"00000000001\x0000000000001\0" * 21 + b"\1" + bytes(7)
+    path = written(tmp_path / "a.tar.gz", gzip.compress(bytes(first) + more * 65_536))
+    tracemalloc.start()
+    with pytest.raises(TooLarge):
+        looked_at(path, tmp_path)
+    assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    tracemalloc.stop()
+
+
+def test_a_tar_may_say_of_each_file_what_holds_for_all_that_follow(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for n in range(40):
+            said = tarfile.TarInfo.create_pax_global_header({f"key{n}.{key}": "a" * 1_000 for key in range(1_000)})
+            archive.fileobj.write(said)
+            archive.addfile(tarfile.TarInfo(f"{n}.txt"))
+    tracemalloc.start()
+    with entries.opened(path, tmp_path) as found:
+        assert len(found.names) == 40
+    assert tracemalloc.get_traced_memory()[1] < 24 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", [b"media/\xff.jpg", b"a" * 70_000])
+def test_a_file_of_a_tar_whose_name_is_none_is_left_out(tmp_path: Path, name: bytes) -> None:
+    files = made.mastodon_files([made.note(1, "<p>One</p>")], {name.decode("utf-8", "surrogateescape"): made.picture()})
+    assert looked_at(made.tarred(tmp_path / "a.tar.gz", files), tmp_path).found.posts == 1
+
+
+@pytest.mark.parametrize("size", [b"\xff" * 12, b"\x80" + b"\xff" * 11, b"\x80" + bytes(3) + b"\x7f" + b"\xff" * 7])
+def test_a_tar_may_claim_sizes_that_lead_anywhere(tmp_path: Path, size: bytes) -> None:
+    header = bytearray(tarfile.TarInfo("photo.jpg").tobuf())
+    header[124:136] = size
+    header[148:156] = b"%06o\0 " % tarfile.calc_chksums(header)[0]  # type: ignore[attr-defined]  # missing in its stubs
+    for zipped, data in ((True, gzip.compress(bytes(header) * 3)), (False, bytes(header) * 3)):
+        path = written(tmp_path / f"{zipped}.tar", data)
+        with pytest.raises(InvalidInput):
+            looked_at(path, tmp_path)
+
+
 def test_an_archive_with_a_password_is_refused(tmp_path: Path) -> None:
     path = made.zipped(tmp_path / "a.zip", made.mastodon_files([made.note(1, "<p>One</p>")]))
     data = bytearray(path.read_bytes())

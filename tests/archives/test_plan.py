@@ -1,4 +1,4 @@
-"""The plan of an archive: its levels, its ids, and what is kept of each post, in time and memory that grow with the archive alone."""
+"""The plan of an archive: its levels and ids, in time and memory that grow with the archive and no faster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class Given:
         yield from self._records
 
 
-def planned(folder: Path, records: Iterator[ArchiveRecord] | Sequence[ArchiveRecord]) -> tuple[ArchivePlan, ArchiveReport]:
+def planned(
+    folder: Path, records: Iterator[ArchiveRecord] | Sequence[ArchiveRecord]
+) -> tuple[ArchivePlan, ArchiveReport]:
     plan = ArchivePlan(folder)
     return plan, plan.fill(Given(records), NOW, lambda _: None)
 

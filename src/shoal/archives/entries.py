@@ -10,7 +10,6 @@ import gzip
 import io
 import lzma
 import os
-import shutil
 import tarfile
 import zipfile
 import zlib
@@ -27,6 +26,10 @@ MAX_UNPACKED = 16 << 30
 """Bytes of a tar when it is unpacked, and of all documents that are read of one archive."""
 _MAX_DIRECTORY = 16 << 20
 """Bytes of the table of contents of a ZIP."""
+_MAX_HEADERS = 4 << 20
+"""Bytes of a tar between the contents of two files: names, and lists of the holes in a file."""
+_MAX_NAME = 4_096
+"""Characters of the name of a file in a tar; longer ones are left out."""
 _PIECE = 1 << 20
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Methods whose output `zipfile` bounds: it decompresses at once all that it has read of the others."""
@@ -181,12 +184,29 @@ class _Directory(io.FileIO):
         return super().read(_checked(left if size is None or size < 0 else size)) or b""
 
 
-class _Unzipped(gzip.GzipFile):
-    """A file that is compressed as a whole, with the same bound."""
+class _Tar(io.BufferedIOBase):
+    """A tar of which nobody reads more between the contents of two files than `_MAX_HEADERS`."""
 
-    def read(self, size: int | None = -1) -> bytes:
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        super().__init__()
+        self._file = file
+        self.since = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
         """Read so many bytes."""
-        return super().read(_checked(size))
+        data = self._file.read(_checked(size))
+        self.since += len(data)
+        if self.since > _MAX_HEADERS:
+            raise _too_many()
+        return data
+
+    def seek(self, to: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to a byte."""
+        return self._file.seek(to, whence)
+
+    def tell(self) -> int:
+        """Return which byte comes next."""
+        return self._file.tell()
 
 
 def _checked(size: int | None) -> int:
@@ -215,23 +235,47 @@ class _Counted:
 
 def _pack_anew(path: Path, to: Path, *, zipped: bool) -> None:
     """Copy the files of a tar into a ZIP: files of a tar are found only by reading all that comes before them."""
-    left = MAX_UNPACKED
-    with (
-        _Unzipped(path) if zipped else _Directory(path) as file,
-        tarfile.open(fileobj=file, mode="r:") as tar,
-        zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as archive,
-    ):
-        number = 0
+    try:
+        with (
+            gzip.open(path) if zipped else path.open("rb") as packed,
+            zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as archive,
+        ):
+            _copy(_Tar(packed), archive)
+    except (ValueError, OverflowError, IndexError) as error:
+        # Of a number in a header that is none, or points to nowhere.
+        raise InvalidInput(_DAMAGED, field="file") from error
+
+
+def _copy(file: _Tar, archive: zipfile.ZipFile) -> None:
+    left, names, at, number = MAX_UNPACKED, _MAX_DIRECTORY, 0, 0
+    with tarfile.open(fileobj=file, mode="r:") as tar:
         while (member := tar.next()) is not None:
-            number += 1
+            if member.size < 0 or tar.offset <= at:
+                # It would be read in a ring.
+                raise InvalidInput(_DAMAGED, field="file")
+            name = _name_of(member)
+            at, number = tar.offset, number + 1
             left -= member.size
-            if number > MAX_ENTRIES:
+            names -= len(name)
+            if number > MAX_ENTRIES or names < 0:
                 raise _too_many()
             if left < 0:
                 raise TooLarge(f"file: at most {MAX_UNPACKED} bytes in a tar", field="file")
-            source = tar.extractfile(member) if member.isreg() else None
+            source = tar.extractfile(member) if name and member.isreg() else None
+            file.since = 0
             if source is not None:
-                with archive.open(member.name.removeprefix("./"), "w", force_zip64=True) as target:
-                    shutil.copyfileobj(source, target, _PIECE)
-            # It would remember all of them.
+                with archive.open(name, "w", force_zip64=True) as target:
+                    while piece := source.read(_PIECE):
+                        target.write(piece)
+                        file.since = 0
+            # It would remember all of them, and what the headers of one say of all that follow.
             tar.members = []  # type: ignore[attr-defined]  # of the public class, and missing in its stubs
+            tar.pax_headers = {}
+
+
+def _name_of(member: tarfile.TarInfo) -> str:
+    """Return the name of a file in a tar; empty for one that is not UTF-8, or too long."""
+    name = member.name.removeprefix("./")
+    # What is no UTF-8 has become surrogates.
+    fits = len(name) <= _MAX_NAME and not any("\ud800" <= letter <= "\udfff" for letter in name)
+    return name if fits else ""
