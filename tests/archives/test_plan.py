@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import tracemalloc
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.archives.plan import ArchivePlan
-from shoal.archives.records import ArchivedPost, ArchiveKind, ArchiveRecord
+from shoal.archives.entries import MAX_ENTRIES, opened
+from shoal.archives.plan import MOST_PHOTOS, ArchivePlan
+from shoal.archives.recognition import reader_of
+from shoal.archives.records import ArchivedPhoto, ArchivedPost, ArchiveKind, ArchiveRecord, Omission, SkippedRecord
 from shoal.archives.report import ArchiveReport
+from shoal.core.errors import TooLarge
 from shoal.core.ids import EPOCH_MS
 from shoal.ops.archives.backdated_slots import Slots
 from shoal.ops.transfer.backdated import BackdatedIds, OrderedIds
 
 NOW = 2_000_000_000_000
 MANY = 50_000
+MEBIBYTE = 1 << 20
 MOMENTS = [5, 900, 12_424, 86_400_000, 1_072_915_200_000, EPOCH_MS - 1, EPOCH_MS, EPOCH_MS + 1, EPOCH_MS + 10]
 
 
@@ -75,3 +82,63 @@ def test_a_level_is_in_the_order_of_its_dates(tmp_path: Path) -> None:
     posts = [ArchivedPost(id=id_, written=at, text=id_, parent=parent) for id_, at, parent in told]
     plan, _ = planned(tmp_path, posts)
     assert [[post.id for post in plan.read(level)] for level in plan.levels()] == [["c", "a"], ["d", "b"], ["f", "e"]]
+
+
+def test_ids_of_any_length_take_no_memory(tmp_path: Path) -> None:
+    def records() -> Iterator[ArchiveRecord]:
+        for n in range(100):
+            yield SkippedRecord("posts", f"{n}" * MEBIBYTE, Omission.BOOST)
+            yield ArchivedPost(id=f"{n}" * MEBIBYTE, written=NOW, text="a")
+            yield ArchivedPost(id=f"{n}", written=NOW, text="a", parent="b" * MEBIBYTE, own_parent=True)
+
+    tracemalloc.start()
+    plan, report = planned(tmp_path, records())
+    assert tracemalloc.get_traced_memory()[1] < 16 * MEBIBYTE
+    tracemalloc.stop()
+    assert (len(plan), [(one.reason, one.count) for one in report.omitted]) == (
+        0,
+        [(Omission.BOOST, 100), (Omission.MALFORMED, 200)],
+    )
+
+
+def test_what_answers_a_post_that_is_left_out_is_left_out_however_long_its_id(tmp_path: Path) -> None:
+    id_ = "a" * 2_000
+    plan, report = planned(
+        tmp_path,
+        [
+            SkippedRecord("posts", id_, Omission.DIRECT),
+            ArchivedPost(id="b", written=1, text="b", parent=id_, own_parent=True),
+        ],
+    )
+    assert (list(plan.order), report.omitted[1].reason) == ([], Omission.THREAD)
+
+
+def test_photos_of_a_post_and_of_an_archive_have_a_maximum(tmp_path: Path) -> None:
+    sizes = [70_000, *[1_100] * 149]
+    posts = [
+        ArchivedPost(id=str(n), written=n + 1, text="a", photos=(ArchivedPhoto("1.jpg"),) * size)
+        for n, size in enumerate(sizes)
+    ]
+    plan, report = planned(tmp_path, posts)
+    assert [plan.photos[n] for n in (0, 99, 100, 149)] == [MOST_PHOTOS, MOST_PHOTOS, 0, 0]
+    assert (report.found.photos, report.omitted[0].reason) == (MAX_ENTRIES, Omission.TOO_MANY)
+    assert report.found.photos + report.omitted[0].count == sum(sizes)
+
+
+def test_an_export_may_not_describe_photos_without_end(tmp_path: Path) -> None:
+    def read(medium: str) -> None:
+        path = tmp_path / "a.zip"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("profile.json", '{"id": "1", "name": "ann", "joined": "2024-05-01"}')
+            with archive.open("media.json", "w") as file:
+                file.write(b"[")
+                for n in range(101_000):
+                    file.write((medium % n).encode())
+                file.write(b"{}]")
+        with opened(path, tmp_path) as found:
+            list(reader_of(found, tmp_path).records())
+
+    with pytest.raises(TooLarge, match="100000 files"):
+        read('{"file": "%d"},')
+    with pytest.raises(TooLarge, match=r"media\.json has more than"):
+        read('{"file": "%d", "description": "' + "a" * 1_000 + '"},')

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from shoal.archives.documents import items
-from shoal.archives.entries import Entries
+from shoal.archives.entries import MAX_ENTRIES, Entries
 from shoal.archives.moments import iso_moment
 from shoal.archives.polls import with_options
 from shoal.archives.records import (
@@ -22,12 +22,14 @@ from shoal.archives.records import (
     Omission,
     SkippedRecord,
 )
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.model import MediaKind, Visibility
 
 PROFILE = "profile.json"
 _PROFILE_BYTES = 4 << 20
 _FOLLOWS_BYTES = 16 << 20
+_MEDIA_BYTES = 64 << 20
+"""Bytes of the names and descriptions of all photos."""
 _ID = re.compile(r"[0-9]{1,18}")
 
 
@@ -127,8 +129,17 @@ class OwnExport:
         )
 
     def _media(self) -> dict[str, _ExportedMedium]:
+        found: dict[str, _ExportedMedium] = {}
+        letters = 0
         with self._entries.opened(f"{self._prefix}media.json") as file:
-            return {medium.file: medium for medium in items(file, "", _ExportedMedium) if medium is not None}
+            for medium in filter(None, items(file, "", _ExportedMedium)):
+                letters += len(medium.file) + len(medium.description)
+                if letters > _MEDIA_BYTES:
+                    raise TooLarge(f"file: media.json has more than {_MEDIA_BYTES} bytes", field="file")
+                if len(found) >= MAX_ENTRIES:
+                    raise TooLarge(f"file: at most {MAX_ENTRIES} files in an archive", field="file")
+                found[medium.file] = medium
+        return found
 
     def _follows(self) -> KnownFollows:
         name = f"{self._prefix}follows.csv"

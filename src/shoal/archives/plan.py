@@ -1,7 +1,7 @@
 """The plan of an import: the posts of an archive in an order in which each comes after the one that it answers.
 
-Posts are put aside in a file; what is kept in memory of each is its id and a few numbers. The plan of an archive is the same every
-time, so a second run makes the same of it.
+Posts are put aside in a file; what is kept in memory of each is a digest of its id and a few numbers. The plan of an archive is the
+same every time, so a second run makes the same of it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
 
 import msgspec
 
+from shoal.archives.entries import MAX_ENTRIES
 from shoal.archives.records import (
     ArchivedPost,
     ArchiveReader,
@@ -26,6 +28,11 @@ from shoal.core.archives import FollowList
 from shoal.core.handles import ForeignHandle
 
 MOST_POSTS = 500_000
+"""Posts of one archive; of as many that are left out it is known that they were there."""
+MOST_PHOTOS = 1_000
+"""Photos of one post. All posts together have as many at most as an archive has files."""
+_MOST_ID = 2_000
+"""Characters of the id of a post."""
 _TOLD_EACH = 500
 _NONE = -1
 _UNKNOWN, _DROPPED, _UNDER_WAY = -2, -1, -3
@@ -43,14 +50,15 @@ class ArchivePlan:
         self._decoder = msgspec.msgpack.Decoder(ArchivedPost)
         self._at = array("q")
         self._written = array("q")
-        self._ordinals: dict[str, int] = {}
-        self._answers: dict[int, tuple[str, bool]] = {}
+        self._ordinals: dict[bytes, int] = {}
+        self._answers: dict[int, tuple[bytes, bool]] = {}
         self._parents = array("i")
         self._depths = array("i")
         self._order: list[int] = []
         self._by_depth = array("i")
         self.photos = array("H")
         """Photos of each post."""
+        self._photos_left = MAX_ENTRIES
         self.answered = bytearray()
         """Whether another post answers it, of each post."""
         self.handles: dict[ForeignHandle, None] = {}
@@ -63,20 +71,20 @@ class ArchivePlan:
         Raises as `ArchiveReader.records`.
         """
         report = ArchiveReport(reader.kind, reader.account)
-        left: set[str] = set()
+        left: set[bytes] = set()
         with self._path.open("wb") as file:
             for record in reader.records():
                 if isinstance(record, SkippedRecord):
                     report.omit(record.kind, record.reason, record.id)
-                    if record.kind == "posts":
-                        left.add(record.id)
+                    if record.kind == "posts" and record.id and len(left) < MOST_POSTS:
+                        left.add(_digest(record.id))
                 elif isinstance(record, FollowList):
                     self.handles.update(dict.fromkeys(record.handles))
                     for _ in range(record.unreadable):
                         report.omit("follows", Omission.NOBODY)
                 elif isinstance(record, KnownFollows):
                     self.followees.update(record.members)
-                elif reason := self._unfit(cleaned := _cleaned(record), now):
+                elif reason := self._unfit(cleaned := _cleaned(self._within(record, report)), now):
                     report.omit("posts", reason, record.id)
                 else:
                     self._add(cleaned, file.tell())
@@ -118,12 +126,19 @@ class ArchivePlan:
                 found.append(self._decoder.decode(file.read(self._at[position + 1] - self._at[position])))
         return found
 
+    def _within(self, post: ArchivedPost, report: ArchiveReport) -> ArchivedPost:
+        """Return a post with as many of its photos as there is room for."""
+        kept = post.photos[: min(MOST_PHOTOS, self._photos_left)]
+        for photo in post.photos[len(kept) :]:
+            report.omit("photos", Omission.TOO_MANY, photo.file)
+        return msgspec.structs.replace(post, photos=kept)
+
     def _unfit(self, post: ArchivedPost, now: int) -> Omission | None:
-        if not post.id or post.written <= 0:
+        if not 0 < len(post.id) <= _MOST_ID or len(post.parent) > _MOST_ID or post.written <= 0:
             return Omission.MALFORMED
         if post.written > now:
             return Omission.FUTURE
-        if post.id in self._ordinals:
+        if _digest(post.id) in self._ordinals:
             return Omission.TWICE
         if not (post.text.strip() or post.photos or post.data is not None):
             return Omission.EMPTY
@@ -131,14 +146,15 @@ class ArchivePlan:
 
     def _add(self, post: ArchivedPost, at: int) -> None:
         position = len(self)
-        self._ordinals[post.id] = position
+        self._ordinals[_digest(post.id)] = position
         if post.parent:
-            self._answers[position] = (post.parent, post.own_parent)
+            self._answers[position] = (_digest(post.parent), post.own_parent)
         self._at.append(at)
         self._written.append(post.written)
         self.photos.append(len(post.photos))
+        self._photos_left -= len(post.photos)
 
-    def _arrange(self, left: set[str], report: ArchiveReport) -> None:
+    def _arrange(self, left: set[bytes], report: ArchiveReport) -> None:
         """Find the place of each post in its thread. One that answers what is not taken in is left out."""
         self._parents = array("i", [_NONE]) * len(self)
         self._depths = array("i", [_UNKNOWN]) * len(self)
@@ -153,10 +169,10 @@ class ArchivePlan:
         self._order = sorted(kept, key=lambda position: (self._written[position], position))
         self._by_depth = array("i", sorted(self._order, key=self._depths.__getitem__))
 
-    def _follow_thread(self, position: int, left: set[str], reasons: dict[int, Omission]) -> None:
+    def _follow_thread(self, position: int, left: set[bytes], reasons: dict[int, Omission]) -> None:
         chain: list[int] = []
         while self._depths[position] == _UNKNOWN:
-            answered, own = self._answers.get(position, ("", True))
+            answered, own = self._answers.get(position, (b"", True))
             parent = self._ordinals.get(answered, _NONE)
             if parent in (_NONE, position) or self._depths[parent] == _UNDER_WAY:
                 # The first of its thread. Its parent may be another's, or one that the archive no longer has, or a ring.
@@ -191,6 +207,11 @@ class ArchivePlan:
     def _some(self, positions: Sequence[int]) -> Iterator[ArchivedPost]:
         for start in range(0, len(positions), _TOLD_EACH):
             yield from self.read(positions[start : start + _TOLD_EACH])
+
+
+def _digest(id_: str) -> bytes:
+    """Return what stands for an id in memory, however long it is."""
+    return blake2b(id_.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _cleaned(post: ArchivedPost) -> ArchivedPost:

@@ -23,7 +23,7 @@ REASONS: Mapping[Omission, str] = {
     Omission.FUTURE: "dated in the future",
     Omission.TWICE: "in the archive twice",
     Omission.MALFORMED: "not of the form that they should have",
-    Omission.TOO_MANY: "more posts than are taken",
+    Omission.TOO_MANY: "more than are taken",
     Omission.DELETED: "taken in before, and deleted here since",
     Omission.ELSEWHERE: "not here, as far as is known",
     Omission.UNSURE: "somebody here has the name, and may be somebody else",

@@ -171,7 +171,7 @@ def _reason(words: Translated, reason: Omission) -> str:
         Omission.FUTURE: _("dated in the future"),
         Omission.TWICE: _("in the archive twice"),
         Omission.MALFORMED: _("cannot be read"),
-        Omission.TOO_MANY: _("more posts than are taken in"),
+        Omission.TOO_MANY: _("more than are taken in"),
         Omission.DELETED: _("taken in before, and deleted by you since"),
         Omission.ELSEWHERE: _("not here, as far as we know"),
         Omission.UNSURE: _("somebody here has the name, and may be somebody else: see Find friends"),
