@@ -45,6 +45,13 @@ def shelf_of(here: World) -> ArchiveShelf:
     return here.deps.archives
 
 
+def place_of(here: World) -> Path:
+    """Return the folder of the only archive."""
+    shelf = shelf_of(here)
+    (owner,) = shelf.all()
+    return shelf.archive(owner, "").parent
+
+
 def work(here: World) -> None:
     """Do what there is to do about archives."""
     here.run(ArchiveDesk(here.network, shelf_of(here)).once())
@@ -75,7 +82,7 @@ def test_an_archive_is_looked_at_and_taken_in_when_its_owner_says_so(here: World
     work(here)
     page = ann.open(PATH)
     assert "This was taken in" in page.text
-    assert not shelf_of(here).archive(shelf_of(here).all()[0]).exists()
+    assert [file.name for file in place_of(here).glob("archive.*")] == []
     profile = page.follow("See your profile")
     assert profile.path == "/@ann"
     assert "Low tide" in ann.open("/@ann?show=posts").text
@@ -139,6 +146,19 @@ def test_an_archive_may_be_discarded_while_it_is_worked_on(here: World, ann: Vis
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
     assert 0 < here.run(here.network.store.assoc_count((found.id,), (POSTED,)))[POSTED][found.id] < 3_000
+
+
+def test_an_old_form_takes_in_no_other_archive_than_it_showed(here: World, ann: Visitor, tmp_path: Path) -> None:
+    data = of_mastodon(tmp_path).read_bytes()
+    sent(ann, data)
+    work(here)
+    old = ann.open(PATH)
+    assert "Send it" in ann.open(PATH).press("Discard the archive").text
+    sent(ann, data)
+    work(here)
+    assert "This would be taken in" in old.press("Take it in", widest="public").text
+    assert here.run(entries(here.network.store, AuditVerb.ARCHIVE_IMPORTED)) == []
+    assert "It begins in a moment." in ann.open(PATH).press("Take it in").text
 
 
 def test_strangers_and_forms_from_elsewhere_send_nothing(here: World, ann: Visitor) -> None:
@@ -208,7 +228,6 @@ def test_one_process_works_on_an_archive_at_a_time(here: World, ann: Visitor, tm
 
 def test_only_its_owner_may_read_an_archive(here: World, ann: Visitor, tmp_path: Path) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
-    shelf = shelf_of(here)
-    place = shelf.archive(shelf.all()[0])
+    (place,) = place_of(here).glob("archive.*")
     assert [path.stat().st_mode & 0o077 for path in (place, place.parent)] == [0, 0]
     assert json.loads((place.parent / "state.json").read_bytes())["phase"] == "looking"

@@ -13,7 +13,7 @@ import os
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol
@@ -48,6 +48,10 @@ _FAULTS = (
 """Errors of a file that is damaged or encrypted, or is packed in a way that is not known here (a kind of `RuntimeError`)."""
 
 
+def _on() -> None:
+    """Go on reading."""
+
+
 class Readable(Protocol):
     """A file that is read from its beginning to its end."""
 
@@ -66,10 +70,13 @@ class Root(NamedTuple):
 class Entries:
     """The files of one archive, by name."""
 
-    def __init__(self, path: Path, archive: zipfile.ZipFile | None) -> None:
+    def __init__(
+        self, path: Path, archive: zipfile.ZipFile | None, most: int = MAX_UNPACKED, going_on: Callable[[], None] = _on
+    ) -> None:
         self.path = path
         self._archive = archive
-        self._left = MAX_UNPACKED
+        self._most = self._left = most
+        self._going_on = going_on
         self._infos = {info.filename: info for info in archive.infolist() if not info.is_dir()} if archive else {}
 
     @property
@@ -106,7 +113,7 @@ class Entries:
         Raises `InvalidInput` for one that is damaged, `TooLarge` past what all documents may have together.
         """
         with _faults(), self._open(name) as file:
-            counted = _Counted(file, self._left)
+            counted = _Counted(file, self._left, self._refuse, self._going_on)
             try:
                 yield counted
             finally:
@@ -122,6 +129,9 @@ class Entries:
             raise TooLarge(f"file: {Path(name).name} has more than {most} bytes", field="file")
         return bytes(data)
 
+    def _refuse(self) -> TooLarge:
+        return TooLarge(f"file: at most {self._most} bytes of documents in an archive", field="file")
+
     def _open(self, name: str) -> IO[bytes]:
         if self._archive is None:
             return self.path.open("rb")
@@ -133,10 +143,11 @@ class Entries:
 
 
 @contextmanager
-def opened(path: Path, folder: Path) -> Iterator[Entries]:
+def opened(path: Path, folder: Path, most: int = MAX_UNPACKED, going_on: Callable[[], None] = _on) -> Iterator[Entries]:
     """Open an archive. A tar is packed anew in `folder`, which is to be removed afterwards.
 
-    Raises `InvalidInput` for one that is damaged, `TooLarge` for one of too many files.
+    A tar has `most` bytes when it is unpacked, and so have all documents that are read. `going_on` is called for each piece that is
+    read, and raises to end it. Raises `InvalidInput` for one that is damaged, `TooLarge` for one of too many files or bytes.
     """
     with _faults(), path.open("rb") as file:
         head = file.read(512)
@@ -145,10 +156,10 @@ def opened(path: Path, folder: Path) -> Iterator[Entries]:
     if zipped or head[257:262] == b"ustar":
         packed = folder / "packed.zip"
         with _faults():
-            _pack_anew(path, packed, zipped=zipped)
+            _pack_anew(path, packed, most, going_on, zipped=zipped)
         head = b"PK"
     if head[:2] != b"PK":
-        entries = Entries(packed, None)
+        entries = Entries(packed, None, most, going_on)
         yield entries
         return
     with _Directory(packed) as file:
@@ -158,7 +169,7 @@ def opened(path: Path, folder: Path) -> Iterator[Entries]:
         with archive:
             if len(archive.infolist()) > MAX_ENTRIES:
                 raise _too_many()
-            yield Entries(packed, archive)
+            yield Entries(packed, archive, most, going_on)
 
 
 @contextmanager
@@ -219,35 +230,40 @@ def _checked(size: int | None) -> int:
 class _Counted:
     """A file that knows how much was read of it, and ends with an error past a maximum."""
 
-    def __init__(self, file: IO[bytes], most: int) -> None:
+    def __init__(
+        self, file: IO[bytes], most: int, refuse: Callable[[], TooLarge], going_on: Callable[[], None]
+    ) -> None:
         self._file = file
         self._most = most
+        self._refuse = refuse
+        self._going_on = going_on
         self.count = 0
 
     def read(self, size: int = -1, /) -> bytes:
         """Read so many bytes, and a piece where no number is given."""
+        self._going_on()
         data = self._file.read(_PIECE if size < 0 else min(size, _PIECE))
         self.count += len(data)
         if self.count > self._most:
-            raise TooLarge(f"file: at most {MAX_UNPACKED} bytes of documents in an archive", field="file")
+            raise self._refuse()
         return data
 
 
-def _pack_anew(path: Path, to: Path, *, zipped: bool) -> None:
+def _pack_anew(path: Path, to: Path, most: int, going_on: Callable[[], None], *, zipped: bool) -> None:
     """Copy the files of a tar into a ZIP: files of a tar are found only by reading all that comes before them."""
     try:
         with (
             gzip.open(path) if zipped else path.open("rb") as packed,
             zipfile.ZipFile(to, "w", zipfile.ZIP_STORED) as archive,
         ):
-            _copy(_Tar(packed), archive)
+            _copy(_Tar(packed), archive, most, going_on)
     except (ValueError, OverflowError, IndexError) as error:
         # Of a number in a header that is none, or points to nowhere.
         raise InvalidInput(_DAMAGED, field="file") from error
 
 
-def _copy(file: _Tar, archive: zipfile.ZipFile) -> None:
-    left, names, at, number = MAX_UNPACKED, _MAX_DIRECTORY, 0, 0
+def _copy(file: _Tar, archive: zipfile.ZipFile, most: int, going_on: Callable[[], None]) -> None:
+    left, names, at, number = most, _MAX_DIRECTORY, 0, 0
     with tarfile.open(fileobj=file, mode="r:") as tar:
         while (member := tar.next()) is not None:
             if member.size < 0 or tar.offset <= at:
@@ -260,12 +276,13 @@ def _copy(file: _Tar, archive: zipfile.ZipFile) -> None:
             if number > MAX_ENTRIES or names < 0:
                 raise _too_many()
             if left < 0:
-                raise TooLarge(f"file: at most {MAX_UNPACKED} bytes in a tar", field="file")
+                raise TooLarge(f"file: at most {most} bytes in a tar", field="file")
             source = tar.extractfile(member) if name and member.isreg() else None
             file.since = 0
             if source is not None:
                 with archive.open(name, "w", force_zip64=True) as target:
                     while piece := source.read(_PIECE):
+                        going_on()
                         target.write(piece)
                         file.since = 0
             # It would remember all of them, and what the headers of one say of all that follow.

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from functools import partial
 
 from msgspec.structs import replace
 
+from shoal.archives.entries import MAX_UNPACKED
 from shoal.archives.report import ArchiveReport
-from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.errors import ShoalError, StorageFull, Unavailable
 from shoal.graph.access import members_by_id
-from shoal.ops.archives.importing import import_archive
+from shoal.ops.archives.importing import Space, import_archive
 from shoal.ops.archives.shelf import ArchiveShelf, ArchiveState, Discarded, now_ms
 from shoal.ops.network import AnyNetwork
 
@@ -28,6 +28,8 @@ _REST_SECONDS = 30.0
 """How long an import rests whose store is away."""
 _SWEEP_SECONDS = 3_600.0
 _MOST_ATTEMPTS = 5
+_UNPACKED = 4
+"""How many times as large as the largest archive one may be when it is unpacked."""
 _INTERNAL = "the server met an error of its own; its log says which"
 _IN_VAIN = "this archive was begun several times, and the server ended each time"
 
@@ -35,10 +37,21 @@ _IN_VAIN = "this archive was begun several times, and the server ended each time
 class ArchiveDesk:
     """Works in the background between `start` and `stop`."""
 
-    def __init__(self, network: AnyNetwork, shelf: ArchiveShelf, *, every: float = _EVERY_SECONDS) -> None:
+    def __init__(
+        self,
+        network: AnyNetwork,
+        shelf: ArchiveShelf,
+        *,
+        every: float = _EVERY_SECONDS,
+        noted_every: float = _NOTE_SECONDS,
+        rest: float = _REST_SECONDS,
+    ) -> None:
+        """Look for work, and note how far it is, as often as these say, in seconds."""
         self.shelf = shelf
         self._network = network
         self._every = every
+        self._noted_every = noted_every
+        self._rest = rest
         self._resting: dict[int, float] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -103,22 +116,35 @@ class ArchiveDesk:
         try:
             report = await self._watched(member_id, begun)
         except Unavailable as error:
-            _log.warning("the archive of the member %d waits: %s", member_id, error)
-            self._resting[member_id] = asyncio.get_running_loop().time() + _REST_SECONDS
-            await asyncio.to_thread(self.shelf.note, member_id, replace(begun, attempts=state.attempts))
+            await self._wait(member_id, begun, error)
         except Discarded:
             raise
         except ShoalError as error:
             await self._fail(member_id, begun, str(error))
-        except Exception:  # noqa: BLE001  # it must not stop the archives of others
-            _log.exception("the archive of the member %d could not be taken in", member_id)
+        except Exception as error:  # noqa: BLE001  # it must not stop the archives of others
+            # One that was discarded meanwhile ends by lacking its files.
             await self._fail(member_id, begun, _INTERNAL)
+            _log.error("the archive of the member %d could not be taken in", member_id, exc_info=error)
         else:
             phase = "done" if report.finished else "looked"
             done = replace(begun, phase=phase, report=report, changed=now_ms(), attempts=0)
             await asyncio.to_thread(self.shelf.note, member_id, done)
             if report.finished:
-                await asyncio.to_thread(self.shelf.empty, member_id)
+                await asyncio.to_thread(self.shelf.empty, member_id, done.token)
+
+    async def _wait(self, member_id: int, begun: ArchiveState, error: Unavailable) -> None:
+        """Have an archive rest. A store that is away costs no attempt; a full disk does, which the archive itself may fill."""
+        latest = await asyncio.to_thread(self.shelf.state, member_id)
+        if latest is None or latest.token != begun.token:
+            raise Discarded("this archive has been discarded")
+        if not isinstance(error, StorageFull):
+            latest = replace(latest, attempts=min(latest.attempts, begun.attempts - 1))
+        elif latest.attempts >= _MOST_ATTEMPTS:
+            await self._fail(member_id, latest, str(error))
+            return
+        _log.warning("the archive of the member %d waits: %s", member_id, error)
+        self._resting[member_id] = asyncio.get_running_loop().time() + self._rest
+        await asyncio.to_thread(self.shelf.note, member_id, latest)
 
     async def _watched(self, member_id: int, state: ArchiveState) -> ArchiveReport:
         """Run an import, and keep how far it is. Raises `Discarded` when its member does not want it any more."""
@@ -128,23 +154,24 @@ class ArchiveDesk:
             nonlocal at
             at = (step, done, total)
 
+        workplace = await asyncio.to_thread(self.shelf.workplace, member_id)
         job = asyncio.create_task(
             import_archive(
                 self._network,
                 member_id,
-                self.shelf.archive(member_id),
+                self.shelf.archive(member_id, state.token),
                 dry_run=state.phase == "looking",
                 widest=state.widest,
                 progress=progress,
+                space=Space(workplace, min(MAX_UNPACKED, _UNPACKED * self.shelf.most_bytes)),
             )
         )
         try:
-            noted = at
-            while not (await asyncio.wait((job,), timeout=_NOTE_SECONDS))[0]:
-                attempts = state.attempts if at[1] == noted[1] else 0
-                noted = at
-                now = replace(state, step=at[0], done=at[1], total=at[2], attempts=attempts)
-                await asyncio.to_thread(partial(self.shelf.note, member_id, now))
+            while not (await asyncio.wait((job,), timeout=self._noted_every))[0]:
+                state = replace(state, step=at[0], done=at[1], total=at[2])
+                if at[0] == "posts" and at[1] > state.furthest:
+                    state = replace(state, furthest=at[1], attempts=0)
+                await asyncio.to_thread(self.shelf.note, member_id, state)
             return await job
         finally:
             job.cancel()
@@ -153,4 +180,4 @@ class ArchiveDesk:
     async def _fail(self, member_id: int, state: ArchiveState, error: str) -> None:
         failed = replace(state, phase="failed", error=error, changed=now_ms())
         await asyncio.to_thread(self.shelf.note, member_id, failed)
-        await asyncio.to_thread(self.shelf.empty, member_id)
+        await asyncio.to_thread(self.shelf.empty, member_id, failed.token)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 from starlette.responses import Response
@@ -41,8 +41,9 @@ class ArchiveForm(Form, frozen=True, kw_only=True):
 
 
 class TakeInForm(Form, frozen=True, kw_only=True):
-    """Whom the posts of an archive are for at the most."""
+    """Whom the posts of an archive are for at the most, and which archive it is."""
 
+    token: Annotated[str, msgspec.Meta(max_length=16)] = ""
     widest: Literal["public", "unlisted", "followers"] = "public"
 
 
@@ -77,9 +78,9 @@ async def take(visit: Visit, asked: TakeInForm) -> Response:
     """Have an archive taken in that was looked at."""
     member, shelf = visit.checked(asked), _shelf(visit)
     state = await asyncio.to_thread(shelf.state, member.id)
-    if state is not None and state.phase == "looked":
+    if state is not None and (state.phase, state.token) == ("looked", asked.token):
         await note_alone(visit.front.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
-        await asyncio.to_thread(shelf.begin, member.id, Visibility(asked.widest))
+        await asyncio.to_thread(shelf.begin, member.id, state.token, Visibility(asked.widest))
     return visit.go("/settings/import")
 
 

@@ -61,6 +61,7 @@ class ArchiveView(NamedTuple):
     largest: str
     """How large an archive may be."""
     file: str
+    token: str = ""
     importing: ImportingView | None = None
     looked: ArchiveReportView | None = None
     done: ArchiveReportView | None = None
@@ -70,7 +71,7 @@ class ArchiveView(NamedTuple):
 def archive_view(visit: Visit, state: ArchiveState | None, most_bytes: int) -> ArchiveView:
     """Return the page of an import."""
     words = visit.words
-    view = ArchiveView(_size(words, most_bytes), state.file if state else "")
+    view = ArchiveView(_size(words, most_bytes), state.file if state else "", state.token if state else "")
     if state is None:
         return view
     if state.phase == "failed":

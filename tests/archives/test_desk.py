@@ -1,0 +1,141 @@
+"""Imports beside the requests: attempts are counted until one gets further, disks that are full, and threads that end."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import resource
+import shutil
+import sys
+import tarfile
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from shoal import Shoal
+from shoal.core.model import Visibility
+from shoal.ops.archives.desk import ArchiveDesk
+from shoal.ops.archives.importing import Space, import_archive
+from shoal.ops.archives.shelf import ArchiveShelf, ArchiveState
+from tests.archives import made
+from tests.archives.test_import import of_mastodon, opened
+from tests.running import in_loop
+
+MEBIBYTE = 1 << 20
+
+
+def shelf_with(folder: Path, owner: int, archive: Path, most_bytes: int = 1 << 30) -> ArchiveShelf:
+    shelf = ArchiveShelf(folder / "shelf", most_bytes)
+    data = archive.read_bytes()
+    shelf.put(owner, archive.name, len(data), lambda target: shutil.copyfileobj(BytesIO(data), target))
+    return shelf
+
+
+def state_of(shelf: ArchiveShelf) -> ArchiveState:
+    (owner,) = shelf.all()
+    state = shelf.state(owner)
+    assert state is not None
+    return state
+
+
+def of_zeros(path: Path, mebibytes: int) -> Path:
+    """A tar.gz with a file of so many zeros."""
+    header = tarfile.TarInfo("zeros")
+    header.size = mebibytes * MEBIBYTE
+    path.write_bytes(gzip.compress(header.tobuf()) + gzip.compress(bytes(MEBIBYTE)) * mebibytes)
+    return path
+
+
+async def ended_by_a_stop(shoal: Shoal, shelf: ArchiveShelf, posts: int) -> None:
+    """Work until so many posts are noted, and stop."""
+    working = asyncio.ensure_future(ArchiveDesk(shoal.network, shelf, noted_every=0.01).once())
+    while state_of(shelf).step != "posts" or state_of(shelf).done < posts:
+        assert not working.done()
+        await asyncio.sleep(0.01)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+
+
+@in_loop
+async def test_an_attempt_counts_that_gets_no_further_than_an_earlier_one(tmp_path: Path) -> None:
+    notes = [made.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        shelf = shelf_with(tmp_path, ann.id, made.zipped(tmp_path / "a.zip", made.mastodon_files(notes)))
+        await ArchiveDesk(shoal.network, shelf).once()
+        shelf.begin(ann.id, state_of(shelf).token, Visibility.PUBLIC)
+        shelf.note(ann.id, replace(state_of(shelf), attempts=4))
+        await ended_by_a_stop(shoal, shelf, 1)
+        first = state_of(shelf)
+        assert first.attempts == 0
+        assert first.furthest == first.done > 0
+        shelf.note(ann.id, replace(first, attempts=3, furthest=3_000, step="", done=0))
+        await ended_by_a_stop(shoal, shelf, 1)
+        assert (state_of(shelf).attempts, state_of(shelf).furthest) == (4, 3_000)
+        await ArchiveDesk(shoal.network, shelf).once()
+        assert (state_of(shelf).phase, state_of(shelf).attempts) == ("done", 0)
+
+
+@in_loop
+async def test_an_archive_that_fills_the_disk_is_given_up(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        shelf = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 64))
+        desk = ArchiveDesk(shoal.network, shelf, rest=0)
+        with files_of_at_most(32 * MEBIBYTE):
+            for attempts in range(1, 5):
+                await desk.once()
+                assert (state_of(shelf).phase, state_of(shelf).attempts) == ("looking", attempts)
+            await desk.once()
+        assert (state_of(shelf).phase, state_of(shelf).error) == ("failed", "the disk has no room for the archive")
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Have the system refuse this process larger files, as a disk does that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@in_loop
+async def test_what_a_member_sends_is_unpacked_to_a_few_times_what_they_may_send(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        shelf = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 5), MEBIBYTE)
+        await ArchiveDesk(shoal.network, shelf).once()
+        assert state_of(shelf).error == f"file: at most {4 * MEBIBYTE} bytes in a tar"
+
+
+@in_loop
+async def test_an_import_that_is_stopped_reads_no_further(tmp_path: Path) -> None:
+    path = of_zeros(tmp_path / "a.tar.gz", 2_048)
+    space = tmp_path / "space"
+    space.mkdir()
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        job = asyncio.ensure_future(import_archive(shoal.network, ann.id, path, dry_run=True, space=Space(space)))
+        while "_copy" not in _functions():
+            assert not job.done()
+            await asyncio.sleep(0.01)
+        assert list(space.glob("*/packed.zip"))
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+        assert "_copy" not in _functions()
+        assert list(space.iterdir()) == []
+        assert (await import_archive(shoal.network, ann.id, of_mastodon(tmp_path), dry_run=True)).found.posts == 3
+
+
+def _functions() -> set[str]:
+    """Return the names of the functions in which any thread is."""
+    return {at.f_code.co_name for frame in sys._current_frames().values() for at, _ in traceback.walk_stack(frame)}
