@@ -22,6 +22,7 @@ from shoal.archives.records import (
     Omission,
     SkippedRecord,
 )
+from shoal.core.archives import MOST_HANDLES
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.model import MediaKind, Visibility
 
@@ -147,9 +148,8 @@ class OwnExport:
             return KnownFollows(())
         text = self._entries.read(name, _FOLLOWS_BYTES).decode("utf-8", "replace")
         try:
-            rows = [
-                (row.get("id") or "", row.get("name") or "") for row in csv.DictReader(io.StringIO(text, newline=""))
-            ]
+            rows = csv.DictReader(io.StringIO(text, newline=""))
+            named = [(int(id_), row.get("name") or "") for row in rows if _ID.fullmatch(id_ := row.get("id") or "")]
         except csv.Error as error:
             raise InvalidInput("file: follows.csv of this export is damaged", field="file") from error
-        return KnownFollows(tuple((int(id_), name) for id_, name in rows if _ID.fullmatch(id_)))
+        return KnownFollows(tuple(named[:MOST_HANDLES]), max(0, len(named) - MOST_HANDLES))

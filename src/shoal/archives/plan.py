@@ -80,10 +80,10 @@ class ArchivePlan:
                         left.add(_digest(record.id))
                 elif isinstance(record, FollowList):
                     self.handles.update(dict.fromkeys(record.handles))
-                    for _ in range(record.unreadable):
-                        report.omit("follows", Omission.NOBODY)
+                    report.omit("follows", Omission.NOBODY, count=record.unreadable)
                 elif isinstance(record, KnownFollows):
                     self.followees.update(record.members)
+                    report.omit("follows", Omission.TOO_MANY, count=record.beyond)
                 elif reason := self._unfit(cleaned := _cleaned(self._within(record, report)), now):
                     report.omit("posts", reason, record.id)
                 else:
@@ -129,8 +129,7 @@ class ArchivePlan:
     def _within(self, post: ArchivedPost, report: ArchiveReport) -> ArchivedPost:
         """Return a post with as many of its photos as there is room for."""
         kept = post.photos[: min(MOST_PHOTOS, self._photos_left)]
-        for photo in post.photos[len(kept) :]:
-            report.omit("photos", Omission.TOO_MANY, photo.file)
+        report.omit("photos", Omission.TOO_MANY, post.id, len(post.photos) - len(kept))
         return msgspec.structs.replace(post, photos=kept)
 
     def _unfit(self, post: ArchivedPost, now: int) -> Omission | None:

@@ -120,6 +120,8 @@ class KnownFollows(NamedTuple):
     """Members whom the owner of one of our own exports follows: ids and names, as they were when it was made."""
 
     members: tuple[tuple[int, str], ...]
+    beyond: int = 0
+    """How many more there are than are taken."""
 
 
 ArchiveRecord = ArchivedPost | FollowList | KnownFollows | SkippedRecord

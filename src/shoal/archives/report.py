@@ -63,13 +63,15 @@ class ArchiveReport(msgspec.Struct):
     finished: bool = False
     """Whether it was taken in, and not only looked at."""
 
-    def omit(self, kind: str, reason: Omission, example: str = "") -> None:
+    def omit(self, kind: str, reason: Omission, example: str = "", count: int = 1) -> None:
         """Count something that is left out."""
+        if not count:
+            return
         found = next((one for one in self.omitted if (one.kind, one.reason) == (kind, reason)), None)
         if found is None:
             found = Omitted(kind, reason)
             self.omitted.append(found)
-        found.count += 1
+        found.count += count
         if example and len(found.examples) < EXAMPLES:
             found.examples.append(example[:_EXAMPLE])
 

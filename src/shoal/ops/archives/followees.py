@@ -6,18 +6,22 @@ names by id and name. A name alone may be somebody else's: for those there is "F
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.records import Omission
 from shoal.archives.report import ArchiveReport
 from shoal.core.errors import Gone, InvalidInput, NotAllowed, NotFound
 from shoal.core.handles import ForeignHandle
+from shoal.core.model import Member
 from shoal.feeds.discover.contacts import ContactMatch, followees_by_handle
 from shoal.graph.access import members_by_id
-from shoal.graph.schema import FOLLOWS, REQUESTS, user_name_key
+from shoal.graph.schema import FOLLOWS, REQUESTS, Key, user_name_key
 from shoal.ops.network import AnyNetwork
 from shoal.services import relationships
+
+T = TypeVar("T")
 
 _AT_ONCE = 400
 """Accounts that are looked up together: fewer than an answer has room for."""
@@ -29,8 +33,7 @@ async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report
     ours = [handle for handle in plan.handles if handle.site == network.writes.domain]
     others = [handle for handle in plan.handles if handle.site != network.writes.domain]
     found.update(dict.fromkeys(await _addressed(network, member_id, ours, report)))
-    for start in range(0, len(others), _AT_ONCE):
-        part = others[start : start + _AT_ONCE]
+    for part in _parts(others):
         answer = await followees_by_handle(network.reads, member_id, [str(handle) for handle in part])
         found.update(dict.fromkeys(_certain(part, answer.matches, report)))
     report.found.follows = len(found)
@@ -39,21 +42,28 @@ async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report
 
 async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[int], report: ArchiveReport) -> None:
     """Follow them, as the member would by hand: who is locked is asked."""
-    held = await network.writes.graph.assoc_get(member_id, (FOLLOWS, REQUESTS), followees)
-    for followee in followees:
-        if followee in held[FOLLOWS] or followee in held[REQUESTS]:
-            report.there.follows += 1
-            continue
+    new: list[int] = []
+    for part in _parts(followees):
+        held = await network.writes.graph.assoc_get(member_id, (FOLLOWS, REQUESTS), part)
+        new.extend(followee for followee in part if followee not in held[FOLLOWS] and followee not in held[REQUESTS])
+    report.there.follows += len(followees) - len(new)
+    for done, followee in enumerate(new):
         try:
             await relationships.follow(network.writes, member_id, followee)
-        except (Gone, InvalidInput, NotAllowed, NotFound) as error:
+        except InvalidInput as error:
+            # The member follows as many as one may.
+            report.omit("follows", Omission.REFUSED, str(error), len(new) - done)
+            return
+        except (Gone, NotAllowed, NotFound) as error:
             report.omit("follows", Omission.REFUSED, str(error))
         else:
             report.taken.follows += 1
 
 
 async def _known(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
-    members = await members_by_id(network.writes.graph, list(plan.followees)) if plan.followees else {}
+    members: dict[int, Member] = {}
+    for part in _parts(list(plan.followees)):
+        members.update(await members_by_id(network.writes.graph, part))
     found = []
     for id_, name in plan.followees.items():
         if id_ in members and members[id_].name == name and id_ != member_id:
@@ -68,7 +78,9 @@ async def _addressed(
 ) -> list[int]:
     """Return the members whom addresses of ours name."""
     keys = {handle: user_name_key(handle.name) for handle in handles}
-    owners = await network.writes.graph.key_get(list(keys.values()))
+    owners: dict[Key, int] = {}
+    for part in _parts(list(keys.values())):
+        owners.update(await network.writes.graph.key_get(part))
     found = []
     for handle, key in keys.items():
         if owners.get(key, member_id) != member_id:
@@ -76,6 +88,11 @@ async def _addressed(
         else:
             report.omit("follows", Omission.ELSEWHERE, str(handle))
     return found
+
+
+def _parts(all_: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(all_), _AT_ONCE):
+        yield all_[start : start + _AT_ONCE]
 
 
 def _certain(handles: Sequence[ForeignHandle], matches: Sequence[ContactMatch], report: ArchiveReport) -> list[int]:
