@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -53,6 +53,31 @@ class _Job(NamedTuple):
     position: int
     record: ArchivedPost
     begun: bool
+
+
+class _Counts:
+    """Counts of a post, which enter the report once it is known how it ended: one that is begun anew is counted once."""
+
+    def __init__(self) -> None:
+        self._omitted: list[tuple[str, Omission, str]] = []
+        self._cut = 0
+        self.continued = False
+
+    def omit(self, kind: str, reason: Omission, example: str) -> None:
+        """As `ArchiveReport.omit`."""
+        self._omitted.append((kind, reason, example))
+
+    def cut_to(self, whole: str, kept: str) -> str:
+        """Return what is kept of a text."""
+        self._cut += kept != whole
+        return kept
+
+    def add_to(self, report: ArchiveReport) -> None:
+        """Count them."""
+        for omitted in self._omitted:
+            report.omit(*omitted)
+        report.cut += self._cut
+        report.continued += self.continued
 
 
 class ArchiveTaking:
@@ -133,20 +158,31 @@ class ArchiveTaking:
         if parent != _NO_PARENT and not parent_id:
             self._report.omit("posts", Omission.THREAD, record.id)
             return
+        counted = _Counts()
+        made, photos = await self._make(position, record, parent_id, counted)
+        counted.add_to(self._report)
+        if made:
+            self._note(self._report.there if job.begun else self._report.taken, position, photos, made)
+
+    async def _make(self, position: int, record: ArchivedPost, parent_id: int, counted: _Counts) -> tuple[int, int]:
+        """Make a post with all its parts, and return its id, and how many photos there are; 0 for one that is left out."""
         try:
-            photos = await self._photos(position, record)
-            first, *others = self._drafts(record, photos, parent_id)
-            if not (first.text.strip() or first.media or first.data is not None):
-                self._report.omit("posts", Omission.EMPTY, record.id)
-                return
-            made = await self._create(position, record, 0, first)
-            for number, other in enumerate(others, 1):
-                await self._create(position, record, number, replace(other, parent_id=made))
+            photos = await self._photos(position, record, counted)
+            drafts = self._drafts(record, photos, parent_id, counted)
+            if not drafts:
+                counted.omit("posts", Omission.EMPTY, record.id)
+                return 0, 0
+            made = await self._create(position, record, 0, drafts.pop(0))
+            if not made:
+                counted.omit("posts", Omission.DELETED, record.id)
+                return 0, 0
+            for part, draft in drafts.items():
+                await self._create(position, record, part, replace(draft, parent_id=made))
         except (InvalidInput, NotAllowed, NotFound, Conflict) as error:
-            self._report.omit("posts", Omission.REFUSED, f"{record.id}: {error}")
-            return
-        self._note(self._report.there if job.begun else self._report.taken, position, len(photos), made)
-        self._report.continued += bool(others)
+            counted.omit("posts", Omission.REFUSED, f"{record.id}: {error}")
+            return 0, 0
+        counted.continued = bool(drafts)
+        return made, len(photos)
 
     def _note(self, amounts: Amounts, position: int, photos: int, id_: int) -> None:
         """Count a post that is there now, and keep its id for those that answer it."""
@@ -158,30 +194,39 @@ class ArchiveTaking:
             amounts.comments += 1
         amounts.photos += photos
 
-    def _drafts(self, record: ArchivedPost, photos: Sequence[int], parent_id: int) -> list[Draft]:
-        """Return a post, and a comment for every few photos that it has no room for."""
+    def _drafts(
+        self, record: ArchivedPost, photos: Mapping[int, int], parent_id: int, counted: _Counts
+    ) -> dict[int, Draft]:
+        """Return a post as its first part, and a comment for every few photos that it has no room for; nothing for an empty one.
+
+        A photo's number in the record says in which part it is, whichever others can be stored.
+        """
         limits = self._writes.limits
+        media: dict[int, list[int]] = {}
+        for number, id_ in photos.items():
+            media.setdefault(number // limits.media, []).append(id_)
+        text = counted.cut_to(record.text, cut(record.text, limits.text))
+        if not (text.strip() or record.data is not None or 0 in media):
+            if not media:
+                return {}
+            # It begins with those that there are.
+            media[0] = media.pop(min(media))
         first = Draft(
-            text=self._cut(record.text, cut(record.text, limits.text)),
-            spoiler=self._cut(record.spoiler, record.spoiler[: limits.spoiler]),
+            text=text,
+            spoiler=counted.cut_to(record.spoiler, record.spoiler[: limits.spoiler]),
             sensitive=record.sensitive,
             visibility=min(record.visibility, self._widest, key=_OPENNESS.index),
             language=record.language if len(record.language) <= _LANGUAGE else "",
-            media=photos[: limits.media],
+            media=media.pop(0, ()),
             parent_id=parent_id,
             place=record.place,
             data=record.data,
             imported=True,
         )
-        further = range(limits.media, len(photos), limits.media)
         bare = replace(
             first, text="", spoiler="", place=None, data=None, sensitive=first.sensitive or bool(first.spoiler)
         )
-        return [first, *(replace(bare, media=photos[start : start + limits.media]) for start in further)]
-
-    def _cut(self, whole: str, kept: str) -> str:
-        self._report.cut += kept != whole
-        return kept
+        return {0: first} | {part: replace(bare, media=media[part]) for part in sorted(media)}
 
     async def _create(self, position: int, record: ArchivedPost, part: int, draft: Draft) -> int:
         """Make a part of a post, and return its id. One that was deleted since stays so."""
@@ -199,20 +244,21 @@ class ArchiveTaking:
             return made.id
         raise Conflict("no free id was found; repeat")
 
-    async def _photos(self, position: int, record: ArchivedPost) -> list[int]:
-        """Store the photos of a post that can be, and return their ids."""
-        stored: list[int] = []
+    async def _photos(self, position: int, record: ArchivedPost, counted: _Counts) -> dict[int, int]:
+        """Store the photos of a post that can be, and return their ids by their numbers in the record."""
+        stored: dict[int, int] = {}
         for number, photo in enumerate(record.photos):
             async with self._photo_turns:
                 try:
-                    stored.append(await self._photo(position, record, number, photo))
+                    stored[number] = await self._photo(position, record, number, counted)
                 except Unfit:
-                    self._report.omit("photos", Omission.NO_ROOM, photo.file)
+                    counted.omit("photos", Omission.NO_ROOM, photo.file)
                 except InvalidInput:
-                    self._report.omit("photos", Omission.UNREADABLE, photo.file)
+                    counted.omit("photos", Omission.UNREADABLE, photo.file)
         return stored
 
-    async def _photo(self, position: int, record: ArchivedPost, number: int, photo: ArchivedPhoto) -> int:
+    async def _photo(self, position: int, record: ArchivedPost, number: int, counted: _Counts) -> int:
+        photo = record.photos[number]
         names = [self._name(f"photo{attempt or ''}", record, number) for attempt in range(_TRIES)]
         keys = [import_key(self._shard, name) for name in names]
         known = await self._writes.graph.key_get(keys)
@@ -225,7 +271,7 @@ class ArchiveTaking:
         owner = await access_member(self._writes.graph, self._member_id)
         media.check_room(self._writes, owner, len(data))
         most = self._writes.limits.description
-        description = self._cut(photo.description, photo.description[:most])
+        description = counted.cut_to(photo.description, photo.description[:most])
         parts = self._slots.parts(len(record.photos))
         for id_ in near(self._slots.photo(position, parts, number)):
             try:

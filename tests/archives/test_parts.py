@@ -1,0 +1,126 @@
+"""Posts with more photos than one may have: their parts are the same in every run, and each is counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from shoal.archives.records import Omission
+from shoal.archives.report import ArchiveReport
+from shoal.core.errors import Unavailable
+from shoal.core.events import PostImported
+from shoal.graph.contract import Batch, Graph
+from shoal.library import Handle, Shoal
+from shoal.ops.archives.importing import import_archive
+from tests.archives.test_import import album, opened, read, reasons, taken
+from tests.running import in_loop
+
+
+class Disturbed:
+    """A graph with which something happens before one of its methods."""
+
+    def __init__(self, graph: Graph, method: str, before: Callable[..., Awaitable[None]]) -> None:
+        self._graph = graph
+        self._method = method
+        self._before = before
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._graph, name)
+        if name != self._method:
+            return method
+
+        async def disturbed(*args: Any) -> Any:
+            await self._before(*args)
+            return await method(*args)
+
+        return disturbed
+
+
+async def taken_with(shoal: Shoal, who: Handle, path: Path, graph: Disturbed) -> ArchiveReport:
+    network = replace(shoal.network, writes=replace(shoal.network.writes, graph=cast("Graph", graph)))
+    report = await import_archive(network, who.id, path, dry_run=False)
+    await shoal.settle()
+    return report
+
+
+@in_loop
+async def test_a_post_with_an_unreadable_photo_is_whole(tmp_path: Path) -> None:
+    path = album(tmp_path / "a.zip", 9, (1,))
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        first = await taken(shoal, ann, path)
+        assert (first.taken.photos, reasons(first)) == (8, {("photos", Omission.UNREADABLE): 1})
+        out = await read(shoal, ann, tmp_path)
+        assert [len(post["media"]) for post in (*out["posts"], *out["comments"])] in ([3, 4, 1], [3, 1, 4])
+        again = await taken(shoal, ann, path)
+        # It is not looked at again.
+        assert (again.there.posts, reasons(again)) == (1, {})
+
+
+@in_loop
+async def test_a_post_without_words_begins_with_the_first_photos_that_there_are(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        report = await taken(shoal, ann, album(tmp_path / "a.zip", 9, (0, 1, 2, 3), title=""))
+        assert (report.taken.posts, report.taken.photos) == (1, 5)
+        out = await read(shoal, ann, tmp_path)
+        assert [len(post["media"]) for post in (*out["posts"], *out["comments"])] == [4, 1]
+        nothing = await taken(shoal, ann, album(tmp_path / "b.zip", 2, (0, 1), title=""))
+        assert ("posts", Omission.DELETED) not in reasons(nothing)
+
+
+@in_loop
+async def test_what_is_begun_anew_is_counted_once(tmp_path: Path) -> None:
+    path = album(tmp_path / "a.zip", 5, (1,), title="a" * 20_000)
+    commits = 0
+
+    async def away(batch: Batch) -> None:
+        nonlocal commits
+        commits += any(isinstance(event, PostImported) for event in batch.events)
+        # Of the first part, and, once that was made, of the second.
+        if commits in {1, 3}:
+            raise Unavailable("the store is away")
+
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        report = await taken_with(shoal, ann, path, Disturbed(shoal.network.writes.graph, "commit", away))
+        assert commits == 4
+        assert reasons(report) == {("photos", Omission.UNREADABLE): 1}
+        assert (report.cut, report.continued, report.taken.posts, report.taken.photos) == (1, 1, 1, 4)
+
+
+@pytest.mark.parametrize("title", ["Zehn für dich", ""])
+@in_loop
+async def test_no_part_becomes_a_post_of_its_own_when_the_first_is_deleted(tmp_path: Path, title: str) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        await taken(shoal, ann, album(tmp_path / "a.zip", 5, (4,), title))
+        (post,) = (await read(shoal, ann, tmp_path))["posts"]
+        left = [post]
+
+        async def deleting(*_: Any) -> None:
+            # The post is there when it is looked for, and deleted before its photos are.
+            while left:
+                await ann.delete(int(left.pop()["id"]))
+
+        graph = Disturbed(shoal.network.writes.graph, "key_get", _second(deleting))
+        report = await taken_with(shoal, ann, album(tmp_path / "b.zip", 5, (), title), graph)
+        assert (left, reasons(report)) == ([], {("posts", Omission.DELETED): 1})
+        out = await read(shoal, ann, tmp_path, "after.zip")
+        assert (out["posts"], out["comments"]) == ([], [])
+
+
+def _second(act: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    calls = 0
+
+    async def acting(*args: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            await act(*args)
+
+    return acting
