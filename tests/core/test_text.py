@@ -14,6 +14,7 @@ from shoal.core.text import (
     LINK_LENGTH,
     MAX_TAG,
     RESERVED,
+    as_text,
     canonical_tag,
     check_email,
     check_tag,
@@ -350,3 +351,10 @@ def test_an_excerpt_never_passes_its_limit(text: str, limit: int) -> None:
     excerpt = plain_excerpt(text, limit)
     assert len(excerpt) <= limit
     assert "\n" not in excerpt
+
+
+@given(st.text(st.characters(codec=None)))
+def test_a_text_from_elsewhere_becomes_one_that_is_taken(text: str) -> None:
+    ours = as_text(f"a\r\n\x00{text}\ud800\rb")
+    assert check_text(ours, field="text", maximum=10_000) == unicodedata.normalize("NFC", ours)
+    assert (ours[:2], ours[-2:], "\r" in ours) == ("a\n", "\nb", False)

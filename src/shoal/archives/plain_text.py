@@ -6,9 +6,10 @@ import re
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
+from shoal.core.text import with_line_ends
+
 _PARAGRAPHS = frozenset({"p", "div", "blockquote", "pre", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6"})
 _HIDDEN = frozenset({"script", "style", "head", "title", "template"})
-_LINE_ENDS = re.compile(r"\r\n?")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t\n]+")
 
@@ -16,7 +17,7 @@ _SPACES = re.compile(r"[ \t\n]+")
 def plain(html: str) -> str:
     """Return the text that the HTML of a post shows. A link is its address, unless other words stand for it."""
     reader = _Reader()
-    reader.feed(_LINE_ENDS.sub("\n", html))
+    reader.feed(with_line_ends(html))
     reader.close()
     return _BLANK_LINES.sub("\n\n", "".join(reader.pieces)).strip()
 

@@ -6,7 +6,6 @@ same every time, so a second run makes the same of it.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -26,6 +25,7 @@ from shoal.archives.records import (
 from shoal.archives.report import ArchiveReport
 from shoal.core.archives import FollowList
 from shoal.core.handles import ForeignHandle
+from shoal.core.text import as_text
 
 MOST_POSTS = 500_000
 """Posts of one archive; of as many that are left out it is known that they were there."""
@@ -37,8 +37,6 @@ _TOLD_EACH = 500
 _NONE = -1
 _UNKNOWN, _DROPPED, _UNDER_WAY = -2, -1, -3
 """Depths of a post whose place in a thread is not known yet, that is left out, and whose thread is being followed."""
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff]")
-_LINE_ENDS = re.compile(r"\r\n?")
 
 
 class ArchivePlan:
@@ -217,12 +215,8 @@ def _cleaned(post: ArchivedPost) -> ArchivedPost:
     """Return a post without what is no text, and with lines that end as they do here."""
     return msgspec.structs.replace(
         post,
-        text=_as_text(post.text),
-        spoiler=_as_text(post.spoiler),
-        language=_as_text(post.language),
-        photos=tuple(msgspec.structs.replace(photo, description=_as_text(photo.description)) for photo in post.photos),
+        text=as_text(post.text),
+        spoiler=as_text(post.spoiler),
+        language=as_text(post.language),
+        photos=tuple(msgspec.structs.replace(photo, description=as_text(photo.description)) for photo in post.photos),
     )
-
-
-def _as_text(text: str) -> str:
-    return _NOT_TEXT.sub("", _LINE_ENDS.sub("\n", text))

@@ -61,6 +61,7 @@ _DOMAIN, _TAG = 2, 3  # groups of the pattern
 # May stand inside a tag but not at its ends: middle dots, and the non-joiner that Persian is written with.
 _SEPARATORS = "\u00b7\u30fb\uff65\u200c"
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
+_LINE_ENDS = re.compile(r"\r\n?")
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 _USER_NAME = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_USER_NAME}}}")
 _EMAIL = re.compile(r"[^@\s<>()\[\],:;\"\\]{1,64}@(?:(?:[\w-]+\.)+[\w-]+|localhost)")
@@ -185,6 +186,16 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
     if actual > maximum:
         raise _too_long(actual, field, maximum)
     return text
+
+
+def with_line_ends(text: str) -> str:
+    """Return a text from elsewhere with lines that end as they do here."""
+    return _LINE_ENDS.sub("\n", text)
+
+
+def as_text(text: str) -> str:
+    """Return a text from elsewhere with such lines, and without the characters that `check_text` refuses."""
+    return _NOT_TEXT.sub("", with_line_ends(text))
 
 
 def check_user_name(name: str, *, reserved: bool = False) -> str:

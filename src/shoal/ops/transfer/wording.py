@@ -6,10 +6,9 @@ import re
 from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput
-from shoal.core.text import check_tag, text_length
+from shoal.core.text import as_text, check_tag, text_length, with_line_ends
 from shoal.ops.transfer.records import PostRecord
 
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 _LAST_WORD = re.compile(r"\S*\Z")
 
 
@@ -26,8 +25,8 @@ class Wording(NamedTuple):
 def worded(record: PostRecord, limit: int) -> Wording:
     """The text of a record, at most `limit` characters as posts count them. Tags stay whole; the words before them are cut."""
     typed = "\n\n".join(part for part in (record.title.strip(), record.text.strip()) if part)
-    ended = typed.replace("\r\n", "\n").replace("\r", "\n")
-    body = _NOT_TEXT.sub("", ended)
+    ended = with_line_ends(typed)
+    body = as_text(ended)
     tags, refused = _tags(record.tags, limit // 2)
     room = limit - len(tags) - 2 if tags else limit
     kept = cut(body, room)
