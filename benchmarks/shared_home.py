@@ -67,7 +67,7 @@ class Trips:
     @contextmanager
     def counted(self) -> Iterator[None]:
         """Count within this block."""
-        run, use, trips = Nodes._run, ConnectionPool.use, self
+        run, have, trips = Nodes._run, ConnectionPool._have, self
 
         async def script(nodes: Nodes, client: Any, text: Script, arguments: Sequence[Any], **more: Any) -> Any:
             trips.redis += _READING.get()
@@ -76,11 +76,11 @@ class Trips:
                 trips.keys.append([every[at : at + KEY_BYTES] for at in range(0, len(every), KEY_BYTES)])
             return await run(nodes, client, text, arguments, **more)
 
-        async def statement(connections: ConnectionPool, work: Any, **more: Any) -> Any:
+        async def statement(connections: ConnectionPool, work: Any, *more: Any, **named: Any) -> Any:
             trips.postgres += _READING.get()
-            return await use(connections, work, **more)
+            return await have(connections, work, *more, **named)
 
-        with patch.object(Nodes, "_run", script), patch.object(ConnectionPool, "use", statement):
+        with patch.object(Nodes, "_run", script), patch.object(ConnectionPool, "_have", statement):
             yield
 
 

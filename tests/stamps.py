@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import count
+from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
+from shoal.graph.cache.freshness import Renewal
+
+
+class _Begun(NamedTuple):
+    """A change under way: the history it began in, and the stamps of what nobody else was changing."""
+
+    history: int
+    before: dict[int, bytes]
 
 
 class LocalStamps:
@@ -15,32 +24,53 @@ class LocalStamps:
     def __init__(self) -> None:
         self.away = False
         self.asked: list[Sequence[int]] = []
+        self.renewed = 0
+        """How many objects got a new stamp by the end of a change."""
         self._ticks = count(1)
         self._stamps: dict[int, bytes] = {}
         self._changing: Counter[int] = Counter()
+        # What several have been changing since its last stamp.
+        self._mixed: set[int] = set()
         self._history = 1
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         self._reach()
         self.asked.append(ids)
-        return {id_: self._stamps.setdefault(id_, b"%d" % next(self._ticks)) for id_ in ids if not self._changing[id_]}
+        return {id_: self._stamps.setdefault(id_, self._new()) for id_ in ids if not self._changing[id_]}
 
     async def begin(self, ids: Sequence[int]) -> object:
         self._reach()
+        self._mixed.update(id_ for id_ in ids if self._changing[id_])
+        before = {id_: self._stamps.get(id_, b"") for id_ in ids if not self._changing[id_]}
         self._changing.update(ids)
-        return self._history
+        return _Begun(self._history, before)
 
-    async def end(self, ids: Sequence[int], begun: object) -> None:
-        if begun == self._history:
+    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
+        known = begun if isinstance(begun, _Begun) and begun.history == self._history else None
+        if known is not None:
             self._changing.subtract(ids)
+        renewed = {}
         for id_ in ids:
             self._stamps.pop(id_, None)
+            if self._changing[id_]:
+                self._mixed.add(id_)
+                continue
+            if known is not None and id_ in known.before and id_ not in self._mixed:
+                self._stamps[id_] = self._new()
+                renewed[id_] = Renewal(known.before[id_], self._stamps[id_])
+            self._mixed.discard(id_)
+        self.renewed += len(renewed)
+        return renewed
 
     def flush(self) -> None:
         """Forget everything, marks too, as a server may at any time."""
         self._history += 1
         self._stamps.clear()
         self._changing.clear()
+        self._mixed.clear()
+
+    def _new(self) -> bytes:
+        return b"%d" % next(self._ticks)
 
     def _reach(self) -> None:
         if self.away:

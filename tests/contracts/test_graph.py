@@ -14,14 +14,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.core.errors import Conflict, OutcomeUnknown
+from shoal.core.errors import Conflict, OutcomeUnknown, StorageFull
 from shoal.core.events import AnyEvent, InverseOwed, PostCreated
 from shoal.core.ids import milliseconds_of, named, shard_of
 from shoal.core.model import (
     Member,
     Post,
 )
-from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, AssocRow, Batch, Cursor, IdTaken, KeyTaken, Missing, Store
+from shoal.core.placement import source_of
+from shoal.graph.contract import (
+    MAX_TIME,
+    Assoc,
+    AssocOp,
+    AssocRow,
+    Batch,
+    Cursor,
+    IdTaken,
+    KeyTaken,
+    Missing,
+    Standing,
+    Store,
+)
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import (
     AGENDA,
@@ -316,6 +329,53 @@ async def test_a_batch_is_refused_when_what_it_relies_on_is_missing(backend: Bac
         await delete(graph, ANN)
         with pytest.raises(Missing):
             await graph.commit(batch)
+
+
+@in_loop
+async def test_what_is_to_begin_anew_is_refused_while_it_stands(backend: Backend) -> None:
+    def follow(time: int, name: str) -> Batch:
+        batch = Batch(shard_of(ANN))
+        batch.assoc_add(ANN, FOLLOWS, BEN, moment(time), anew=True)
+        batch.key_add(key_of(ANN, name), ANN)
+        return batch
+
+    async with backend.open() as graph:
+        await graph.commit(follow(1, "first"))
+        with pytest.raises(Standing):
+            await graph.commit(follow(2, "second"))
+        assert await graph.key_get([key_of(ANN, "first"), key_of(ANN, "second")]) == {key_of(ANN, "first"): ANN}
+        assert [one.time for one in await graph.assoc_range(ANN, FOLLOWS, Cursor())] == [moment(1)]
+        await end(graph, ANN, FOLLOWS, BEN, moment(3))
+        answers = await asyncio.gather(
+            *[graph.commit(follow(4 + n, "third")) for n in range(3)], return_exceptions=True
+        )
+        assert sorted(type(answer).__name__ for answer in answers) == ["NoneType", "Standing", "Standing"]
+        assert (await graph.assoc_count((BEN,), (FOLLOWED_BY,)))[FOLLOWED_BY] == {BEN: 1}
+
+
+@in_loop
+async def test_nothing_is_stored_before_what_a_batch_waits_for(backend: Backend) -> None:
+    store = await backend.open_store(backend.owners[source_of(shard_of(ANN))])
+    try:
+        for number, commit in enumerate((store.commit, store.commit_owing), 1):
+            batch = Batch(shard_of(ANN))
+            (batch.obj_add if number == 1 else batch.obj_set)(ann(number))
+            batch.after = ready = asyncio.get_running_loop().create_future()
+            committing = asyncio.ensure_future(commit(batch))
+            await asyncio.sleep(0.05)
+            assert [node.version for node in (await store.obj_get([ANN])).values()] == [number - 1][: number - 1]
+            ready.set_result(None)
+            await committing
+            assert (await store.obj_get([ANN]))[ANN].version == number
+        batch = Batch(shard_of(ANN))
+        batch.obj_set(ann(3))
+        batch.after = asyncio.get_running_loop().create_future()
+        batch.after.set_exception(StorageFull("no room for the mark"))
+        with pytest.raises(StorageFull):
+            await store.commit(batch)
+        assert (await store.obj_get([ANN]))[ANN].version == 2
+    finally:
+        await store.close()
 
 
 @in_loop

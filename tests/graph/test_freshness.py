@@ -10,7 +10,7 @@ import pytest
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.freshness import Renewal, one_request
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, AnyNode, AssocType
@@ -36,8 +36,24 @@ class Counted(MemoryGraph):
         return await super().assoc_range(id1, atype, at)
 
 
-def two_memories() -> tuple[Counted, LocalStamps, CachedGraph, CachedGraph]:
-    store, stamps = Counted(), LocalStamps()
+class Trying(LocalStamps):
+    """Stamps whose end may take a moment, and that may refuse a mark."""
+
+    seconds = 0.0
+    full = False
+
+    async def begin(self, ids: Sequence[int]) -> object:
+        if self.full:
+            raise ValueError("no mark")
+        return await super().begin(ids)
+
+    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
+        await asyncio.sleep(self.seconds)
+        return await super().end(ids, begun)
+
+
+def two_memories() -> tuple[Counted, Trying, CachedGraph, CachedGraph]:
+    store, stamps = Counted(), Trying()
     return store, stamps, CachedGraph(store, stamps=stamps), CachedGraph(store, stamps=stamps)
 
 
@@ -46,7 +62,7 @@ async def text_of(graph: CachedGraph) -> str | None:
     return post.text if isinstance(post, Post) else None
 
 
-async def rewrite(graph: CachedGraph, text: str, version: int) -> None:
+async def rewrite(graph: CachedGraph | MemoryGraph, text: str, version: int) -> None:
     batch = Batch(shard_of(POST_OF_BEN))
     batch.obj_set(Post(id=POST_OF_BEN, author_id=BEN, text=text, version=version))
     await graph.commit(batch)
@@ -64,6 +80,88 @@ async def test_what_another_changes_is_read_anew_and_all_else_is_remembered() ->
     await begin(two, ANN, LIKES, POST_OF_BEN, moment(1))
     for graph in (one, two):
         assert (await graph.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 1}
+
+
+@in_loop
+async def test_a_process_forgets_of_what_it_changes_itself_only_what_it_changes() -> None:
+    store, stamps, one, two = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    for graph in (one, two):
+        assert await text_of(graph) == "first"
+    store.asked = 0
+    await begin(one, ANN, LIKES, POST_OF_BEN, moment(1))
+    assert await text_of(one) == "first"
+    assert store.asked == 0, "a like is no change of the post"
+    assert await text_of(two) == "first"
+    assert store.asked == 1, "what the other changed is not known here"
+    assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 1}
+    assert stamps.renewed
+    with one_request():
+        stamps.asked.clear()
+        await begin(one, BEN, LIKES, POST_OF_BEN, moment(2))
+        assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 2}
+        assert stamps.asked == [], "its end has brought the stamp"
+
+
+@in_loop
+async def test_a_change_beside_that_of_another_process_makes_everything_forgotten() -> None:
+    store, stamps, one, two = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    assert await text_of(one) == "first"
+    theirs = await stamps.begin([POST_OF_BEN])
+    await begin(one, ANN, LIKES, POST_OF_BEN, moment(1))
+    await rewrite(store, "second", 2)
+    await stamps.end([POST_OF_BEN], theirs)
+    assert await text_of(one) == "second"
+    # And the other way round: theirs begins last, and ends first.
+    begun = await stamps.begin([POST_OF_BEN])
+    theirs = await stamps.begin([POST_OF_BEN])
+    await rewrite(store, "third", 3)
+    await stamps.end([POST_OF_BEN], theirs)
+    assert await stamps.end([POST_OF_BEN], begun) == {}
+    # Somebody who could not tell that they begin tells that they have ended.
+    begun = await stamps.begin([POST_OF_BEN])
+    await stamps.end([POST_OF_BEN], None)
+    assert await stamps.end([POST_OF_BEN], begun) == {}
+    assert [await text_of(graph) for graph in (one, two)] == ["third"] * 2
+
+
+@in_loop
+async def test_what_was_remembered_before_the_change_of_another_process_does_not_outlive_an_own_one() -> None:
+    _, _, one, two = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    assert await text_of(one) == "first"
+    await rewrite(two, "second", 2)
+    await begin(one, ANN, LIKES, POST_OF_BEN, moment(1))
+    assert await text_of(one) == "second"
+
+
+@in_loop
+async def test_what_is_read_beside_a_change_of_the_same_process_is_not_remembered() -> None:
+    for late in (0.0, 0.03):
+        store, stamps, one, _ = two_memories()
+        await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+        with one_request():
+            await one.assoc_count((POST_OF_BEN,), (LIKED_BY,))
+            store.seconds = 0.02
+            slow = asyncio.create_task(text_of(one))
+            await asyncio.sleep(0)
+            stamps.seconds = late
+            await rewrite(one, "second", 2)
+            assert await slow == "first"
+            assert await text_of(one) == "second"
+        assert await text_of(one) == "second"
+
+
+@in_loop
+async def test_a_change_that_may_not_be_marked_is_not_made() -> None:
+    _, stamps, one, _ = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    stamps.full = True
+    with pytest.raises(ValueError, match="no mark"):
+        await rewrite(one, "second", 2)
+    stamps.full = False
+    assert await text_of(one) == "first"
 
 
 @in_loop

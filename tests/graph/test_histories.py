@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.freshness import Renewal, one_request
 from shoal.graph.histories import HistoricStamps, Histories, takeovers
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES
@@ -27,8 +27,9 @@ class _NeverNew:
     async def begin(self, ids: Sequence[int]) -> object:
         """Nothing changes."""
 
-    async def end(self, ids: Sequence[int], begun: object) -> None:
+    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
         """Nothing has changed."""
+        return {}
 
 
 def _everything(_shard: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -62,6 +62,65 @@ async def test_what_is_being_changed_has_no_stamp(where: str) -> None:
         assert await mine.read(IDS) == {ONE: before[ONE], IDS[3]: before[IDS[3]]}
         await yours.end([TWO, IDS[2]], begun)
         assert (await mine.read(IDS)).keys() == set(IDS)
+
+
+@on_both
+@in_loop
+async def test_the_end_of_the_only_change_brings_the_next_stamps(where: str) -> None:
+    url = getattr(redis, where)()
+    async with stamps_at(url) as mine, stamps_at(url) as yours:
+        before = await mine.read(IDS[:3])
+        renewed = await yours.end(IDS, await yours.begin(IDS))
+        assert {id_: stamps.before for id_, stamps in renewed.items()} == {**before, IDS[3]: b""}
+        after = await mine.read(IDS)
+        assert {id_: stamps.after for id_, stamps in renewed.items()} == after
+        assert not set(after.values()) & set(before.values())
+        assert all(after[id_][:16] == before[id_][:16] for id_ in before), "it is the same history"
+        with Redis.from_url(redis.server().url) as server:
+            assert where != "single" or 80_000 < server.ttl(key(ONE)) <= 86_400
+
+
+@in_loop
+async def test_no_stamp_is_renewed_where_anybody_else_may_have_changed_the_object() -> None:
+    url = redis.single()
+    async with stamps_at(url) as mine, stamps_at(url) as yours:
+
+        async def renewed(other: Callable[[], Awaitable[object]]) -> set[int]:
+            await mine.read([ONE])
+            begun = await mine.begin([ONE])
+            await other()
+            found = await mine.end([ONE], begun)
+            if found:
+                assert await yours.read([ONE]) == {ONE: found[ONE].after}
+            return set(found)
+
+        async def nobody() -> None:
+            assert await yours.read([ONE]) == {}
+
+        async def a_whole_change() -> None:
+            assert await yours.end([ONE], await yours.begin([ONE])) == {}
+
+        async def an_end_without_a_mark() -> None:
+            assert await yours.end([ONE], None) == {}
+
+        async def a_stamp_after_the_mark_held_no_longer() -> None:
+            with Redis.from_url(redis.server().url) as server:
+                value = server.get(key(ONE))
+                assert isinstance(value, bytes)
+                server.set(key(ONE), value[:9] + bytes(8))
+            assert (await yours.read([ONE])).keys() == {ONE}
+
+        assert await renewed(nobody) == {ONE}
+        for other in (a_whole_change, an_end_without_a_mark, a_stamp_after_the_mark_held_no_longer):
+            assert await renewed(other) == set(), other.__name__
+            assert await renewed(nobody) == {ONE}
+        first = await mine.begin([ONE])
+        second = await mine.begin([ONE])
+        assert await mine.end([ONE], first) == await mine.end([ONE], second) == {}
+        # Asked for twice, as after an answer that was lost.
+        begun = await mine.begin([ONE])
+        assert (await mine.end([ONE], begun)).keys() == {ONE}
+        assert await mine.end([ONE], begun) == {}
 
 
 @in_loop

@@ -93,12 +93,12 @@ async def relation(graph: Reader, viewer: int | None, member: int) -> Relation:
 
 
 async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> dict[int, Relation]:
-    """As `relations`, and all else that there is between the two; two reads."""
+    """As `relations`, and all else that there is between the two; one read."""
     wanted = list(members)
-    stands = await relations(graph, viewer, wanted)
-    rest = await graph.assoc_get(viewer, _REST, wanted)
-    fans, requests, requested_by, watches, endorses, notes = (rest[atype] for atype in _REST)
-    for id_ in {id_ for found in rest.values() for id_ in found}:
+    found = await graph.assoc_get(viewer, (*_GUARDS, *_REST), wanted)
+    stands = _related(dict.fromkeys(wanted, STRANGER), found)
+    fans, requests, requested_by, watches, endorses, notes = rest = [found[atype] for atype in _REST]
+    for id_ in {id_ for held in rest for id_ in held}:
         stand = stands[id_]
         requested = not stand.following and id_ in requests
         if requested:

@@ -8,7 +8,7 @@ Glossary (`docs/glossary.md`): lift, owed, tally.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import structs
@@ -45,6 +45,10 @@ class KeyTaken(Conflict):
 
 class Missing(Conflict):
     """An object that the batch relies on is not there (any more)."""
+
+
+class Standing(Conflict):
+    """An association that the batch was to begin is alive already."""
 
 
 class Frozen(Unavailable):
@@ -108,7 +112,8 @@ class AssocOp(NamedTuple):
     """An association begins or ends at `time`.
 
     The later operation wins, and at the same time the one with the greater data. A `plain` operation is an inverse or a
-    repair: it keeps its time, and may lose. The moment of a `silent` end is made up: no history has it.
+    repair: it keeps its time, and may lose. The moment of a `silent` end is made up: no history has it. One that is to begin
+    `anew` fails the batch with `Standing` where the association is alive.
     """
 
     id1: int
@@ -120,6 +125,7 @@ class AssocOp(NamedTuple):
     tally: int = 0
     plain: bool = False
     silent: bool = False
+    anew: bool = False
 
 
 class KeyOp(NamedTuple):
@@ -137,7 +143,7 @@ class Batch:
     Inverses are not named: the graph derives them from the schema.
     """
 
-    __slots__ = ("assocs", "events", "expects", "keys", "objects", "shard")
+    __slots__ = ("after", "assocs", "events", "expects", "keys", "objects", "shard")
 
     def __init__(self, shard: int) -> None:
         self.shard = shard
@@ -146,6 +152,8 @@ class Batch:
         self.keys: list[KeyOp] = []
         self.events: list[AnyEvent] = []
         self.expects: list[int] = []
+        self.after: Awaitable[object] | None = None
+        """Nothing is stored before this is done; may be awaited more than once."""
 
     def obj_add(self, node: Node) -> None:
         """Insert; an object of the same id fails the batch with `IdTaken`."""
@@ -167,9 +175,14 @@ class Batch:
         """
         self.expects.append(id_)
 
-    def assoc_add(self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0) -> None:
-        """Begin an association; on the acting shard its time is lifted past the stored one, so this always takes effect."""
-        self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=True, data=data, tally=tally))
+    def assoc_add(
+        self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0, anew: bool = False
+    ) -> None:
+        """Begin an association; on the acting shard its time is lifted past the stored one, so this always takes effect.
+
+        `anew`: one that is alive already fails the batch with `Standing`.
+        """
+        self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=True, data=data, tally=tally, anew=anew))
 
     def assoc_del(self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0) -> None:
         """End an association; nothing happens when it is not alive."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from shoal.graph.cache.freshness import Stamps
+from shoal.graph.cache.freshness import Renewal, Stamps
 
 _log = logging.getLogger(__name__)
 
@@ -80,10 +80,19 @@ class HistoricStamps:
     def __init__(self, stamps: Stamps, histories: Histories) -> None:
         self._stamps = stamps
         self._histories = histories
-        self.begin = stamps.begin
-        self.end = stamps.end
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         # Before it is asked: what is read later, and in a newer history, may be forgotten once too often.
         mark = self._histories.mark
         return {id_: stamp + mark for id_, stamp in (await self._stamps.read(ids)).items()}
+
+    async def begin(self, ids: Sequence[int]) -> object:
+        return self._histories.mark, await self._stamps.begin(ids)
+
+    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
+        before, inner = begun if isinstance(begun, tuple) else (None, None)
+        renewed = await self._stamps.end(ids, inner)
+        mark = self._histories.mark
+        if mark != before:
+            return {}
+        return {id_: Renewal(stamps.before + mark, stamps.after + mark) for id_, stamps in renewed.items()}

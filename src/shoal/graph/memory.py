@@ -108,6 +108,8 @@ class MemoryGraph:
         await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        if batch.after is not None:
+            await batch.after
         changes = Resolution()
         owed = decide(batch, self._known, changes, owns=self._owns, now=_now_ms())
         self._store(changes)

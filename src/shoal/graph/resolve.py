@@ -23,7 +23,7 @@ from typing import NamedTuple
 from shoal.core.events import AnyEvent, InverseOp, InverseOwed
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
-from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, Missing
+from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, Missing, Standing
 from shoal.graph.payloads import follow_times
 from shoal.graph.schema import ASSOC_TYPES
 
@@ -138,6 +138,9 @@ def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
     for id_ in batch.expects:
         if owns(shard_of(id_)) and not known.versions.get(id_):
             raise Missing("it was deleted in between")
+    for op in batch.assocs:
+        if op.anew and (held := known.links.get((op.id1, op.atype, op.id2))) is not None and held.alive:
+            raise Standing("it is so already")
 
 
 def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:

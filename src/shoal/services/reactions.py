@@ -10,7 +10,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
 from shoal.graph.access import access_post, association, own_post, post_by_id
-from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing
+from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing, Standing
 from shoal.graph.payloads.listings import relist
 from shoal.graph.schema import (
     BOOKMARKS,
@@ -182,16 +182,16 @@ async def _end_own(writes: Writes, member_id: int, atype: AssocType, id_: int) -
 
 async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
     post = await access_post(writes.graph, member_id, post_id)
-    if await _stands(writes, member_id, atype, post.id) is None:
-        batch = Batch(shard_of(member_id))
-        now = writes.new_id(batch.shard)
-        batch.assoc_add(member_id, atype, post.id, now, tally=post.author_id)
-        batch.expect(post.id)
-        _tell(batch, atype, member_id, post, now)
-        try:
+    batch = Batch(shard_of(member_id))
+    now = writes.new_id(batch.shard)
+    batch.assoc_add(member_id, atype, post.id, now, tally=post.author_id, anew=True)
+    batch.expect(post.id)
+    _tell(batch, atype, member_id, post, now)
+    try:
+        with contextlib.suppress(Standing):
             await writes.graph.commit(batch)
-        except Missing as error:
-            raise NotFound("Record not found") from error
+    except Missing as error:
+        raise NotFound("Record not found") from error
     return post
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
+from shoal.graph.cache.freshness import Renewal
 from shoal.graph.contract import Batch, Job, Outbox, Store, WakeUp
 from tests.stamps import LocalStamps
 
@@ -161,9 +162,11 @@ class SlowStamps(LocalStamps):
             self.flush()
         return begun
 
-    async def end(self, ids: Sequence[int], begun: object) -> None:
+    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
         await self._dice.pause()
-        await super().end(ids, begun)
+        renewed = await super().end(ids, begun)
+        await self._dice.pause()
+        return renewed
 
 
 class Unruly:

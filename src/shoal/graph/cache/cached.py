@@ -16,17 +16,20 @@ For example, member 7 has 3 followers, and the count is in no memory. The proces
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from shoal.core.events import InverseOp
 from shoal.core.model import Post
 from shoal.graph.cache.beneath import Beneath
+from shoal.graph.cache.companions import companions
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.cache.heads import ListHead, ListHeads
 from shoal.graph.cache.read_sets import ChangeLog, list_mark, lists_of
 from shoal.graph.cache.recent import Recent
+from shoal.graph.cache.sets import ListSet, ListSets, NewestSets
+from shoal.graph.cache.unremembered import Unremembered
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
 from shoal.graph.loading import Loading, LoadPart
 from shoal.graph.schema import AnyNode, AssocType
@@ -37,7 +40,7 @@ _SHORT = 256
 """A list of at most so many associations is remembered whole."""
 _SHORT_AFAR = 2_048
 _HEAD = 64
-"""At most so many of the newest associations of a list are remembered in order."""
+"""At most so many of the newest associations of a list are remembered in order; of a list in a store afar so many are read."""
 
 _BRIEF = 16
 """Newest entries of each list, at most, that are remembered where many lists are read at once."""
@@ -47,14 +50,7 @@ _SET = 100_000
 """The newest entries, at most, of a list that others are compared with."""
 
 
-class _Set(NamedTuple):
-    """Where a list leads to, or what another has in common with it. Sets of one list and version are equal."""
-
-    version: int
-    ids: frozenset[int]
-
-
-class CachedGraph:
+class CachedGraph(Unremembered):
     """A store behind memories of about `objects` kilobytes of objects, four times as many associations in short
     lists and as many of the newest of lists (250 bytes each), and the counts of twice as many objects (300 bytes each). What
     lists have in common takes about as much as the counts, where it is asked for.
@@ -64,25 +60,22 @@ class CachedGraph:
     """
 
     def __init__(self, store: Store, objects: int = 200_000, *, stamps: Stamps | None = None) -> None:
+        super().__init__(store)
         self._store = store
         self._short = _SHORT if stamps is None else _SHORT_AFAR
-        # So many are read when one is asked for.
         self._head = 0 if stamps is None else _HEAD
+        self._objects: Recent[int, AnyNode] = Recent(objects)
         self._guard: Guard = SoleGuard()
         if stamps is not None:
-            self._guard = guard = StampGuard(stamps, 4 * objects)
-            guard.forget = self._forget
-        self._objects: Recent[int, AnyNode] = Recent(objects)
+            self._guard = StampGuard(stamps, 4 * objects, self._forget, partial(companions, self._objects))
         self._counts: Recent[int, dict[int, int]] = Recent(2 * objects)
         # By object, then by type.
         self._lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
         self._heads = ListHeads(4 * objects)
-        self._sets: Recent[int, dict[int, _Set]] = Recent(4 * objects)
-        self._common: Recent[int, dict[int, _Set]] = Recent(2 * objects)
-        # By object and type: the newest version of each set, which also outlives that the set is read again and is the same.
-        self._newest_sets: Recent[tuple[int, int], _Set] = Recent(16)
+        self._sets = ListSets(4 * objects)
+        self._common = ListSets(2 * objects)
+        self._newest_sets = NewestSets()
         self._all = (self._objects, self._counts, self._lists, self._heads, self._sets, self._common)
-        self._versions = itertools.count(1)
         self.memories: Mapping[str, Recent[Any, Any]] = {
             "objects": self._objects,
             "counts": self._counts,
@@ -93,26 +86,6 @@ class CachedGraph:
         """The memories by name, for figures. Bulk reads of objects, counts and heads count what they asked for."""
         self.changes = ChangeLog()
         """Marks of what this process has changed, for answers that are remembered whole."""
-        self.key_get = store.key_get
-        self.assoc_ranks = store.assoc_ranks
-        self.assoc_ended = store.assoc_ended
-        self.assoc_ended_range = store.assoc_ended_range
-        self.claim = store.claim
-        self.ack = store.ack
-        self.put_back = store.put_back
-        self.bury = store.bury
-        self.backlog = store.backlog
-        self.lag = store.lag
-        self.buried = store.buried
-        self.unbury = store.unbury
-        self.on_event = store.on_event
-        self.obj_scan = store.obj_scan
-        self.assoc_scan = store.assoc_scan
-        self.count_scan = store.count_scan
-        self.block_scan = store.block_scan
-        self.block_drop = store.block_drop
-        self.sweep = store.sweep
-        self.sweep_history = store.sweep_history
         self._under_way: set[asyncio.Future[Any]] = set()
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
@@ -127,7 +100,11 @@ class CachedGraph:
         return known
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
-        ticket = await self._guard.enter(id1s)
+        return await self._counts_of(id1s, atypes, await self._guard.enter(id1s))
+
+    async def _counts_of(
+        self, id1s: Sequence[int], atypes: Sequence[AssocType], ticket: Any
+    ) -> dict[AssocType, dict[int, int]]:
         answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
         numbered = [(atype.number, answer[atype]) for atype in atypes]
         missing: list[int] = []
@@ -166,31 +143,54 @@ class CachedGraph:
     ) -> dict[AssocType, dict[int, Assoc]]:
         if not id2s:
             return {atype: {} for atype in atypes}
-        answer: dict[AssocType, dict[int, Assoc]] = {}
+        ticket = await self._guard.enter((id1,))
+        if self._head and (not self._guard.keeps(ticket, id1) or self._is_one_of_many(id1, atypes, id2s)):
+            # It cannot be remembered, or is hardly worth it: no more is read than what is asked for.
+            return await self._store.assoc_get(id1, atypes, id2s)
+        answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
+        short: list[AssocType] = []
         long: list[AssocType] = []
         # Counts first: lists that are empty (blocks and mutes, for most members) are not looked into.
-        for atype, counts in (await self.assoc_count((id1,), atypes)).items():
+        for atype, counts in (await self._counts_of((id1,), atypes, ticket)).items():
             n = counts.get(id1, 0)
             if n > self._short or not atype.counted:
                 long.append(atype)
-            links = await self._short_list(id1, atype) if 0 < n <= self._short else {}
-            answer[atype] = {id2: links[id2] for id2 in id2s if id2 in links} if links else {}
+            elif n:
+                short.append(atype)
+        lists = await self._short_lists(id1, short, ticket) if short else {}
+        for atype in short:
+            links = lists[atype.number]
+            answer[atype] = {id2: links[id2] for id2 in id2s if id2 in links}
         if long:
             answer.update(await self._store.assoc_get(id1, long, id2s))
         return answer
 
-    async def _short_list(self, id1: int, atype: AssocType) -> Mapping[int, Assoc]:
-        """A whole list, which costs hardly more to read than the few of it that are asked for."""
-        ticket = await self._guard.enter((id1,))
-        lists = self._lists.get(id1)
-        links = lists.get(atype.number) if lists else None
-        if links is None:
-            page = await self._store.assoc_range(id1, atype, Cursor(limit=self._short + 1))
-            links = {assoc.id2: assoc for assoc in page}
-            if self._guard.keeps(ticket, id1):
-                lists = {**(self._lists.get(id1) or {}), atype.number: links}
-                self._lists.put(id1, lists, sum(map(len, lists.values())))
-        return links
+    def _is_one_of_many(self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]) -> bool:
+        """Whether one association alone is asked for, of a list that is not remembered."""
+        if len(atypes) > 1 or len(id2s) > 1:
+            return False
+        (atype,) = atypes
+        counts, lists = self._counts.get(id1) or {}, self._lists.get(id1) or {}
+        return counts.get(atype.number) != 0 and atype.number not in lists
+
+    async def _short_lists(
+        self, id1: int, atypes: Sequence[AssocType], ticket: Any
+    ) -> Mapping[int, Mapping[int, Assoc]]:
+        """Whole lists, which cost hardly more to read than the few of each that are asked for; by the number of their type."""
+        known = dict(self._lists.get(id1) or {})  # a copy: a commit may take something out of it meanwhile
+        missing = [atype for atype in atypes if atype.number not in known]
+        if not missing:
+            return known
+        whole = Cursor(limit=self._short + 1)
+        if self._head:
+            pages = await asyncio.gather(*[self._store.assoc_range(id1, atype, whole) for atype in missing])
+        else:
+            pages = [await self._store.assoc_range(id1, atype, whole) for atype in missing]
+        found = {atype.number: {assoc.id2: assoc for assoc in page} for atype, page in zip(missing, pages, strict=True)}
+        if self._guard.keeps(ticket, id1):
+            kept = {**(self._lists.get(id1) or {}), **found}
+            self._lists.put(id1, kept, sum(map(len, kept.values())))
+        return known | found
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         if atype.counted and not (await self.assoc_count((id1,), (atype,)))[atype].get(id1, 0):
@@ -248,40 +248,34 @@ class CachedGraph:
             return dict.fromkeys(atypes, _NOTHING)
         those = await self._set(other, listed)
         ticket = await self._guard.enter((id1,))
-        known = self._common.get(id1) or {}
         answer: dict[AssocType, frozenset[int]] = {}
         for atype in atypes:
-            held = known.get(atype.number)
+            held = self._common.of(id1, atype.number)
             if held is None or held.version != those.version:
-                held = _Set(those.version, await self._intersection(id1, atype, those.ids))
+                held = ListSet(those.version, await self._intersection(id1, atype, those.ids))
                 if self._guard.keeps(ticket, id1):
-                    kept = {**(self._common.get(id1) or {}), atype.number: held}
-                    self._common.put(id1, kept, 1 + sum(len(common.ids) for common in kept.values()))
+                    self._common.keep(id1, atype.number, held)
             answer[atype] = held.ids
         return answer
 
-    async def _set(self, id1: int, atype: AssocType) -> _Set:
+    async def _set(self, id1: int, atype: AssocType) -> ListSet:
         ticket = await self._guard.enter((id1,))
-        sets = self._sets.get(id1)
-        held = sets.get(atype.number) if sets else None
+        held = self._sets.of(id1, atype.number)
         if held is None:
-            ids = frozenset([assoc.id2 for assoc in await self._store.assoc_range(id1, atype, Cursor(limit=_SET))])
-            held = self._newest_sets.get((id1, atype.number))
-            if held is None or held.ids != ids:
-                held = _Set(next(self._versions), ids)
-                self._newest_sets.put((id1, atype.number), held)
+            page = await self._store.assoc_range(id1, atype, Cursor(limit=_SET))
+            held = self._newest_sets.of(id1, atype.number, frozenset([assoc.id2 for assoc in page]))
             if self._guard.keeps(ticket, id1):
-                sets = {**(self._sets.get(id1) or {}), atype.number: held}
-                self._sets.put(id1, sets, sum(len(kept.ids) for kept in sets.values()))
+                self._sets.keep(id1, atype.number, held)
         return held
 
     async def _intersection(self, id1: int, atype: AssocType, those: frozenset[int]) -> frozenset[int]:
         """Reads whichever is shorter: the whole list, or what of it may be in the answer."""
-        n = (await self.assoc_count((id1,), (atype,)))[atype].get(id1, 0)
+        ticket = await self._guard.enter((id1,))
+        n = (await self._counts_of((id1,), (atype,), ticket))[atype].get(id1, 0)
         if not n:
             return _NOTHING
         if n <= self._short:
-            return those.intersection(await self._short_list(id1, atype))
+            return those.intersection((await self._short_lists(id1, (atype,), ticket))[atype.number])
         if n <= len(those):
             page = await self._store.assoc_range(id1, atype, Cursor(limit=len(those)))
             if len(page) < len(those):
@@ -310,12 +304,13 @@ class CachedGraph:
     async def _commit(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         lists = lists_of(batch)
         changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects])
-        async with self._guard.change(changed):
-            self._forget_changed(batch, lists)
+        forget = partial(self._forget_changed, batch, lists)
+        async with self._guard.change(changed, forget) as batch.after:
+            forget()
             try:
                 return await self._store.commit_owing(batch)
             finally:
-                self._forget_changed(batch, lists)
+                forget()
                 self.changes.add([op.id for op in batch.objects])
                 self.changes.add([list_mark(id1, atype) for id1, atype in lists])
 
@@ -357,12 +352,18 @@ class CachedGraph:
 
     async def _load(self, store: Loading, part: LoadPart) -> None:
         changed = part.changed()
-        async with self._guard.change(changed):
+
+        def forget() -> None:
+            for id_ in changed:
+                self._forget(id_)
+
+        async with self._guard.change(changed, forget) as marked:
             try:
+                if marked is not None:
+                    await marked
                 await store.load(part)
             finally:
-                for id_ in changed:
-                    self._forget(id_)
+                forget()
                 self.changes.forget_all()
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
@@ -378,13 +379,18 @@ class CachedGraph:
         await self._store.close()
 
     async def _count_set(self, id1: int, atype: int, n: int) -> None:
-        async with self._guard.change((id1,)):
+        def forget() -> None:
+            self._counts.forget(id1)
+            # An empty list was told by its count.
+            self._common.forget(id1)
+
+        async with self._guard.change((id1,), forget) as marked:
             try:
+                if marked is not None:
+                    await marked
                 await self._store.count_set(id1, atype, n)
             finally:
-                self._counts.forget(id1)
-                # An empty list was told by its count.
-                self._common.forget(id1)
+                forget()
                 self.changes.add((list_mark(id1, atype),))
 
 

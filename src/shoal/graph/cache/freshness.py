@@ -1,7 +1,7 @@
 """When a process may use what it remembers of a graph, and when it may remember what it has read.
 
 One process that owns its store knows of every change itself (`SoleGuard`). Where several write to the same stores, each object
-has a *stamp* in a place that all of them see: whoever changes it marks it before the commit and takes the stamp away after
+has a *stamp* in a place that all of them see: whoever changes it marks it before the commit and renews the stamp after
 it, and whoever remembers it asks for the stamp first (`StampGuard`). What is remembered is then never older than the request.
 
 Glossary (`docs/glossary.md`): stamp.
@@ -9,11 +9,12 @@ Glossary (`docs/glossary.md`): stamp.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from shoal.core.errors import Unavailable
 from shoal.graph.cache.recent import Recent
@@ -21,6 +22,13 @@ from shoal.graph.cache.recent import Recent
 _log = logging.getLogger(__name__)
 
 _VERIFIED: ContextVar[dict[int, bytes] | None] = ContextVar("shoal_verified", default=None)
+
+
+class Renewal(NamedTuple):
+    """The stamps of an object before and after a change in which nobody else had a part. Without one before, it is empty."""
+
+    before: bytes
+    after: bytes
 
 
 class Stamps(Protocol):
@@ -34,8 +42,11 @@ class Stamps(Protocol):
         """These are about to change; gives what `end` wants. A mark ends by itself when its process died. Raises `Unavailable`."""
         ...
 
-    async def end(self, ids: Sequence[int], begun: object) -> None:
-        """They have changed, or may have: their stamps are gone. Never fails: what cannot be done now is done later."""
+    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
+        """They have changed, or may have: their stamps are gone. Never fails: what cannot be done now is done later.
+
+        An object that nobody else was changing since `begin` has a new stamp at once, and is in the answer.
+        """
         ...
 
 
@@ -50,8 +61,13 @@ class Guard(Protocol):
         """Whether what was read since `enter` may be remembered."""
         ...
 
-    def change(self, ids: Collection[int]) -> AbstractAsyncContextManager[None]:
-        """Around a commit that may change these."""
+    def change(
+        self, ids: Collection[int], forget: Callable[[], None]
+    ) -> AbstractAsyncContextManager[Awaitable[object] | None]:
+        """Around a commit that may change these; `forget` drops what it changes from memory.
+
+        Nothing may be stored before what this gives is done, if it gives anything.
+        """
         ...
 
 
@@ -69,7 +85,7 @@ class SoleGuard:
     def keeps(self, ticket: int, id_: int) -> bool:
         return ticket == self._commits and id_ not in self._changing
 
-    def change(self, ids: Collection[int]) -> _Change:
+    def change(self, ids: Collection[int], forget: Callable[[], None]) -> _Change:  # noqa: ARG002  # nothing waits at its end
         return _Change(self, ids)
 
     def renew(self) -> None:
@@ -106,33 +122,55 @@ class _Change:
         self._guard.end(self._ids)
 
 
+class _Ticket(NamedTuple):
+    """The stamps that a request has verified so far, and how many changes this process had made when it asked."""
+
+    stamps: dict[int, bytes]
+    changes: int
+
+
 class StampGuard:
     """For one process among several. `forget` is told of every object whose memory is worth nothing any more.
 
     For example, this process remembers member 7 under the stamp s1, and another process changes the member:
 
     1. It marks 7. Asked now, the stamps leave 7 out: we forget it, read it from the graph, and remember nothing.
-    2. It commits, and takes s1 away.
-    3. Our next request is given a new stamp, s2, reads the new value from the graph, and remembers it under s2.
+    2. It commits, and puts s2 in the place of s1.
+    3. Our next request meets s2, reads the new value from the graph, and remembers it under s2.
 
     A slow request that verified s1 before the mark may get the old value after the commit. It is remembered under s1 at
     most, and only if no request has asked since: the next one meets s2, which is not s1, and forgets it.
+
+    The process that made the change knows what it was. If nobody else changed 7 meanwhile, all else that it remembers under
+    s1 is still true, and is remembered under s2 from then on.
     """
 
-    def __init__(self, stamps: Stamps, size: int) -> None:
+    def __init__(
+        self,
+        stamps: Stamps,
+        size: int,
+        forget: Callable[[int], None],
+        companions: Callable[[Sequence[int]], Collection[int]],
+    ) -> None:
         self._stamps = stamps
+        self._forget = forget
+        # Objects that are likely to be asked for after some, by the same request: their stamps come along.
+        self._companions = companions
         # Under which stamp each object is remembered.
         self._seen: Recent[int, bytes] = Recent(size)
-        self.forget: Callable[[int], None] = _nothing
+        # How many changes this process has made, and which of them was the last of each object.
+        self._changes = 0
+        self._changed: Recent[int, int] = Recent(size)
 
-    async def enter(self, ids: Collection[int]) -> dict[int, bytes]:
+    async def enter(self, ids: Collection[int]) -> _Ticket:
         verified = _VERIFIED.get()
         if verified is None:
-            verified = {}
+            return _Ticket(await self._verify(list(ids)), self._changes)
         asked = [id_ for id_ in ids if id_ not in verified]
         if asked:
+            asked += [id_ for id_ in self._companions(asked) if id_ not in verified]
             verified.update(await self._verify(asked))
-        return verified
+        return _Ticket(verified, self._changes)
 
     async def _verify(self, ids: Sequence[int]) -> dict[int, bytes]:
         try:
@@ -143,34 +181,51 @@ class StampGuard:
         for id_ in ids:
             stamp = stamps.get(id_)
             if stamp is None or self._seen.get(id_) != stamp:
-                self.forget(id_)
+                self._forget(id_)
                 if stamp is None:
                     self._seen.forget(id_)
                 else:
                     self._seen.put(id_, stamp)
         return stamps
 
-    def keeps(self, ticket: dict[int, bytes], id_: int) -> bool:
-        # Another request may have met a newer stamp meanwhile.
-        stamp = ticket.get(id_)
-        return stamp is not None and self._seen.get(id_) == stamp
+    def keeps(self, ticket: _Ticket, id_: int) -> bool:
+        # Another request may have met a newer stamp meanwhile, or this one may have made a change beside what it reads.
+        stamp = ticket.stamps.get(id_)
+        return stamp is not None and self._seen.get(id_) == stamp and (self._changed.get(id_) or 0) <= ticket.changes
 
     @asynccontextmanager
-    async def change(self, ids: Collection[int]) -> AsyncIterator[None]:
+    async def change(self, ids: Collection[int], forget: Callable[[], None]) -> AsyncIterator[Awaitable[object]]:
         changed = list(ids)
-        begun: object = None
+        marking = asyncio.ensure_future(self._mark(changed))
         try:
-            begun = await self._stamps.begin(changed)
+            yield marking
+        finally:
+            (begun,) = await asyncio.gather(marking, return_exceptions=True)
+            self._renew(changed, await self._stamps.end(changed, begun))
+            # What was read meanwhile may be from before the change.
+            forget()
+
+    async def _mark(self, changed: Sequence[int]) -> object:
+        try:
+            return await self._stamps.begin(changed)
         except Unavailable:
             # Others cannot ask for stamps either, so they remember nothing; the stamps go as soon as they can be reached.
             _log.warning("%d objects change without a mark: the stamps cannot be reached", len(changed))
-        try:
-            yield
-        finally:
-            await self._stamps.end(changed, begun)
-            verified = _VERIFIED.get()
-            for id_ in changed:
-                self.forget(id_)
+            return None
+
+    def _renew(self, changed: Sequence[int], renewed: Mapping[int, Renewal]) -> None:
+        verified = _VERIFIED.get()
+        self._changes += 1
+        for id_ in changed:
+            self._changed.put(id_, self._changes)
+            stamps = renewed.get(id_)
+            if stamps is None or self._seen.get(id_) != stamps.before:
+                self._forget(id_)
+            if stamps is not None:
+                self._seen.put(id_, stamps.after)
+                if verified is not None:
+                    verified[id_] = stamps.after
+            else:
                 self._seen.forget(id_)
                 if verified is not None:
                     verified.pop(id_, None)
@@ -194,7 +249,3 @@ def another_request() -> Iterator[None]:
         yield
     finally:
         _VERIFIED.reset(token)
-
-
-def _nothing(_id: int) -> None:
-    """Nobody remembers."""

@@ -17,8 +17,7 @@ P = ParamSpec("P")
 class NotedGraph(CachedGraph):
     """A graph with a memory, whose reads are noted in the read set of the answer that is being made, if one is.
 
-    For a process that makes every change itself: its log of changes has those of nobody else. `assoc_get` counts the lists first,
-    which is noted.
+    For a process that makes every change itself: its log of changes has those of nobody else.
     """
 
     def __init__(self, store: Store, objects: int = 200_000) -> None:
@@ -37,6 +36,13 @@ class NotedGraph(CachedGraph):
         if (read := being_made()) is not None:
             read.note_lists(id1s, atypes)
         return await super().assoc_count(id1s, atypes)
+
+    async def assoc_get(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        if (read := being_made()) is not None:
+            read.note_lists((id1,), atypes)
+        return await super().assoc_get(id1, atypes, id2s)
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         if (read := being_made()) is not None:

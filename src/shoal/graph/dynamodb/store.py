@@ -167,6 +167,8 @@ class DynamoGraph:
         await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        if batch.after is not None:
+            await batch.after
         task = asyncio.create_task(self._decided(batch))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

@@ -2,7 +2,8 @@
 
 The first loads what the batches look at; then they are judged one after the other (`resolve.decide`); the second stores the
 outcome if all of it is still as it was loaded, and refuses otherwise. No lock is held between the two, for this process may
-stop at any moment and others write to the same rows. What was refused is loaded and judged anew.
+stop at any moment and others write to the same rows. What was refused is loaded and judged anew. What has to be done before
+anything is stored (`Batch.after`) is under way during the first.
 
 Groups go side by side, but never two with a row in common, so batches of this process see each other in order. A batch is
 answered when its group is durable; a group whose connection was lost may have been stored or not (`OutcomeUnknown`).
@@ -218,6 +219,9 @@ class Writer:
         if accepted:
             delays = [_SETTLE_SECONDS if at in unsettled else 0.0 for at in range(len(changes.events))]
             values = commit_values(changes, loaded, Touched(accepted, self._owns), accepted, delays)
+            for batch in accepted:
+                if batch.after is not None:
+                    await batch.after
             seqs = await self._store(values, history)
             answers = [_with_jobs(answer, changes, seqs) for answer in answers]
             if len(unsettled) < len(changes.events):

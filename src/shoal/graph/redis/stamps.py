@@ -1,9 +1,10 @@
 """Stamps of objects on Redis (`freshness.Stamps`), so that several processes may each remember what they read of a graph.
 
 An object has either a stamp or marks of those who are changing it, in one key. A mark says until when it holds, in case its
-holder died; a stamp goes when a change begins and when it ends. A server that took over from another, or started again,
-has another history, which is a part of every stamp: then all are new. For the first seconds of a new history there are none:
-whoever changed something while the old one ended may still be on the way to say so.
+holder died. A stamp goes when a change begins; the end of a change that was the only one since then brings the next stamp. A
+server that took over from another, or started again, has another history, which is a part of every stamp: then all are new.
+For the first seconds of a new history there are none: whoever changed something while the old one ended may still be on the
+way to say so.
 
 Glossary (`docs/glossary.md`): owed, stamp.
 """
@@ -15,7 +16,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,8 @@ from numpy.typing import NDArray
 from shoal.core.errors import Unavailable
 from shoal.core.placement import SHARDS
 from shoal.graph.cache.batching import Batching
-from shoal.graph.redis.nodes import KEY_BYTES, Nodes, PartialAnswer, Script, keys_of, shards_of
+from shoal.graph.cache.freshness import Renewal
+from shoal.graph.redis.nodes import KEY_BYTES, Nodes, Script, keys_of, shards_of
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ _MARK_SECONDS = 30
 _LIFE_SECONDS = 86_400
 _RETRY_SECONDS = 0.5
 _TOKEN_BYTES = 8
+_STAMP_BYTES = 16
 _HISTORY_BYTES = 16
 _SETTLING_SECONDS = 5.0
 
@@ -47,10 +50,13 @@ local function now()
   return tonumber(time[1]) + tonumber(time[2]) / 1000000
 end
 
--- The marks that still hold, without this one. A value is 's' and a stamp, or 'm' and marks: token (8), deadline (8).
+-- The marks that still hold, without this one. A value is 's' and a stamp, or marks: token (8), deadline (8). They follow
+-- an 'o' if there has been one alone since the last stamp, otherwise an 'm'.
+local function kind(value) return value and string.sub(value, 1, 1) end
+
 local function others(value, token)
   local left = {}
-  if value and string.sub(value, 1, 1) == 'm' then
+  if value and kind(value) ~= 's' then
     local moment = now()
     for at = 2, #value, 16 do
       local held = string.sub(value, at, at + 7)
@@ -76,7 +82,7 @@ for i = 1, #ARGV[1] / KEY do
   if value == nil or others(value, '') ~= '' then
     stamps[i] = false
   else
-    if not value or string.sub(value, 1, 1) == 'm' then
+    if kind(value) ~= 's' then
       value = 's' .. ARGV[2]
       redis.call('SET', key, value, 'EX', LIFE)
     end
@@ -91,15 +97,22 @@ _BEGIN = Script(
     "stamps.begin",
     _MARKS
     + r"""
--- ARGV: keys, the token of each.
+-- ARGV: keys, the token of each. Gives the stamp that each had, '' for one that was not there; false if others change it.
 local deadline = struct.pack('<d', now() + HOLDS)
+local before, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
   local key = key_at(i)
   local token = string.sub(ARGV[2], i * 8 - 7, i * 8)
   local value = first(i, 'GET', key)
-  if value ~= nil then redis.call('SET', key, 'm' .. others(value, token) .. token .. deadline, 'EX', HOLDS) end
+  before[i] = false
+  if value ~= nil then
+    local marks = others(value, token) .. token .. deadline
+    local alone = kind(value) ~= 'm' and #marks == 16
+    redis.call('SET', key, (alone and 'o' or 'm') .. marks, 'EX', HOLDS)
+    if not value then before[i] = '' elseif kind(value) == 's' then before[i] = story .. string.sub(value, 2) end
+  end
 end
-return {refused, true}
+return {refused, before}
 """,
 )
 
@@ -107,26 +120,37 @@ _END = Script(
     "stamps.end",
     _MARKS
     + r"""
--- ARGV: keys, the token of each.
+-- ARGV: keys, the token of each, a stamp for those that nobody else was changing. Gives these stamps.
+local stamps, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
   local key = key_at(i)
+  local token = string.sub(ARGV[2], i * 8 - 7, i * 8)
   local value = first(i, 'GET', key)
+  stamps[i] = false
   if value then
-    local left = others(value, string.sub(ARGV[2], i * 8 - 7, i * 8))
-    if left == '' then redis.call('DEL', key) else redis.call('SET', key, 'm' .. left, 'KEEPTTL') end
+    local left = others(value, token)
+    if left ~= '' then
+      redis.call('SET', key, 'm' .. left, 'KEEPTTL')
+    elseif kind(value) == 'o' and string.sub(value, 2, 9) == token then
+      redis.call('SET', key, 's' .. ARGV[3], 'EX', LIFE)
+      stamps[i] = story .. ARGV[3]
+    else
+      redis.call('DEL', key)
+    end
   end
 end
-return {refused, true}
+return {refused, stamps}
 """,
     grows=False,
 )
 
 
 class _Change(NamedTuple):
-    """Objects under one token."""
+    """Objects under one token. The stamp that each had before is known of those that nobody else was changing."""
 
     ids: Sequence[int]
     token: bytes
+    before: Mapping[int, bytes] = {}
 
 
 class RedisStamps:
@@ -151,25 +175,24 @@ class RedisStamps:
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         return await self._reading.ask(ids) if ids else {}
 
-    async def begin(self, ids: Sequence[int]) -> bytes:
-        token = secrets.token_bytes(_TOKEN_BYTES)
-        if ids:
-            await self._beginning.ask(_Change(ids, token))
-        return token
+    async def begin(self, ids: Sequence[int]) -> _Change:
+        change = _Change(ids, secrets.token_bytes(_TOKEN_BYTES))
+        return change._replace(before=await self._beginning.ask(change)) if ids else change
 
-    async def end(self, ids: Sequence[int], begun: object) -> None:
+    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
         if not ids:
-            return
-        change = _Change(ids, begun if isinstance(begun, bytes) else secrets.token_bytes(_TOKEN_BYTES))
+            return {}
+        change = begun if isinstance(begun, _Change) else _Change(ids, secrets.token_bytes(_TOKEN_BYTES))
         try:
-            await self._ending.ask(change)
+            return await self._ending.ask(change)
         except Unavailable:
             self._owe(change)
+            return {}
 
     async def _read(self, asked: list[Sequence[int]]) -> list[dict[int, bytes]]:
         every = np.unique(np.array([id_ for ids in asked for id_ in ids], np.int64))
         keys = keys_of(_PREFIX, every)
-        new = secrets.token_bytes(16)
+        new = secrets.token_bytes(_STAMP_BYTES)
         parts = await self._nodes.each(_READ, shards_of(every), lambda at: (keys[at].tobytes(), new), batch=_BATCH)
         found: dict[int, bytes] = {}
         for part in parts:
@@ -186,24 +209,53 @@ class RedisStamps:
         self._histories[shards] = history
         return self._counts_from.get(history, 0.0) <= time.monotonic()
 
-    async def _begin(self, changes: list[_Change]) -> list[None]:
-        await self._tell(_BEGIN, changes)
-        return [None] * len(changes)
+    async def _begin(self, changes: list[_Change]) -> list[dict[int, bytes]]:
+        return [
+            {id_: stamp for id_, stamp in found.items() if stamp is not None}
+            for found in await self._tell(_BEGIN, changes)
+        ]
 
-    async def _end(self, changes: list[_Change]) -> list[None]:
-        await self._tell(_END, changes)
-        return [None] * len(changes)
+    async def _end(self, changes: list[_Change]) -> list[dict[int, Renewal]]:
+        said = await self._tell(_END, changes)
+        renewed = [
+            {
+                id_: Renewal(before, after)
+                for id_, before in change.before.items()
+                if (after := found.get(id_)) and before[:_HISTORY_BYTES] in {b"", after[:_HISTORY_BYTES]}
+            }
+            for change, found in zip(changes, said, strict=True)
+        ]
+        by_history: dict[bytes, list[int]] = {}
+        for answer in renewed:
+            for id_, stamps in answer.items():
+                by_history.setdefault(stamps.after[:_HISTORY_BYTES], []).append(id_)
+        count = {
+            history for history, ids in by_history.items() if self._settled(history, shards_of(np.array(ids, np.int64)))
+        }
+        return [
+            {id_: stamps for id_, stamps in answer.items() if stamps.after[:_HISTORY_BYTES] in count}
+            for answer in renewed
+        ]
 
-    async def _tell(self, script: Script, changes: list[_Change]) -> list[PartialAnswer]:
+    async def _tell(self, script: Script, changes: list[_Change]) -> list[dict[int, bytes | None]]:
+        """Run a script for all objects of these changes, and return what it said of each."""
         every = np.array([id_ for change in changes for id_ in change.ids], np.int64)
         keys = keys_of(_PREFIX, every)
         held = [np.frombuffer(change.token, np.uint8) for change in changes]
         tokens = np.repeat(np.array(held), [len(change.ids) for change in changes], axis=0)
+        new = secrets.token_bytes(_STAMP_BYTES)
 
-        def arguments(at: NDArray[np.intp]) -> tuple[bytes, bytes]:
-            return keys[at].tobytes(), tokens[at].tobytes()
+        def arguments(at: NDArray[np.intp]) -> tuple[bytes, bytes, bytes]:
+            return keys[at].tobytes(), tokens[at].tobytes(), new
 
-        return await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH)
+        said: list[bytes | None] = [None] * len(every)
+        for part in await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH):
+            for at, answer in zip(part.at.tolist(), part.result, strict=True):
+                # One that was refused is in another part, or has been.
+                if answer is not None:
+                    said[at] = answer
+        answers = iter(said)
+        return [{id_: next(answers) for id_ in change.ids} for change in changes]
 
     def _owe(self, change: _Change) -> None:
         self._owed.update(dict.fromkeys(change.ids, (change.token, time.monotonic() + _LIFE_SECONDS)))

@@ -185,9 +185,11 @@ class SqliteGraph:
             afresh = False
 
     async def commit(self, batch: Batch) -> None:
-        await self._write(batch)
+        await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        if batch.after is not None:
+            await batch.after
         owed: list[tuple[Job, InverseOp]] = await self._write(batch)
         return owed
 
