@@ -76,8 +76,7 @@ async def ceiling(server: Server, seconds: float) -> float:
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     """Build the network if it is not there, serve it, load it."""
-    circle = chosen.circle
-    shape = Shape() if circle == Shape().circle else Shape(circle, circle // 5, circle // 3, 25 * circle)
+    shape = Shape.of(chosen.circle)
     store, kept = place / f"http-{shape.circle}.db", place / f"http-{shape.circle}.json"
     if kept.exists():
         keys = msgspec.json.decode(kept.read_bytes(), type=Keys)

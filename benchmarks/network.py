@@ -40,6 +40,11 @@ class Shape(msgspec.Struct, frozen=True):
     authors: int = 68
     posts: int = 5_000
 
+    @classmethod
+    def of(cls, circle: int) -> Shape:
+        """The shape for a circle of this size, in which every home is a full page."""
+        return cls() if circle == cls().circle else cls(circle, circle // 5, circle // 3, 25 * circle)
+
 
 class Keys(msgspec.Struct, frozen=True):
     """Tokens for a client: of every member, of the authors with 50 followers, and of one who follows them."""
@@ -65,7 +70,11 @@ def follows_of(shape: Shape) -> tuple[list[tuple[int, int]], list[int]]:
 
 async def build(path: Path, shape: Shape) -> Keys:
     """Make the network in a new store."""
-    settings = Settings(store=url_of(path), media="memory://")
+    return await build_on(Settings(store=url_of(path), media="memory://"), shape)
+
+
+async def build_on(settings: Settings, shape: Shape) -> Keys:
+    """Make the network on empty stores."""
     async with open_network(settings) as network:
         return await _fill(network, shape)
 

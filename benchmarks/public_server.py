@@ -64,7 +64,7 @@ async def _serving(store: Path, environ: dict[str, str]) -> AsyncIterator[Child]
 async def homes_of_both(folder: Path, circle: int, rounds: int, seconds: float, mail: str, report: Report) -> None:
     """Serve the network twice, and ask for homes in turns."""
     plain, public = folder / "plain.db", folder / "public.db"
-    keys = await build(plain, Shape(circle, circle // 5, circle // 3, 25 * circle))
+    keys = await build(plain, Shape.of(circle))
     public.write_bytes(plain.read_bytes())
     everything = {
         "SHOAL_MAIL": mail,

@@ -20,6 +20,10 @@ class Target(NamedTuple):
 TARGETS = (
     Target("attack", "*: p99 of another client", "most", 500),
     Target("attack", "*: most memory", "most", 250),
+    Target("cluster", "home: processor time, all of it", "most", 1_000),
+    Target("cluster", "home: processor time, web", "most", 600),
+    Target("cluster", "post: processor time, all of it", "most", 2_000),
+    Target("cluster", "post alone: p50", "most", 4),
     Target("discovery", "1,000 candidates scored, median", "most", 2),
     Target("discovery", "a warm page, median", "most", 15),
     Target("discovery", "a warm page, p99", "most", 40),

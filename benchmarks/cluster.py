@@ -1,0 +1,133 @@
+"""A small cluster on one machine over HTTP: how long answers take, and the processor time of every process a request.
+
+Two PostgreSQL, Redis, RabbitMQ, one `shoal serve` and one `shoal worker` have the network that GoToSocial was measured with
+(`benchmarks.network`); the client shares the machine's cores with them. Home pages are read for all members in turn, warm, by
+sixteen connections and by one; members like posts of their homes; authors with 50 followers post, until the fan-out is drained.
+The raw engine is an ASGI application under the same server that answers everything with a ready 25 KB body.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Awaitable, Iterator, Mapping
+
+import msgspec
+import uvloop
+
+from benchmarks.child import Child, bare_server, serving
+from benchmarks.http_client import Outcome, Server, ask, load, until
+from benchmarks.http_load import homes, is_page, post_and_drain, tell
+from benchmarks.measure import Report, parser, tree_cpu
+from benchmarks.network import Keys, Shape, build_on
+from benchmarks.shared_engines import Engines, engines
+from benchmarks.shared_fanout import workers
+from shoal.ops.engines.program import free_port
+from shoal.settings import environment
+
+
+class Shown(msgspec.Struct):
+    """The part of a shown post that is read."""
+
+    id: str
+
+
+_page = msgspec.json.Decoder(list[Shown])
+
+
+class Costs:
+    """Processor time of the cluster's processes, by program."""
+
+    def __init__(self, programs: Mapping[str, list[int]], report: Report) -> None:
+        self._programs = programs
+        self._report = report
+
+    async def of(self, name: str, work: Awaitable[Outcome]) -> Outcome:
+        """Do the work, and report how it went and what each of its requests cost."""
+        before = self._spent()
+        outcome = await work
+        tell(self._report, name, outcome)
+        answers = max(1, outcome.right)
+        spent = {program: (after - before[program]) / answers * 1e6 for program, after in self._spent().items()}
+        for program, cost in spent.items():
+            self._report.add(f"{name}: processor time, {program}", cost, "us")
+        self._report.add(f"{name}: processor time, all of it", sum(spent.values()), "us")
+        return outcome
+
+    def _spent(self) -> dict[str, float]:
+        return {program: sum(map(tree_cpu, pids)) for program, pids in self._programs.items()}
+
+
+async def _likes(server: Server, tokens: list[str]) -> Iterator[bytes]:
+    """Likes of the posts of each member's home, of one member after the other, none twice."""
+    pages = []
+    for token, request in zip(tokens, homes(server, tokens), strict=False):
+        _, body = await ask(server, request)
+        pages.append([(token, shown.id) for shown in _page.decode(body)])
+    return (
+        server.request("POST", f"/api/v1/statuses/{id_}/favourite", token)
+        for token, id_ in itertools.chain.from_iterable(zip(*pages, strict=False))
+    )
+
+
+def _is_ok(status: int, _: bytes) -> str:
+    return "" if status == 200 else f"status {status}"
+
+
+async def measure(child: Child, keys: Keys, costs: Costs, seconds: float) -> Outcome:
+    """Load the server in every way; returns the outcome of home pages by sixteen connections."""
+    server, wanted = child.server, homes(child.server, keys.all)
+    for _ in range(2):
+        await load(server, itertools.islice(wanted, len(keys.all)), is_page, 16)
+    home = await costs.of("home", load(server, until(wanted, seconds), is_page, 16))
+    await costs.of("home alone", load(server, until(wanted, seconds), is_page, 1))
+    likes = await _likes(server, keys.all)
+    await costs.of("like alone", load(server, until(likes, seconds), _is_ok, 1))
+    await costs.of("like", load(server, until(likes, seconds), _is_ok, 16))
+    await costs.of("post alone", post_and_drain(server, keys.authors, keys.probe, 1, seconds))
+    await costs.of("post", post_and_drain(server, keys.authors, keys.probe, 32, seconds))
+    await costs.of("home, after posts", load(server, until(wanted, seconds), is_page, 16))
+    return home
+
+
+async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
+    """Build the network, serve it, load it."""
+    # Without the broker this process does everything that follows from what it builds.
+    keys = await build_on(of._replace(broker=None).settings(), Shape.of(chosen.circle))
+    report.figures += keys.figures
+    settings, port = of.settings(run_consequences=False), free_port()
+    command = [sys.executable, "-m", "shoal.cli", "serve", "--port", str(port)]
+    with workers(settings, 1) as worker:
+        async with serving(command, port, "/health", environment(settings)) as child:
+            programs = {
+                "web": [child.pid],
+                "worker": [worker],
+                "PostgreSQL": [store.pid or 0 for store in of.stores],
+                "Redis": [of.redis.pid or 0],
+                "RabbitMQ": [of.broker.pid or 0] if of.broker else [],
+            }
+            home = await measure(child, keys, Costs(programs, report), chosen.seconds)
+    async with bare_server("asgi") as server:
+        bare = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, 16)
+    report.add("home: beside a bare ASGI server", home.right / home.seconds, "1/s", raw=bare.right / bare.seconds)
+
+
+def main() -> None:
+    """Start the engines, build, serve, load, report."""
+    options = parser(
+        __doc__,
+        quick={"seconds": 3.0, "circle": 200},
+        smallest={"seconds": 0.3, "circle": 40},
+    )
+    options.add_argument("--circle", type=int, default=1_000, help="members, beside one whom all follow")
+    options.add_argument("--seconds", type=float, default=15.0, help="for how long each load runs")
+    chosen = options.parse_args()
+    report = Report("cluster", chosen.size)
+    with engines(2, broker=True) as of:
+        uvloop.run(run(of, chosen, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()
