@@ -107,7 +107,12 @@ def test_members_are_made_and_looked_after(shoal: Shoal) -> None:
 
 def test_a_store_of_this_version_needs_no_upgrade(shoal: Shoal) -> None:
     for more in ((), ("--dry-run",)):
-        assert re.fullmatch(r"sqlite:///\S+: nothing to do\n", told(shoal("upgrade", *more)))
+        lines = told(shoal("upgrade", *more)).splitlines()
+        assert [re.sub(r"sqlite:///\S+: ", "", line) for line in lines] == [
+            "nothing to do",
+            "search in nothing to do",
+            "tags in nothing to do",
+        ]
 
 
 def test_an_archive_is_looked_at_and_taken_in(shoal: Shoal, tmp_path: Path) -> None:

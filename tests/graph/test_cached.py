@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.cache import cached
@@ -215,3 +217,73 @@ async def test_what_lists_have_in_common_follows_each_of_them(short: int, shared
         assert await common() == {9}
         await begin(one, BEN, LOUD, 6, 12)
         assert await common() == {6, 9}
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@in_loop
+async def test_an_object_that_was_committed_is_known(shared: bool) -> None:
+    store = Reading()
+    graph = CachedGraph(store, stamps=LocalStamps() if shared else None)
+    await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    assert await graph.obj_get((POST_OF_BEN,)) == await MemoryGraph.obj_get(store, (POST_OF_BEN,))
+    assert store.objects == 0
+    await graph.commit(edit("second", 2))
+    assert (await graph.obj_get((POST_OF_BEN,)))[POST_OF_BEN].version == 2
+    assert store.objects == 0
+    await graph.commit(deletion(POST_OF_BEN))
+    assert await graph.obj_get((POST_OF_BEN,)) == {}
+
+
+def edit(text: str, version: int) -> Batch:
+    batch = Batch(shard_of(POST_OF_BEN))
+    batch.obj_set(Post(id=POST_OF_BEN, author_id=BEN, text=text, version=version))
+    return batch
+
+
+class Reading(Slow):
+    """A store that says how often it was asked for objects, and whose commits may be answered in another order than stored."""
+
+    objects = 0
+    pauses: Sequence[float] = ()
+
+    async def obj_get(self, ids: Any) -> Any:
+        self.objects += 1
+        return await super().obj_get(ids)
+
+    async def commit_owing(self, batch: Batch):  # type: ignore[no-untyped-def]  # as in the class above
+        answer = await super().commit_owing(batch)
+        pause, self.pauses = (self.pauses or (0,))[0], self.pauses[1:]
+        await asyncio.sleep(pause)
+        return answer
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@in_loop
+async def test_of_commits_at_the_same_time_none_says_what_an_object_is_now(shared: bool) -> None:
+    store = Reading()
+    graph = CachedGraph(store, stamps=LocalStamps() if shared else None)
+    await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    # The second is stored after the first, and answered before it; the third begins while the first is still there.
+    store.pauses = [0.03, 0.0, 0.0]
+    first = asyncio.create_task(graph.commit(edit("second", 2)))
+    await asyncio.sleep(0.005)
+    await graph.commit(edit("third", 3))
+    assert (await graph.obj_get((POST_OF_BEN,)))[POST_OF_BEN].version == 3
+    await first
+    assert (await graph.obj_get((POST_OF_BEN,)))[POST_OF_BEN].version == 3
+    await graph.commit(edit("fourth", 4))
+    objects = store.objects
+    assert (await graph.obj_get((POST_OF_BEN,)))[POST_OF_BEN].version == 4
+    assert store.objects == objects, "alone again"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@in_loop
+async def test_an_object_whose_commit_failed_is_read(shared: bool) -> None:
+    store = Reading()
+    graph = CachedGraph(store, stamps=LocalStamps() if shared else None)
+    await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    with pytest.raises(Conflict):
+        await graph.commit(edit("ninth", 9))
+    assert (await graph.obj_get((POST_OF_BEN,)))[POST_OF_BEN].version == 1
+    assert store.objects == 1

@@ -16,19 +16,18 @@ For example, member 7 has 3 followers, and the count is in no memory. The proces
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from shoal.core.events import InverseOp
-from shoal.core.model import Post
 from shoal.graph.cache.beneath import Beneath
 from shoal.graph.cache.companions import companions
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
-from shoal.graph.cache.heads import ListHead, ListHeads
+from shoal.graph.cache.heads import ListHead
+from shoal.graph.cache.memories import Memories, kilobytes
 from shoal.graph.cache.read_sets import ChangeLog, list_mark, lists_of
-from shoal.graph.cache.recent import Recent
-from shoal.graph.cache.sets import ListSet, ListSets, NewestSets
+from shoal.graph.cache.sets import ListSet
 from shoal.graph.cache.unremembered import Unremembered
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
 from shoal.graph.loading import Loading, LoadPart
@@ -64,25 +63,13 @@ class CachedGraph(Unremembered):
         self._store = store
         self._short = _SHORT if stamps is None else _SHORT_AFAR
         self._head = 0 if stamps is None else _HEAD
-        self._objects: Recent[int, AnyNode] = Recent(objects)
+        self._kept = kept = Memories(objects)
+        self._objects, self._counts, self._lists, self._heads = kept.objects, kept.counts, kept.lists, kept.heads
+        self._sets, self._common, self._newest_sets = kept.sets, kept.common, kept.newest_sets
         self._guard: Guard = SoleGuard()
         if stamps is not None:
-            self._guard = StampGuard(stamps, 4 * objects, self._forget, partial(companions, self._objects))
-        self._counts: Recent[int, dict[int, int]] = Recent(2 * objects)
-        # By object, then by type.
-        self._lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
-        self._heads = ListHeads(4 * objects)
-        self._sets = ListSets(4 * objects)
-        self._common = ListSets(2 * objects)
-        self._newest_sets = NewestSets()
-        self._all = (self._objects, self._counts, self._lists, self._heads, self._sets, self._common)
-        self.memories: Mapping[str, Recent[Any, Any]] = {
-            "objects": self._objects,
-            "counts": self._counts,
-            "lists": self._lists,
-            "heads": self._heads,
-            "common": self._common,
-        }
+            self._guard = StampGuard(stamps, 4 * objects, kept.forget, partial(companions, kept.objects))
+        self.memories = kept.by_name
         """The memories by name, for figures. Bulk reads of objects, counts and heads count what they asked for."""
         self.changes = ChangeLog()
         """Marks of what this process has changed, for answers that are remembered whole."""
@@ -96,7 +83,7 @@ class CachedGraph(Unremembered):
             known.update(found)
             for id_, node in found.items():
                 if self._guard.keeps(ticket, id_):
-                    self._objects.put(id_, node, _kilobytes(node))
+                    self._objects.put(id_, node, kilobytes(node))
         return known
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
@@ -304,37 +291,27 @@ class CachedGraph(Unremembered):
     async def _commit(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         lists = lists_of(batch)
         changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects])
-        forget = partial(self._forget_changed, batch, lists)
-        async with self._guard.change(changed, forget) as batch.after:
-            forget()
+        stored = False
+
+        def settle(alone: Collection[int]) -> None:
+            self._kept.forget_changed(batch, lists)
+            if stored:
+                self._kept.remember(batch, alone)
+
+        async with self._guard.change(changed, settle) as batch.after:
+            self._kept.forget_changed(batch, lists)
             try:
-                return await self._store.commit_owing(batch)
+                owed = await self._store.commit_owing(batch)
+                stored = True
+                return owed
             finally:
-                forget()
+                self._kept.forget_changed(batch, lists)
                 self.changes.add([op.id for op in batch.objects])
                 self.changes.add([list_mark(id1, atype) for id1, atype in lists])
 
-    def _forget_changed(self, batch: Batch, lists: Iterable[tuple[int, int]]) -> None:
-        """No more than what the batch changes: a post that is liked stays decoded, and whom its author follows stays counted."""
-        for op in batch.objects:
-            self._objects.forget(op.id)
-        memories: list[Recent[int, dict[int, Any]]] = [self._counts, self._lists, self._heads]
-        if len(self._sets) or len(self._common):
-            memories += [self._sets, self._common]
-        for id1, atype in lists:
-            for memory in memories:
-                if remembered := memory.get(id1):
-                    remembered.pop(atype, None)
-
-    def _forget(self, id_: int) -> None:
-        """All that is known of an object."""
-        for memory in self._all:
-            memory.forget(id_)
-
     def forget_all(self) -> None:
         """The store is not as it was read: another server has taken over."""
-        for memory in (*self._all, self._newest_sets):
-            memory.clear()
+        self._kept.clear()
         self.changes.forget_all()
         if isinstance(self._guard, SoleGuard):
             self._guard.renew()
@@ -353,9 +330,9 @@ class CachedGraph(Unremembered):
     async def _load(self, store: Loading, part: LoadPart) -> None:
         changed = part.changed()
 
-        def forget() -> None:
+        def forget(_alone: Collection[int] = ()) -> None:
             for id_ in changed:
-                self._forget(id_)
+                self._kept.forget(id_)
 
         async with self._guard.change(changed, forget) as marked:
             try:
@@ -379,7 +356,7 @@ class CachedGraph(Unremembered):
         await self._store.close()
 
     async def _count_set(self, id1: int, atype: int, n: int) -> None:
-        def forget() -> None:
+        def forget(_alone: Collection[int] = ()) -> None:
             self._counts.forget(id1)
             # An empty list was told by its count.
             self._common.forget(id1)
@@ -392,8 +369,3 @@ class CachedGraph(Unremembered):
             finally:
                 forget()
                 self.changes.add((list_mark(id1, atype),))
-
-
-def _kilobytes(node: AnyNode) -> int:
-    """About how large an object is: only posts may be much larger than others."""
-    return 1 + (len(node.text) + len(node.json)) // 1024 if isinstance(node, Post) else 1

@@ -50,6 +50,10 @@ class Stamps(Protocol):
         ...
 
 
+Settle = Callable[[Collection[int]], None]
+"""Drops from memory what a commit changes. It is told what nobody else was changing meanwhile, and is as the commit left it."""
+
+
 class Guard(Protocol):
     """Asked by a memory before it answers, before it remembers, and around what it changes."""
 
@@ -61,13 +65,8 @@ class Guard(Protocol):
         """Whether what was read since `enter` may be remembered."""
         ...
 
-    def change(
-        self, ids: Collection[int], forget: Callable[[], None]
-    ) -> AbstractAsyncContextManager[Awaitable[object] | None]:
-        """Around a commit that may change these; `forget` drops what it changes from memory.
-
-        Nothing may be stored before what this gives is done, if it gives anything.
-        """
+    def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Awaitable[object] | None]:
+        """Around a commit that may change these. Nothing may be stored before what this gives is done, if it gives anything."""
         ...
 
 
@@ -78,6 +77,8 @@ class SoleGuard:
         self._commits = 0
         # What is read of an object while a commit changes it may be older than an event that is out already: so many do.
         self._changing: dict[int, int] = {}
+        # What several have been changing since it was last at rest.
+        self._mixed: set[int] = set()
 
     async def enter(self, ids: Collection[int]) -> int:  # noqa: ARG002  # of all ids it is true
         return self._commits
@@ -85,8 +86,8 @@ class SoleGuard:
     def keeps(self, ticket: int, id_: int) -> bool:
         return ticket == self._commits and id_ not in self._changing
 
-    def change(self, ids: Collection[int], forget: Callable[[], None]) -> _Change:  # noqa: ARG002  # nothing waits at its end
-        return _Change(self, ids)
+    def change(self, ids: Collection[int], settle: Settle) -> _Change:
+        return _Change(self, ids, settle)
 
     def renew(self) -> None:
         """Have nothing remembered that is being read at this moment."""
@@ -95,31 +96,39 @@ class SoleGuard:
     def begin(self, ids: Collection[int]) -> None:
         """A commit that may change these begins."""
         for id_ in ids:
-            self._changing[id_] = self._changing.get(id_, 0) + 1
+            others = self._changing.get(id_, 0)
+            if others:
+                self._mixed.add(id_)
+            self._changing[id_] = others + 1
 
-    def end(self, ids: Collection[int]) -> None:
-        """It is done, or has failed."""
+    def end(self, ids: Collection[int]) -> Collection[int]:
+        """It is done, or has failed. Returns those of these that no other commit was changing meanwhile."""
         self._commits += 1
+        mixed = self._mixed.intersection(ids) if self._mixed else ()
         for id_ in ids:
             others = self._changing.pop(id_) - 1
             if others:
                 self._changing[id_] = others
+            else:
+                self._mixed.discard(id_)
+        return ids if not mixed else [id_ for id_ in ids if id_ not in mixed]
 
 
 class _Change:
     """One commit of a process that makes every change itself. A generator would cost several times as much, for each post."""
 
-    __slots__ = ("_guard", "_ids")
+    __slots__ = ("_guard", "_ids", "_settle")
 
-    def __init__(self, guard: SoleGuard, ids: Collection[int]) -> None:
+    def __init__(self, guard: SoleGuard, ids: Collection[int], settle: Settle) -> None:
         self._guard = guard
         self._ids = ids
+        self._settle = settle
 
     async def __aenter__(self) -> None:
         self._guard.begin(self._ids)
 
     async def __aexit__(self, *_failure: object) -> None:
-        self._guard.end(self._ids)
+        self._settle(self._guard.end(self._ids))
 
 
 class _Ticket(NamedTuple):
@@ -194,16 +203,17 @@ class StampGuard:
         return stamp is not None and self._seen.get(id_) == stamp and (self._changed.get(id_) or 0) <= ticket.changes
 
     @asynccontextmanager
-    async def change(self, ids: Collection[int], forget: Callable[[], None]) -> AsyncIterator[Awaitable[object]]:
+    async def change(self, ids: Collection[int], settle: Settle) -> AsyncIterator[Awaitable[object]]:
         changed = list(ids)
         marking = asyncio.ensure_future(self._mark(changed))
         try:
             yield marking
         finally:
             (begun,) = await asyncio.gather(marking, return_exceptions=True)
-            self._renew(changed, await self._stamps.end(changed, begun))
-            # What was read meanwhile may be from before the change.
-            forget()
+            renewed = await self._stamps.end(changed, begun)
+            self._renew(changed, renewed)
+            # Also what was read meanwhile, which may be from before the change.
+            settle(renewed.keys())
 
     async def _mark(self, changed: Sequence[int]) -> object:
         try:
