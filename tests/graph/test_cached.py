@@ -287,3 +287,17 @@ async def test_an_object_whose_commit_failed_is_read(shared: bool) -> None:
         await graph.commit(edit("ninth", 9))
     assert (await graph.obj_get((POST_OF_BEN,)))[POST_OF_BEN].version == 1
     assert store.objects == 1
+
+
+@in_loop
+async def test_a_commit_that_another_server_may_lack_says_nothing_of_what_an_object_is() -> None:
+    store = Reading()
+    graph = CachedGraph(store)
+    await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    store.pauses = [0.02]
+    committing = asyncio.create_task(graph.commit(edit("second", 2)))
+    await asyncio.sleep(0.003)
+    graph.forget_all()
+    await committing
+    await MemoryGraph.commit(store, deletion(POST_OF_BEN))
+    assert await graph.obj_get((POST_OF_BEN,)) == {}

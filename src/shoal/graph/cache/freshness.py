@@ -90,8 +90,9 @@ class SoleGuard:
         return _Change(self, ids, settle)
 
     def renew(self) -> None:
-        """Have nothing remembered that is being read at this moment."""
+        """Have nothing remembered that is being read or changed at this moment."""
         self._commits += 1
+        self._mixed.update(self._changing)
 
     def begin(self, ids: Collection[int]) -> None:
         """A commit that may change these begins."""
