@@ -270,6 +270,12 @@ def tree_cpu(pid: int) -> float:
     return sum(_cpu(Path(f"/proc/{member}/stat")) for member in tree(pid))
 
 
+def process_cpu(pid: int) -> float:
+    """CPU seconds of the threads that a process has now, so far, to the nanosecond: `tree_cpu` goes by ticks of 10 ms."""
+    found = [_lines(task / "schedstat") for task in Path(f"/proc/{pid}/task").iterdir()]
+    return sum(int(lines[0].split()[0]) for lines in found if lines) / 1e9
+
+
 class Clock(msgspec.Struct, frozen=True):
     """Seconds that a thread ran, and seconds that it was ready to run but others had the cores."""
 

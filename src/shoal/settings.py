@@ -155,7 +155,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     several processes share timelines. With fewer than half as many followers they are pushed again."""
     object_cache: Positive = 100_000
     """Kilobytes of objects kept decoded in memory; counts, short lists and JSON may take three times as much."""
-    answer_cache: Count = 32_000
+    answer_cache: Count = 72_000
     """Kilobytes of whole answers (home pages, threads, profiles) that are used again while nothing they were made of has changed,
     where one process has the store: a home page is 25 to 35. At most twice as much; 0: none."""
     tombstone_days: Days = 30.0
