@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from shoal.core.model import Post
-from shoal.graph.cache.heads import ListHeads
-from shoal.graph.cache.recent import Recent
-from shoal.graph.cache.sets import ListSets, NewestSets
+from shoal.graph.cache.heads import ListHead
+from shoal.graph.cache.recent import ByType, Recent
+from shoal.graph.cache.sets import ListSet, NewestSets
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import AnyNode
 
@@ -21,9 +21,9 @@ class Memories:
         self.counts: Recent[int, dict[int, int]] = Recent(2 * objects)
         """By object, then by type, as those below."""
         self.lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
-        self.heads = ListHeads(4 * objects)
-        self.sets = ListSets(4 * objects)
-        self.common = ListSets(2 * objects)
+        self.heads: ByType[ListHead] = ByType(4 * objects)
+        self.sets: ByType[ListSet] = ByType(4 * objects)
+        self.common: ByType[ListSet] = ByType(2 * objects)
         self.newest_sets = NewestSets()
         self.by_name: Mapping[str, Recent[Any, Any]] = {
             "objects": self.objects,

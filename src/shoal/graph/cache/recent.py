@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class Weighed(Protocol):
+    """A value that counts for as many entries as its `size`."""
+
+    @property
+    def size(self) -> int: ...
+
+
+W = TypeVar("W", bound=Weighed)
 
 
 class Recent(Generic[K, V]):
@@ -69,3 +79,19 @@ class Recent(Generic[K, V]):
         """Forget one."""
         self._young.pop(key, None)
         self._old.pop(key, None)
+
+
+class ByType(Recent[int, dict[int, W]]):
+    """Values of lists, by object, then by the number of their type. An object counts as one entry, besides its values."""
+
+    __slots__ = ()
+
+    def of(self, id1: int, number: int) -> W | None:
+        """Return the value of a list; None when it is not remembered."""
+        held = self.get(id1)
+        return held.get(number) if held else None
+
+    def keep(self, id1: int, number: int, value: W) -> None:
+        """Remember the value of a list."""
+        held = {**(self.get(id1) or {}), number: value}
+        self.put(id1, held, 1 + sum(kept.size for kept in held.values()))

@@ -14,21 +14,10 @@ class ListSet(NamedTuple):
     version: int
     ids: frozenset[int]
 
-
-class ListSets(Recent[int, dict[int, ListSet]]):
-    """Sets by object, then by the number of their type. An id counts as one, and so does an object."""
-
-    __slots__ = ()
-
-    def of(self, id1: int, number: int) -> ListSet | None:
-        """Return the set of a list; None when it is not remembered."""
-        sets = self.get(id1)
-        return sets.get(number) if sets else None
-
-    def keep(self, id1: int, number: int, held: ListSet) -> None:
-        """Remember the set of a list."""
-        sets = {**(self.get(id1) or {}), number: held}
-        self.put(id1, sets, 1 + sum(len(kept.ids) for kept in sets.values()))
+    @property
+    def size(self) -> int:
+        """Return how many ids it has."""
+        return len(self.ids)
 
 
 class NewestSets:
