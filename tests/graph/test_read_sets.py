@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from contextvars import Context
 from functools import partial
 from typing import Any
 
@@ -15,14 +16,16 @@ from hypothesis import strategies as st
 from shoal.core.ids import compose
 from shoal.core.model import Member, Post
 from shoal.graph.cache.answers import Answers
+from shoal.graph.cache.freshness import StampGuard, one_request
 from shoal.graph.cache.noted import NotedGraph
-from shoal.graph.cache.read_sets import ChangeLog, depends_on, list_mark, reading
+from shoal.graph.cache.read_sets import ChangeLog, ReadSet, depends_on, list_mark, reading
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, Key
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, AssocType, Key
 from tests.examples import examples
 from tests.graph.test_cached import Slow
 from tests.running import in_loop
+from tests.stamps import LocalStamps
 
 MEMBERS = [compose(1_767_225_600_000 + n, 3) for n in range(4)]
 POSTS = [compose(1_767_225_700_000 + n, 3) for n in range(3)]
@@ -88,18 +91,169 @@ def ready(answer: Any) -> tuple[Any, int]:
     return answer, 100
 
 
+Story = list[tuple[str, int, int]]
+
+
 @settings(max_examples=examples(150))
 @given(st.lists(acts(), max_size=25))
 @in_loop
-async def test_an_answer_is_as_a_fresh_one_after_every_commit(story: list[tuple[str, int, int]]) -> None:
+async def test_an_answer_is_as_a_fresh_one_after_every_commit(story: Story) -> None:
     graph = NotedGraph(store := MemoryGraph())
+    assert await told(story, graph, graph, store) == []
+
+
+@settings(max_examples=examples(150))
+@given(st.lists(acts(), max_size=25))
+@in_loop
+async def test_so_it_is_where_another_process_commits(story: Story) -> None:
+    store, stamps = MemoryGraph(), LocalStamps()
+    ours, other = (NotedGraph(store, stamps=stamps) for _ in range(2))
+    assert await told(story, ours, other, store) == []
+
+
+async def told(story: Story, graph: NotedGraph, other: NotedGraph, store: MemoryGraph) -> list[str]:
+    """Have two processes commit in turn; return what one of them answered otherwise than a fresh one would."""
     answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
-    for number, (verb, one, other) in enumerate([("join", MEMBERS[0], 0), *story], 1):
-        await act(graph, number, verb, one, other)
+    wrong = []
+    for number, (verb, one, another) in enumerate([("join", MEMBERS[0], 0), *story], 1):
+        await act(graph if number % 3 == 0 else other, number, verb, one, another)
         for question, ask in enumerate(questions()):
             fresh = await ask(NotedGraph(store))
-            assert [await kept(answers, graph, question) for _ in range(3)] == [fresh] * 3
+            for _ in range(3):
+                with one_request():
+                    if await kept(answers, graph, question) != fresh:
+                        wrong.append(f"question {question} after act {number}")
     assert answers.missed < answers.asked
+    return wrong
+
+
+_EVERYTHING: Story = [
+    ("follow", MEMBERS[0], MEMBERS[1]),
+    ("follow", MEMBERS[1], MEMBERS[0]),
+    ("join", MEMBERS[0], 0),
+    ("like", MEMBERS[0], POSTS[0]),
+    ("write", MEMBERS[1], POSTS[0]),
+    ("unlike", MEMBERS[0], POSTS[0]),
+    ("log in", MEMBERS[0], MEMBERS[1]),
+    ("follow", MEMBERS[1], MEMBERS[3]),
+    ("name", MEMBERS[0], MEMBERS[0]),
+    ("unfollow", MEMBERS[0], MEMBERS[1]),
+    ("follow", MEMBERS[0], MEMBERS[1]),
+    ("unfollow", MEMBERS[0], MEMBERS[1]),
+]
+
+
+@pytest.mark.parametrize("left_out", ["nothing", "comparison", "objects", "lists", "keys"])
+@in_loop
+async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_noted(
+    monkeypatch: pytest.MonkeyPatch, left_out: str
+) -> None:
+    async def always(_guard: object, _stamps: object) -> bool:
+        return True
+
+    note = NotedGraph._note
+
+    async def noted(graph: NotedGraph, read: ReadSet, ids: Sequence[int], atypes: Sequence[AssocType] = ()) -> None:
+        if ("lists" if atypes else "objects") != left_out:
+            await note(graph, read, ids, atypes)
+
+    if left_out == "comparison":
+        monkeypatch.setattr(StampGuard, "are_still", always)
+    elif left_out == "keys":
+        monkeypatch.setattr("shoal.graph.cache.noted.unnoted", lambda ask: ask)
+    monkeypatch.setattr(NotedGraph, "_note", noted)
+    store, stamps = MemoryGraph(), LocalStamps()
+    ours, other = (NotedGraph(store, stamps=stamps) for _ in range(2))
+    wrong = await told(_EVERYTHING, ours, other, store)
+    assert bool(wrong) is (left_out != "nothing")
+
+
+@in_loop
+async def test_an_answer_that_is_good_costs_one_look_at_all_stamps_and_no_read() -> None:
+    stamps = LocalStamps()
+    graph = NotedGraph(store := MemoryGraph(), stamps=stamps)
+    other = NotedGraph(store, stamps=stamps)
+    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    for number, verb in enumerate(("join", "follow", "like"), 1):
+        await act(graph, number, verb, MEMBERS[0], POSTS[0] if verb == "like" else MEMBERS[1])
+
+    async def page() -> Any:
+        return [await ask(graph) for ask in questions()[:8]]
+
+    async def look() -> list[Sequence[int]]:
+        stamps.asked.clear()
+        with one_request():
+            await answers.get("page", page)
+        return list(stamps.asked)
+
+    await look()
+    await look()
+    missed = answers.missed
+    (asked,) = await look()
+    assert set(asked) == {*MEMBERS, POSTS[0]}
+    assert answers.missed == missed
+    # Others changed something else, then something of it; and while they do, nothing is known.
+    await act(other, 4, "write", MEMBERS[3], POSTS[2])
+    assert len(await look()) == 1
+    assert answers.missed == missed
+    await act(other, 5, "follow", MEMBERS[1], MEMBERS[2])
+    await look()
+    assert answers.missed == missed + 1
+    begun = await stamps.begin((MEMBERS[1],))
+    await look()
+    await look()
+    assert answers.missed == missed + 3
+    await stamps.end((MEMBERS[1],), begun)
+    stamps.away = True
+    await look()
+    await look()
+    assert answers.missed == missed + 5
+    stamps.away = False
+    await look()
+    missed = answers.missed
+    await look()
+    assert answers.missed == missed
+
+
+@pytest.mark.parametrize("by_us", [True, False])
+@in_loop
+async def test_what_was_changed_while_an_answer_was_made_is_in_the_next_one(by_us: bool) -> None:
+    store, stamps = MemoryGraph(), LocalStamps()
+    graph, other = (NotedGraph(store, stamps=stamps) for _ in range(2))
+    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+
+    async def ask() -> list[int]:
+        return [one.id2 for one in await graph.assoc_range(MEMBERS[0], FOLLOWS, Cursor(limit=5))]
+
+    async def overtaken() -> list[int]:
+        found = await ask()
+        change = act(graph if by_us else other, 1, "follow", MEMBERS[0], MEMBERS[1])
+        # In another request than this one.
+        await asyncio.create_task(change, context=Context())
+        await ask()
+        return found
+
+    async def page(make: Callable[[], Awaitable[list[int]]]) -> list[int]:
+        with one_request():
+            found: list[int] = await answers.get("page", make)
+            return found
+
+    assert [await page(make) for make in (ask, overtaken, ask)] == [[], [], [MEMBERS[1]]]
+
+
+@in_loop
+async def test_what_is_read_beneath_the_memory_is_in_no_remembered_answer() -> None:
+    graph = NotedGraph(MemoryGraph(), stamps=LocalStamps())
+    answers: Answers[Any] = Answers(graph.changes, 1_000, ready)
+    beneath = graph.beneath()
+
+    async def page() -> Any:
+        return await beneath.obj_get((MEMBERS[0],))
+
+    for _ in range(3):
+        assert await answers.get("page", page) == {}
+    await act(graph, 1, "join", MEMBERS[0], 0)
+    assert MEMBERS[0] in await answers.get("page", page)
 
 
 @in_loop

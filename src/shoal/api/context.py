@@ -113,7 +113,7 @@ class Front:
     spread: Renewed[tuple[int, list[Spread]]] = field(default_factory=lambda: Renewed(600_000, 86_400_000))
     """Contents of each data source, and when they were counted, in Unix milliseconds: the whole network is read for it."""
     answers: Answers[Reply] | None = None
-    """Whole answers that are remembered; None where other processes change the graph too."""
+    """Whole answers that are remembered; None where the reads of the graph are not noted."""
     demo_member: int = 0
     """See `Deps`."""
     archives: ArchiveShelf | None = None

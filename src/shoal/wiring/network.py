@@ -184,12 +184,7 @@ async def open_network(
         recorder = open_recorder(settings, stack)
         sharing = await open_sharing(settings, stack, histories := Histories())
         raw = await open_store(settings, stack, histories, read_only=read_only, sole=not (sharing or read_only))
-        # Alone, a process knows of every change, so it also remembers whole answers.
-        store: CachedGraph = (
-            NotedGraph(raw, settings.object_cache)
-            if sharing is None
-            else CachedGraph(raw, settings.object_cache, stamps=sharing.stamps)
-        )
+        store = NotedGraph(raw, settings.object_cache, stamps=sharing.stamps if sharing else None)
         working = background and not read_only and (role is ProcessRole.WORKER or settings.run_consequences)
         broker = await open_broker(settings, stack, taking=working)
         outbox: Outbox = store if broker is None else broker

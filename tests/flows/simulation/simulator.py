@@ -34,8 +34,8 @@ from shoal.feeds.pipeline import Page
 from shoal.feeds.reads import Reads
 from shoal.feeds.relationships.history import FollowPeriod, history
 from shoal.graph import changes
-from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.freshness import Stamps
+from shoal.graph.cache.noted import NotedGraph
 from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import BLOCKS, FOLLOWS, MUTES
@@ -74,6 +74,7 @@ from shoal.timelines.memory import MemoryTimelines
 from tests.flows.simulation.chaos import Between, Crash, Dice, Haltable, Lossy, SlowStamps, Unruly
 from tests.flows.simulation.engines import Engines, opened
 from tests.flows.simulation.recount import World
+from tests.flows.simulation.remembering import RememberedHomes
 from tests.flows.simulation.steady import watch
 from tests.flows.simulation.story import FollowStory
 from tests.running import TurnClock
@@ -91,6 +92,8 @@ _FOR_EVER = 100_000.0
 """Days."""
 _LOUD = ((2, 1), (4, 2), (1_000, 1), (1_000, 1))
 """With more followers than the first one is loud, with less than the second quiet."""
+_LOOKS = 0.3
+"""After so many acts a page is looked at that may be remembered."""
 _FICKLE = ((1, 2), (2, 3), (3, 4), (3, 2))
 
 
@@ -148,7 +151,7 @@ class Simulator:
         if engines:
             self.stamps = engines.stamps
 
-        def lasting(memory: CachedGraph) -> Graph:
+        def lasting(memory: NotedGraph) -> Graph:
             return memory.beneath() if shared else memory
 
         self.halting = Haltable(self._store(stores))
@@ -165,6 +168,7 @@ class Simulator:
         kept = None if self.stamps else audiences
         tags = TagCloud(self.cloud)
         self.reads = Reads(reading, lasting(reading), self.timelines, kept, tags, length, history_days=_FOR_EVER)
+        self.remembered = RememberedHomes(self.reads, reading, self.halting)
         # Later than what imports bring.
         self._now = BACKDATED_UNTIL_MS + 10_000_000
         self.inbox = Inbox(self.cloud)
@@ -203,12 +207,12 @@ class Simulator:
         self.reports: list[int] = []
         self._last: dict[int, Op] = {}
 
-    def _processes(self, dice: Dice) -> tuple[CachedGraph, CachedGraph, CachedGraph]:
+    def _processes(self, dice: Dice) -> tuple[NotedGraph, NotedGraph, NotedGraph]:
         store = cast("Store", self.halting)
         if self.stamps is None:
-            graph = CachedGraph(store, 16)
+            graph = NotedGraph(store, 16)
             return graph, graph, graph
-        one, two, three = (CachedGraph(store, 16, stamps=self.stamps) for _ in range(3))
+        one, two, three = (NotedGraph(store, 16, stamps=self.stamps) for _ in range(3))
         return one, two, three
 
     def _clock(self) -> int:
@@ -299,6 +303,8 @@ class Simulator:
         self._last[op.actor] = op
         with suppress(*_REFUSALS):
             await getattr(self, f"_{op.verb}")(op)
+        if self.dice.happens(_LOOKS):
+            await self.remembered.compare(self._id(op.other), 1 + op.number % 2 * 4)
 
     async def _deliver(self) -> None:
         """Nothing is left undone, and upkeep has been there."""

@@ -4,11 +4,16 @@ number of what it counts (I2), every association has its inverse (I3), and tags 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.feeds import home
+from shoal.graph.cache.freshness import StampGuard
+from shoal.graph.cache.read_sets import ChangeLog, ReadSet
 from tests.flows.simulation.simulator import NAMES, run, run_on_engines
 
 Ops = list[tuple[str, int, int, int]]
@@ -170,3 +175,33 @@ def test_so_are_these_on_several_engines(examples: int) -> None:
 @examples(5, 30)
 def test_so_it_is_on_several_engines_that_processes_share(examples: int) -> None:
     told(examples, SOME_OPS, run_on_engines)
+
+
+@pytest.mark.parametrize(
+    ("shared", "where", "what"),
+    [
+        (False, ChangeLog, "unchanged"),
+        (False, ReadSet, "note_objects"),
+        (False, ReadSet, "note_lists"),
+        (False, home, "depends_on"),
+        (True, StampGuard, "are_still"),
+        (True, ReadSet, "note_stamps"),
+        (True, home, "depends_on"),
+    ],
+)
+def test_it_would_be_seen_if_what_a_remembered_page_is_made_of_were_not_noted_or_not_compared(
+    monkeypatch: pytest.MonkeyPatch, shared: bool, where: object, what: str
+) -> None:
+    async def still(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(where, what, still if what == "are_still" else lambda *_: what == "unchanged")
+    verbs = [verb for verb, weight in VERBS.items() for _ in range(weight)]
+    for seed in range(30):
+        dice = Random(seed)
+        ops = [(dice.choice(verbs), dice.randrange(6), dice.randrange(6), dice.randrange(128)) for _ in range(90)]
+        with suppress(AssertionError):
+            run(seed, 1 + seed % 2, ops, shared=shared)
+            continue
+        return
+    pytest.fail("nothing was seen")

@@ -5,17 +5,21 @@ An answer is remembered when it is asked for the second time: what nobody asks f
 
 from __future__ import annotations
 
+import asyncio
 import time
 from array import array
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
+from shoal.core.errors import Unavailable
 from shoal.graph.cache.read_sets import ChangeLog, Dependence, packed, reading
 from shoal.graph.cache.recent import Recent
 
 A = TypeVar("A")
 
 _MARK_BYTES = 8
+_STAMP_BYTES = 150
+"""Bytes of a stamp, and of its place among others."""
 
 
 class _Held(Generic[A]):
@@ -66,12 +70,11 @@ class Answers(Generic[A]):
         return await self._remember(name, make)
 
     async def _is_good(self, held: _Held[A]) -> bool:
-        for check in held.checks:
-            if await check.ask() != check.answer:
-                return False
+        if not await _are_answered_alike(held.checks):
+            return False
         # Last, and with nothing in between: all of it was so at one moment since the question was put.
         now = self._log.position
-        if _now_ms() >= held.until or not self._log.unchanged(held.marks, held.since):
+        if _now_ms() >= held.until or (held.marks and not self._log.unchanged(held.marks, held.since)):
             return False
         held.since = now
         return True
@@ -83,8 +86,20 @@ class Answers(Generic[A]):
         if read.whole and _now_ms() < read.until:
             answer, size = self._ready(answer)
             held = _Held(answer, packed(read.marks), read.checks, read.until, since)
-            self._held.put(name, held, 1 + (size + _MARK_BYTES * len(held.marks)) // 1024)
+            size += _MARK_BYTES * len(held.marks) + _STAMP_BYTES * len(read.stamps)
+            self._held.put(name, held, 1 + size // 1024)
         return answer
+
+
+async def _are_answered_alike(checks: Sequence[Dependence]) -> bool:
+    """Put these questions side by side, so that those to servers take one round trip; one without an answer may be another."""
+    try:
+        if len(checks) == 1:
+            return bool(await checks[0].ask() == checks[0].answer)
+        answers = await asyncio.gather(*[check.ask() for check in checks])
+    except Unavailable:
+        return False
+    return answers == [check.answer for check in checks]
 
 
 def _now_ms() -> int:

@@ -198,6 +198,15 @@ class StampGuard:
                     self._seen.put(id_, stamp)
         return stamps
 
+    async def are_still(self, stamps: Mapping[int, bytes]) -> bool:
+        """Return whether these are the stamps of the objects now, or were at some moment since the request began."""
+        verified = _VERIFIED.get()
+        if verified is None:
+            verified = await self._verify(list(stamps))
+        elif asked := [id_ for id_ in stamps if id_ not in verified]:
+            verified.update(await self._verify(asked))
+        return stamps.items() <= verified.items()
+
     def keeps(self, ticket: _Ticket, id_: int) -> bool:
         # Another request may have met a newer stamp meanwhile, or this one may have made a change beside what it reads.
         stamp = ticket.stamps.get(id_)

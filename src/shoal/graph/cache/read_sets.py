@@ -4,23 +4,32 @@ While an answer is made, its *read set* notes each object, list and count that i
 clock stays so. A commit adds what it touched to the log of changes. An answer is as good as new while the log has nothing of its
 read set.
 
+Where several processes write to the same stores, nobody has a log of all changes. There the read set notes the stamp that each
+object had before anything of it was read, and the answer is as good as new while all of them have the same stamps
+(`freshness.StampGuard`).
+
 For example, the log has 70 entries when a page with post 5 is made, which reads the object 5 and the list of its likes:
 
 1. Somebody likes post 6: the log has 71 entries, none of them the page's. The page is good, now as of entry 71.
 2. Somebody likes post 5, while the page is asked for. Until that commit is answered, both pages are right.
 3. Its entry 72 is the list of likes of 5: whoever asks from then on has the page made anew.
+
+Glossary (`docs/glossary.md`): stamp.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from shoal.graph.contract import Batch
 from shoal.graph.schema import ASSOC_TYPES, AssocType
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 FOREVER = 1 << 62
 _COMPARED = 4_096
@@ -43,10 +52,12 @@ class Dependence(NamedTuple):
 class ReadSet:
     """Everything that one answer is made of, as it is made."""
 
-    __slots__ = ("checks", "marks", "until", "whole")
+    __slots__ = ("checks", "marks", "stamps", "until", "whole")
 
     def __init__(self) -> None:
         self.marks: set[int] = set()
+        self.stamps: dict[int, bytes] = {}
+        """The stamp that each object had before anything of it was read, where changes are told by stamps."""
         self.checks: list[Dependence] = []
         self.until = FOREVER
         """When the answer becomes another by itself, in Unix milliseconds."""
@@ -61,6 +72,13 @@ class ReadSet:
         """Lists, or how long they are, are asked for."""
         masks = [atype.number << _TYPE_BITS for atype in atypes]
         self.marks.update([id1 ^ mask for id1 in id1s for mask in masks])
+
+    def note_stamps(self, ids: Iterable[int], stamps: Mapping[int, bytes]) -> None:
+        """Objects, or lists of theirs, are asked for. An answer made of one that is being changed is not to be remembered."""
+        for id_ in ids:
+            stamp = stamps.get(id_)
+            if stamp is None or self.stamps.setdefault(id_, stamp) != stamp:
+                self.whole = False
 
 
 _READ: ContextVar[ReadSet | None] = ContextVar("shoal_read_set", default=None)
@@ -98,6 +116,16 @@ def not_noted() -> None:
     read = _READ.get()
     if read is not None:
         read.whole = False
+
+
+def unnoted(ask: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return a question whose answer has no mark: what is made of it is not remembered."""
+
+    async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
+        not_noted()
+        return await ask(*args, **kwargs)
+
+    return asked
 
 
 class ChangeLog:

@@ -1,0 +1,249 @@
+"""A story of people who do everything on a network, and pages of theirs that are remembered meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import httpx
+from msgspec import structs
+
+from shoal.api.context import front_of
+from shoal.core.model import Role
+from shoal.server import Deps, application
+from tests.api.world import BASE, Someone, World, picture
+
+NAMES = ("ann", "ben", "cleo", "dan", "eva")
+HOME = "/api/v1/timelines/home"
+WORDS = ("tide", "boat", "gull", "#harbour", "#Morning", "@ann", "@cleo")
+
+
+class FrontEnd:
+    """A front end of a network, which remembers so many kilobytes of answers."""
+
+    def __init__(self, here: World, answer_cache: int, deps: Deps | None = None) -> None:
+        """`deps`: of another process than `here`."""
+        deps = deps or here.deps
+        settings = structs.replace(deps.settings, answer_cache=answer_cache)
+        self.front = front_of(replace(deps, settings=settings))
+        self._here = here
+        transport = httpx.ASGITransport(application(self.front, https=False))
+        self._client = httpx.AsyncClient(transport=transport, base_url=BASE)
+
+    def ask(self, path: str, token: str = "", **headers: str) -> httpx.Response:
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        return self._here.run(self._client.get(path, headers=headers))
+
+    def close(self) -> None:
+        self._here.run(self._client.aclose())
+
+
+class Story:
+    """People who do everything, one act after the other, and pages of theirs that are looked at in between."""
+
+    def __init__(self, here: World, seed: int) -> None:
+        self.here = here
+        self.dice = random.Random(seed)
+        self.people = [here.join(name) for name in NAMES]
+        self.boss = here.staff("boss", Role.ADMIN)
+        self.posts: list[tuple[Someone, str]] = []
+        self.lists: list[tuple[Someone, str]] = []
+        self.filters: list[tuple[Someone, str]] = []
+        self.polls: list[str] = []
+        self.acts: list[Callable[[], None]] = [
+            *[self.post] * 6,
+            *[self.react] * 6,
+            *[self.relate] * 5,
+            self.comment,
+            self.edit,
+            self.delete,
+            self.vote,
+            self.profile,
+            self.listing,
+            self.filtering,
+            self.tag,
+            self.judge,
+            self.report,
+            self.tidy,
+        ]
+
+    def someone(self) -> Someone:
+        return self.dice.choice(self.people)
+
+    def say(self, who: Someone | None = None, method: str = "POST", path: str = "", **form: Any) -> Any:
+        """Do something that may be refused: not every act is possible at any time."""
+        answer = self.here.ask(method, path, who or self.someone(), json=form)
+        assert answer.status_code < 500, (path, answer.text)
+        return answer.json() if answer.status_code == 200 else {}
+
+    def post(self, **more: Any) -> None:
+        who = self.someone()
+        text = " ".join(self.dice.sample(WORDS, 3))
+        form: dict[str, Any] = {
+            "status": text,
+            "visibility": self.dice.choice(("public", "public", "unlisted", "private", "direct")),
+            **more,
+        }
+        if self.dice.random() < 0.15:
+            form["poll"] = {"options": ["yes", "no"], "expires_in": self.dice.choice((300, 3_600))}
+        elif self.dice.random() < 0.15:
+            files = {"file": ("a.png", picture(), "image/png")}
+            made = self.here.ask("POST", "/api/v2/media", who, files=files).json()
+            form["media_ids"] = [made["id"]] if "id" in made else []
+        found = self.say(who, path="/api/v1/statuses", **form)
+        if found:
+            self.posts.append((who, found["id"]))
+            if found["poll"]:
+                self.polls.append(found["poll"]["id"])
+
+    def comment(self) -> None:
+        if self.posts:
+            self.post(in_reply_to_id=self.dice.choice(self.posts)[1])
+
+    def edit(self) -> None:
+        if self.posts:
+            who, id_ = self.dice.choice(self.posts)
+            self.say(
+                who, "PUT", f"/api/v1/statuses/{id_}", status="other words #harbour", sensitive=self.dice.random() < 0.5
+            )
+
+    def delete(self) -> None:
+        if len(self.posts) > 5:
+            who, id_ = self.posts.pop(self.dice.randrange(len(self.posts)))
+            self.say(who, "DELETE", f"/api/v1/statuses/{id_}")
+
+    def react(self) -> None:
+        if not self.posts:
+            return
+        verbs = (
+            "favourite",
+            "unfavourite",
+            "reblog",
+            "unreblog",
+            "bookmark",
+            "unbookmark",
+            "mute",
+            "unmute",
+            "pin",
+            "unpin",
+        )
+        owner, id_ = self.dice.choice(self.posts)
+        verb = self.dice.choice(verbs)
+        who = owner if verb in {"pin", "unpin"} else self.someone()
+        if self.dice.random() < 0.1:
+            self.say(who, "PUT", f"/api/v1/pleroma/statuses/{id_}/reactions/\N{SPARKLES}")
+        else:
+            self.say(who, path=f"/api/v1/statuses/{id_}/{verb}")
+
+    def relate(self) -> None:
+        verbs = ("follow", "follow", "follow", "unfollow", "block", "unblock", "unblock", "mute", "unmute", "unmute")
+        verb = self.dice.choice((*verbs, "remove_from_followers"))
+        form: dict[str, Any] = {}
+        if verb == "follow":
+            form = {"reblogs": self.dice.random() < 0.7, "languages": self.dice.choice(([], ["en"]))}
+        self.say(path=f"/api/v1/accounts/{self.someone().id}/{verb}", **form)
+
+    def vote(self) -> None:
+        if self.polls:
+            self.say(path=f"/api/v1/polls/{self.dice.choice(self.polls)}/votes", choices=[self.dice.randrange(2)])
+
+    def profile(self) -> None:
+        form: dict[str, Any] = self.dice.choice(
+            (
+                {"display_name": self.dice.choice(WORDS)},
+                {"note": self.dice.choice(WORDS)},
+                {"locked": self.dice.random() < 0.3},
+                {"hide_collections": self.dice.random() < 0.5},
+            )
+        )
+        self.say(method="PATCH", path="/api/v1/accounts/update_credentials", **form)
+
+    def listing(self) -> None:
+        if not self.lists or self.dice.random() < 0.3:
+            who = self.someone()
+            made = self.say(who, path="/api/v1/lists", title="friends", exclusive=self.dice.random() < 0.5)
+            if made:
+                self.lists.append((who, made["id"]))
+            return
+        who, id_ = self.dice.choice(self.lists)
+        method = self.dice.choice(("POST", "POST", "DELETE"))
+        self.say(who, method, f"/api/v1/lists/{id_}/accounts", account_ids=[self.someone().id])
+
+    def filtering(self) -> None:
+        if not self.filters or self.dice.random() < 0.6:
+            who = self.someone()
+            form: dict[str, Any] = {
+                "title": "no boats",
+                "context": ["home", "public", "thread", "account", "notifications"],
+                "filter_action": self.dice.choice(("hide", "warn")),
+                "keywords_attributes": [{"keyword": self.dice.choice(WORDS[:3])}],
+            }
+            if made := self.say(who, path="/api/v2/filters", **form):
+                self.filters.append((who, made["id"]))
+        else:
+            who, id_ = self.filters.pop()
+            self.say(who, "DELETE", f"/api/v2/filters/{id_}")
+
+    def tag(self) -> None:
+        self.say(path=f"/api/v1/tags/harbour/{self.dice.choice(('follow', 'unfollow'))}")
+
+    def judge(self) -> None:
+        whom = self.someone().id
+        verb = self.dice.choice(
+            ("silence", "unsilence", "sensitive", "unsensitive", "suspend", "unsuspend", "unsuspend")
+        )
+        if verb in {"silence", "sensitive", "suspend"}:
+            self.say(self.boss, path=f"/api/v1/admin/accounts/{whom}/action", type=verb)
+        else:
+            self.say(self.boss, path=f"/api/v1/admin/accounts/{whom}/{verb}")
+
+    def report(self) -> None:
+        if self.posts:
+            owner, id_ = self.dice.choice(self.posts)
+            self.say(path="/api/v1/reports", account_id=owner.id, status_ids=[id_])
+
+    def tidy(self) -> None:
+        self.say(path=self.dice.choice(("/api/v1/notifications/clear", "/api/v1/markers")), home={"last_read_id": "1"})
+
+    def step(self) -> None:
+        self.dice.choice(self.acts)()
+        if self.dice.random() < 0.7:
+            self.here.settle()
+
+    def pages(self) -> list[tuple[str, str]]:
+        """Paths that are remembered, each with the token of whoever looks."""
+        of, who = self.someone().id, self.someone()
+        anybody = self.dice.choice((who.token, ""))
+        chosen = [
+            (HOME, who.token),
+            (f"{HOME}?limit=5", self.someone().token),
+            ("/api/v1/timelines/public", anybody),
+            ("/api/v1/timelines/tag/harbour", anybody),
+            (f"/api/v1/accounts/{of}", anybody),
+            (f"/api/v1/accounts/{of}/statuses", anybody),
+            (f"/api/v1/accounts/{of}/statuses?pinned=true", anybody),
+            (f"/api/v1/accounts/{of}/followers", anybody),
+            (f"/api/v1/accounts/{of}/following", anybody),
+            ("/api/v1/notifications", who.token),
+        ]
+        if self.posts:
+            _, id_ = self.dice.choice(self.posts)
+            chosen += [(f"/api/v1/statuses/{id_}", anybody), (f"/api/v1/statuses/{id_}/context", anybody)]
+        if self.lists:
+            owner, id_ = self.dice.choice(self.lists)
+            chosen.append((f"/api/v1/timelines/list/{id_}", owner.token))
+        return self.dice.sample(chosen, 5)
+
+
+def differs(story: Story, ours: FrontEnd, fresh: FrontEnd) -> str:
+    """Look at some pages twice; return the first that is not as a fresh one, empty for none."""
+    for path, token in story.pages():
+        wanted = fresh.ask(path, token)
+        for found in (ours.ask(path, token), ours.ask(path, token)):
+            said = [(one.status_code, one.content, one.headers.get("link", "")) for one in (found, wanted)]
+            if said[0] != said[1]:
+                return f"{path}: {said[0]}, fresh: {said[1]}"
+    return ""

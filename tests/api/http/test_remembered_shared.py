@@ -1,0 +1,94 @@
+"""Where several processes are one network, what one of them remembers is as what another one makes anew."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from shoal.feeds import home
+from shoal.graph.cache.freshness import StampGuard
+from shoal.graph.cache.read_sets import ReadSet
+from shoal.server import Deps
+from shoal.wiring import open_network
+from tests.api.http.stories import HOME, FrontEnd, Story, differs
+from tests.api.world import BASE, World, world
+from tests.examples import examples
+from tests.flows.sharing import Place
+from tests.flows.test_shared import counted
+
+STEPS = 60
+
+
+@contextlib.contextmanager
+def two_processes() -> Iterator[tuple[World, Deps]]:
+    """A network on two PostgreSQL stores and Redis, and the parts of it in another process."""
+    place = Place()
+    settings = asyncio.run(place.settings())
+    with world(store=settings.store, timelines=settings.timelines, media=settings.media) as here:
+        stack = AsyncExitStack()
+        other = here.run(stack.enter_async_context(open_network(here.network.settings)))
+        parts = (other.settings, other.store, other.writes, other.reads, other.media, other.hub)
+        yield here, Deps(*parts, base_url=BASE)
+        here.run(stack.aclose())
+
+
+def played(seed: int, steps: int) -> str:
+    """Return what differed in a story; empty for nothing."""
+    with two_processes() as (here, there):
+        story = Story(here, seed)
+        ours, fresh = FrontEnd(here, 64_000, there), FrontEnd(here, 0)
+        with contextlib.closing(ours), contextlib.closing(fresh):
+            for _ in range(steps):
+                story.step()
+                if wrong := differs(story, ours, fresh):
+                    return wrong
+            answers = ours.front.answers
+            assert answers is not None
+            assert answers.missed < answers.asked - steps, "hardly anything was remembered"
+    return ""
+
+
+@pytest.mark.parametrize("seed", range(examples(2)))
+def test_a_page_that_a_process_remembers_is_as_another_one_makes_it(seed: int) -> None:
+    assert played(seed, STEPS) == ""
+
+
+@pytest.mark.parametrize(("where", "what"), [(StampGuard, "are_still"), (ReadSet, "note_stamps"), (home, "depends_on")])
+def test_that_would_fail_if_stamps_were_not_noted_or_not_compared(
+    monkeypatch: pytest.MonkeyPatch, where: object, what: str
+) -> None:
+    async def still(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(where, what, still if what == "are_still" else lambda *_: None)
+    assert any(played(seed, STEPS) for seed in range(3))
+
+
+def test_a_home_that_stayed_as_it_was_costs_a_look_at_the_token_and_one_round_trip() -> None:
+    with two_processes() as (here, there):
+        ann, *others = [here.join(name) for name in ("ann", "ben", "cleo")]
+        for other in others:
+            here.json("POST", f"/api/v1/accounts/{other.id}/follow", ann)
+            here.json("POST", "/api/v1/statuses", other, json={"status": "Low tide"})
+        here.settle()
+        ours = FrontEnd(here, 64_000, there)
+        with contextlib.closing(ours):
+            ours.ask(HOME, ann.token)
+            ours.ask(HOME, ann.token)
+            page = ours.ask(HOME, ann.token)
+            with counted() as asked:
+                again = ours.ask(HOME, ann.token)
+            # Of the token, its member and the list of all; then stamps and the timeline, side by side.
+            assert asked == ["redis"] * 3
+            assert again.content == page.content
+            assert [one["favourites_count"] for one in again.json()] == [0, 0]
+            with counted() as asked:
+                same = ours.ask(HOME, ann.token, **{"If-None-Match": page.headers["etag"]})
+            assert asked == ["redis"] * 3
+            assert same.status_code == 304
+            here.json("POST", f"/api/v1/statuses/{again.json()[0]['id']}/favourite", others[0])
+            assert [one["favourites_count"] for one in ours.ask(HOME, ann.token).json()] == [1, 0]

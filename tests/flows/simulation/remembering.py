@@ -1,0 +1,47 @@
+"""A check that pages which a process remembers are as those that it would make anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from shoal.feeds import home
+from shoal.feeds.pipeline import Page
+from shoal.feeds.reads import Reads
+from shoal.graph.cache.answers import Answers
+from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.noted import NotedGraph
+from shoal.graph.contract import Cursor, Store
+from tests.flows.simulation.chaos import Haltable
+
+
+class RememberedHomes:
+    """Home pages as a process with this graph gives them."""
+
+    def __init__(self, reads: Reads, graph: NotedGraph, halting: Haltable) -> None:
+        self._reads = reads
+        self._halting = halting
+        self.answers: Answers[Page] = Answers(graph.changes, 1_000, lambda page: (page, 1))
+
+    async def compare(self, viewer: int, limit: int) -> None:
+        """Look at a page twice while nobody commits. Where its timeline stays as it is, both are as a fresh one."""
+        at = Cursor(limit=limit)
+        async with self._halting.halted():
+            await self._fresh(viewer, at)
+            before = await self._reads.timelines.read(viewer, Cursor(limit=1_000))
+            found = [await self._remembered(viewer, at) for _ in range(2)]
+            fresh = await self._fresh(viewer, at)
+            if await self._reads.timelines.read(viewer, Cursor(limit=1_000)) == before:
+                assert found == [fresh, fresh], "a remembered page is not as a fresh one"
+
+    async def _remembered(self, viewer: int, at: Cursor) -> Page:
+        async def make() -> Page:
+            return await home.page(self._reads, viewer, at)
+
+        with one_request():
+            return await self.answers.get((viewer, at), make)
+
+    async def _fresh(self, viewer: int, at: Cursor) -> Page:
+        nothing = CachedGraph(cast("Store", self._halting))
+        return await home.page(replace(self._reads, graph=nothing, lasting=nothing), viewer, at)
