@@ -2,7 +2,8 @@
 
 `shoal serve` runs as a child; the client shares the machine's cores with it. Home pages are read for all members in turn: cold;
 warm while nothing happens; and by clients that have them already. Authors with 50 followers each post, until the fan-out is
-drained. Then a server that remembers no answers makes every page anew. The raw engine is an ASGI application under the same
+drained. Then a server that remembers no answers makes every page anew. In this process a home page is asked for by processor time:
+as it was, with one post that somebody liked, and with nothing of it in memory. The raw engine is an ASGI application under the same
 server that answers everything with a ready 25 KB body, loaded the same way in the same run.
 """
 
@@ -20,6 +21,7 @@ import httpx
 import msgspec
 import uvloop
 
+from benchmarks.changed_page import measure_changed_pages
 from benchmarks.child import Child, bare_server, serving
 from benchmarks.http_client import Outcome, Server, load, until
 from benchmarks.http_load import homes, is_page, post_and_drain, tell
@@ -95,6 +97,7 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
             wanted = homes(child.server, keys.all)
             await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)
             loads["home, made anew"] = await load(child.server, until(wanted, chosen.seconds), is_page, 16)
+    await measure_changed_pages(store, keys, chosen.rounds, report)
     async with bare_server("asgi") as server:
         bare = await ceiling(server, chosen.seconds)
     for name, outcome in loads.items():
@@ -106,12 +109,13 @@ def main() -> None:
     """Build, serve, load, report."""
     options = parser(
         __doc__,
-        quick={"seconds": 2.0, "circle": 100},
-        smallest={"seconds": 0.3, "circle": 40},
+        quick={"seconds": 2.0, "circle": 100, "rounds": 100},
+        smallest={"seconds": 0.3, "circle": 40, "rounds": 3},
     )
     keep_option(options)
     options.add_argument("--circle", type=int, default=1_000, help="members, beside one whom all follow")
     options.add_argument("--seconds", type=float, default=15.0, help="for how long each load runs")
+    options.add_argument("--rounds", type=int, default=300, help="how often a page is asked for in this process")
     options.add_argument("--command", default=_COMMAND, help="how the server is started, with {store} and {port}")
     chosen = options.parse_args()
     report = Report("http_network", chosen.size)

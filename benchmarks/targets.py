@@ -57,6 +57,7 @@ TARGETS = (
     Target("http_network", "home, had already: right answers", "least", 11_000),
     Target("http_network", "home, made anew: right answers", "least", 3_500),
     Target("http_network", "home: p99", "most", 25),
+    Target("http_network", "home in the process, a liked post / everything new", "most", 0.5),
     Target("http_network", "post: right answers", "least", 1_000),
     Target("http_network", "start to first answer", "most", 1.5),
     Target("http_network", "memory when idle", "most", 120),

@@ -12,7 +12,6 @@ import gzip
 import shutil
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from playwright.async_api import Browser, Page, async_playwright
 from benchmarks.child import bare_server, serving
 from benchmarks.http_client import Server, load, until
 from benchmarks.http_load import homes
+from benchmarks.in_process import Ask, Headers, asking, front_in
 from benchmarks.measure import Report, parser, spread, workplace
 from benchmarks.stores import url_of
 from shoal import settings as configuration
@@ -31,13 +31,11 @@ from shoal.demo.plan import plan
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
 from shoal.ops.engines.program import free_port
-from shoal.server import Deps, build
 from shoal.services import members
 from shoal.services.login import apps, sessions
 from shoal.web.assets import assets
-from shoal.wiring import Network, open_network, process
+from shoal.wiring import open_network, process
 
-_BASE = "http://shoal.test"
 _SLOWER = 4
 _OBSERVED = """() => {
   window.seen = { lcp: 0, shift: 0, press: 0 };
@@ -77,49 +75,10 @@ async def _network(path: Path, people: int, days: int) -> Cast:
         return Cast(hero, hers, bearer, cookies, f"/@{hero.name}/{newest[hero.id][0].id2}")
 
 
-Ask = Callable[[str, tuple[tuple[bytes, bytes], ...]], Awaitable[tuple[int, bytes]]]
-
-
-def _asking(network: Network) -> Ask:
-    """Return how a page is asked for in this process, as a server would."""
-    parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-    app = build(Deps(*parts, base_url=_BASE, engines=network.engines))
-
-    async def ask(path: str, headers: tuple[tuple[bytes, bytes], ...]) -> tuple[int, bytes]:
-        status, body = 0, b""
-        address, _, query = path.partition("?")
-        scope = {
-            "type": "http",
-            "method": "GET",
-            "path": address,
-            "raw_path": address.encode(),
-            "query_string": query.encode(),
-            "headers": ((b"host", b"shoal.test"), *headers),
-            "client": ("127.0.0.1", 1),
-            "server": ("shoal.test", 80),
-            "scheme": "http",
-            "http_version": "1.1",
-            "root_path": "",
-        }
-
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message: Any) -> None:
-            nonlocal status, body
-            status = message.get("status", status)
-            body += message.get("body", b"")
-
-        await app(scope, receive, send)
-        return status, body
-
-    return ask
-
-
 async def in_process(path: Path, cast: Cast, calls: int, report: Report) -> None:
     """Ask for each page again and again; its processor time and size."""
     async with open_network(configuration.load({}, store=url_of(path), rate_limits=False)) as network:
-        ask = _asking(network)
+        ask = asking(front_in(network))
         process.settle()
         member = ((b"cookie", f"shoal_login={cast.cookie}; shoal_form={'a' * 43}".encode()),)
         token = ((b"authorization", f"Bearer {cast.bearer}".encode()),)
@@ -145,7 +104,7 @@ async def in_process(path: Path, cast: Cast, calls: int, report: Report) -> None
     report.add("all styles, compressed", len(files["styles/app.css"].packed) / 1e3, "KB")
 
 
-async def _cost(ask: Ask, path: str, headers: tuple[tuple[bytes, bytes], ...], calls: int) -> float:
+async def _cost(ask: Ask, path: str, headers: Headers, calls: int) -> float:
     """Return the median processor time of a page in milliseconds."""
     times = []
     for _ in range(calls):

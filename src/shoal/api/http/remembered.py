@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from hashlib import sha256
 
 from starlette.types import Scope
 
@@ -16,7 +16,8 @@ _TAG_BYTES = 12
 def kept(reply: Reply) -> tuple[Reply, int]:
     """Return an answer with a tag by which clients ask whether it is still the same (RFC 9110, 8.8.3), and its size in bytes."""
     content = encode(reply.body)
-    tag = blake2b(content + repr(reply.headers).encode(), digest_size=_TAG_BYTES).hexdigest()
+    # Processors have instructions for this one: a third of the time of others.
+    tag = sha256(content + repr(reply.headers).encode()).hexdigest()[: 2 * _TAG_BYTES]
     # Whoever asks with a token may keep it, and has to ask each time.
     headers = (*reply.headers, ("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache"))
     return Reply(content, reply.status, headers, keeps_itself=True), len(content)

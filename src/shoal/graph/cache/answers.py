@@ -70,9 +70,12 @@ class Answers(Generic[A]):
         return await self._remember(name, make)
 
     async def _is_good(self, held: _Held[A]) -> bool:
-        if not await _are_answered_alike(held.checks):
+        if not self._is_unchanged(held):
             return False
-        # Last, and with nothing in between: all of it was so at one moment since the question was put.
+        # After a wait once more, and with nothing in between: all of it was so at one moment since the question was put.
+        return not held.checks or (await _are_answered_alike(held.checks) and self._is_unchanged(held))
+
+    def _is_unchanged(self, held: _Held[A]) -> bool:
         now = self._log.position
         if _now_ms() >= held.until or (held.marks and not self._log.unchanged(held.marks, held.since)):
             return False

@@ -166,7 +166,7 @@ class ChangeLog:
 
 def packed(marks: Iterable[int]) -> array[int]:
     """Return marks in eight bytes each."""
-    return array("q", marks)
+    return array("q", list(marks))
 
 
 def lists_of(batch: Batch) -> set[tuple[int, int]]:

@@ -1,0 +1,57 @@
+"""Requests to the front end of a network in this process, as a server would pass them on: their processor time is the front's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from shoal.api.context import Front, front_of
+from shoal.server import Deps, application
+from shoal.wiring import Network
+
+BASE = "http://shoal.test"
+
+Headers = tuple[tuple[bytes, bytes], ...]
+Ask = Callable[[str, Headers], Awaitable[tuple[int, bytes]]]
+"""Asks for a path (GET); its status and body."""
+
+
+def front_in(network: Network) -> Front:
+    """Return a front end of this network, with caches of its own."""
+    parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
+    return front_of(Deps(*parts, base_url=BASE, engines=network.engines))
+
+
+def asking(front: Front) -> Ask:
+    """Return how a page of this front end is asked for."""
+    app = application(front, https=False)
+
+    async def ask(path: str, headers: Headers) -> tuple[int, bytes]:
+        status, body = 0, b""
+        address, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": address,
+            "raw_path": address.encode(),
+            "query_string": query.encode(),
+            "headers": ((b"host", b"shoal.test"), *headers),
+            "client": ("127.0.0.1", 1),
+            "server": ("shoal.test", 80),
+            "scheme": "http",
+            "http_version": "1.1",
+            "root_path": "",
+        }
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            nonlocal status, body
+            status = message.get("status", status)
+            body += message.get("body", b"")
+
+        await app(scope, receive, send)
+        return status, body
+
+    return ask
