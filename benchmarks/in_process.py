@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from msgspec import structs
+
 from shoal.api.context import Front, front_of
 from shoal.server import Deps, application
 from shoal.wiring import Network
@@ -16,9 +18,16 @@ Ask = Callable[[str, Headers], Awaitable[tuple[int, bytes]]]
 """Asks for a path (GET); its status and body."""
 
 
-def front_in(network: Network) -> Front:
-    """Return a front end of this network, with caches of its own."""
-    parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
+def front_in(network: Network, **settings: object) -> Front:
+    """Return a front end of this network, with caches of its own, and other settings where they are given."""
+    parts = (
+        structs.replace(network.settings, **settings),
+        network.store,
+        network.writes,
+        network.reads,
+        network.media,
+        network.hub,
+    )
     return front_of(Deps(*parts, base_url=BASE, engines=network.engines))
 
 

@@ -21,7 +21,7 @@ from shoal.graph.cache.noted import NotedGraph
 from shoal.graph.cache.read_sets import ChangeLog, ReadSet, depends_on, list_mark, reading
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, AssocType, Key
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, USER_NAME, AssocType, Key
 from tests.examples import examples
 from tests.graph.test_cached import Slow
 from tests.running import in_loop
@@ -45,6 +45,7 @@ def questions() -> list[Question]:
         lambda graph: graph.assoc_ranges([a, b, c], FOLLOWED_BY, Cursor(limit=2)),
         lambda graph: graph.assoc_common(a, (FOLLOWS,), d, FOLLOWED_BY),
         lambda graph: graph.key_get([Key(3, "name", f"n{a % 3}")]),
+        lambda graph: graph.key_get([Key(3, USER_NAME, f"n{a % 3}")]),
         lambda graph: graph.assoc_ended(a, (FOLLOWS,), [b]),
     ]
 
@@ -69,7 +70,8 @@ async def act(graph: NotedGraph, number: int, verb: str, one: int, other: int) -
         post = Post(id=other, author_id=one, text=f"t{number}", version=held.version + 1 if held else 1)
         (batch.obj_set if held else batch.obj_add)(post)
     elif verb == "name":
-        batch.key_add(Key(3, "name", f"n{one % 3}"), other)
+        for space in ("name", USER_NAME):
+            batch.key_add(Key(3, space, f"n{one % 3}"), other)
     elif verb in {"follow", "like", "log in"}:
         batch.assoc_add(one, {"follow": FOLLOWS, "like": LIKES, "log in": LOGGED_IN}[verb], other, number)
     else:
@@ -143,7 +145,7 @@ _EVERYTHING: Story = [
 ]
 
 
-@pytest.mark.parametrize("left_out", ["nothing", "comparison", "objects", "lists", "keys"])
+@pytest.mark.parametrize("left_out", ["nothing", "comparison", "objects", "lists", "keys", "names"])
 @in_loop
 async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_noted(
     monkeypatch: pytest.MonkeyPatch, left_out: str
@@ -160,7 +162,9 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
     if left_out == "comparison":
         monkeypatch.setattr(StampGuard, "are_still", always)
     elif left_out == "keys":
-        monkeypatch.setattr("shoal.graph.cache.noted.unnoted", lambda ask: ask)
+        monkeypatch.setattr("shoal.graph.cache.noted.not_noted", lambda: None)
+    elif left_out == "names":
+        monkeypatch.setattr("shoal.graph.cache.cached.name_marks", lambda _keys: [])
     monkeypatch.setattr(NotedGraph, "_note", noted)
     store, stamps = MemoryGraph(), LocalStamps()
     ours, other = (NotedGraph(store, stamps=stamps) for _ in range(2))

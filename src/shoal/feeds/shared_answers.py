@@ -1,10 +1,12 @@
-"""Cached answers that may be a minute old and are shared between requests."""
+"""Cached answers that may be a minute old and are shared between requests: what is made of them is not remembered for longer."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
+
+from shoal.graph.cache.read_sets import not_noted
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")
@@ -20,6 +22,7 @@ class Remembered(Generic[Key, Answer]):
 
     def get(self, key: Key, now: int) -> Answer | None:
         """Return the remembered answer; None when it is missing or too old."""
+        not_noted()
         held = self._held.get(key)
         return held[1] if held is not None and abs(now - held[0]) < self._keep_ms else None
 
@@ -48,6 +51,7 @@ class Renewed(Generic[Answer]):
 
         With `outdated`, nobody waits for a new one where there is one of the last ten minutes.
         """
+        not_noted()
         held = self._held
         age = abs(now - held[0]) if held is not None else self._most_ms
         if held is not None and age < self._keep_ms:

@@ -237,9 +237,13 @@ class Key(NamedTuple):
     name: str
 
 
+USER_NAME = "user_name"
+"""The space of the keys of user names."""
+
+
 def user_name_key(name: str) -> Key:
     """Return the key that leads from a user name to its member. The name determines the shard: the member's own."""
-    return Key(place(name).shard, "user_name", name)
+    return Key(place(name).shard, USER_NAME, name)
 
 
 def email_key(address: str) -> Key:

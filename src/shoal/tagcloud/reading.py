@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.text import check_tag
+from shoal.graph.cache.read_sets import not_noted
 from shoal.graph.schema import tag_id
 from shoal.tagcloud import ruling
 from shoal.tagcloud.cloud import (
@@ -150,6 +151,8 @@ class TagCloud:
         return rule
 
     async def _latest(self) -> _Held:
+        # It has no mark in the graph.
+        not_noted()
         if (held := self._fresh()) is not None:
             return held
         async with self._looking:

@@ -37,12 +37,13 @@ _POLICY = "; ".join(
 )
 """The content security policy: nothing stands in the page itself, no style and no script."""
 _DRAWN = DrawnPosts()
-_HEADERS = {
+HEADERS = {
     "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(self)",
     "Vary": "Cookie, Accept-Language, HX-Request",
 }
+"""Headers of every page, and of its parts."""
 
 
 async def page(visit: Visit, template: str, *, status: int = 200, title: str = "", **views: object) -> Response:
@@ -85,7 +86,9 @@ def _rendered(visit: Visit, template: str, views: Mapping[str, object]) -> str:
 
 
 def _answer(visit: Visit, html: str, status: int) -> Response:
-    response = HTMLResponse(html, status, _HEADERS)
+    response = HTMLResponse(html, status, HEADERS)
+    if visit.marked:
+        return response
     visit.browser.keep(response)
     pack(visit.request, response)
     return response

@@ -13,6 +13,7 @@ from shoal.api.context import Context
 from shoal.api.http.calls import Body, Route
 from shoal.core.errors import SecondFactorNeeded
 from shoal.web.errors import error_page
+from shoal.web.remembered import is_short, remembered_page
 from shoal.web.visit import LogInFirst, Visit, visit_of
 
 P = TypeVar("P")
@@ -48,10 +49,15 @@ _ALWAYS_OPEN = frozenset(
 
 
 def page(
-    path: str, handler: PageHandler[P], params: type[msgspec.Struct] | None = None, *, once: bool = False
+    path: str,
+    handler: PageHandler[P],
+    params: type[msgspec.Struct] | None = None,
+    *,
+    once: bool = False,
+    remembered: bool = False,
 ) -> Route:
-    """Return the row of a page. `once`: a parameter that comes twice is refused."""
-    return _row("GET", path, handler, params, "pages", 0, once=once)
+    """Return the row of a page. `once`: a parameter that comes twice is refused. `remembered`: see `Route`."""
+    return _row("GET", path, handler, params, "pages", 0, once=once, remembered=remembered)
 
 
 def form(
@@ -78,11 +84,12 @@ def _row(
     *,
     once: bool,
     on_disk: bool = False,
+    remembered: bool = False,
 ) -> Route:
     return Route(
         method,
         path,
-        _answering(handler, open_to_all=path.split("/")[1] in _ALWAYS_OPEN),
+        _answering(handler, open_to_all=path.split("/")[1] in _ALWAYS_OPEN, remembered=remembered),
         auth="browser",
         limit_class=limit_class,
         params=params,
@@ -94,16 +101,27 @@ def _row(
     )
 
 
-def _answering(handler: PageHandler[P], *, open_to_all: bool) -> Callable[[Context, P], Awaitable[Response]]:
+def _answering(
+    handler: PageHandler[P], *, open_to_all: bool, remembered: bool
+) -> Callable[[Context, P], Awaitable[Response]]:
     """Return the handler as the dispatcher calls it: an error becomes a page, and whoever must log in is sent to do so."""
+
+    async def handled(visit: Visit, params: P) -> Response:
+        if not (open_to_all or visit.viewer or visit.front.settings.public_pages):
+            raise LogInFirst
+        return await handler(visit, params)
+
+    async def made(visit: Visit, context: Context, params: P) -> Response:
+        answers = context.deps.answers
+        if not remembered or answers is None or not is_short(context.request):
+            return await handled(visit, params)
+        return await remembered_page(visit, context, answers, lambda marked: handled(marked, params))
 
     @wraps(handler)
     async def answer(context: Context, params: P) -> Response:
         visit = await visit_of(context)
         try:
-            if not (open_to_all or visit.viewer or visit.front.settings.public_pages):
-                raise LogInFirst  # noqa: TRY301 (the same answer as for a page that is for members)
-            return await handler(visit, params)
+            return await made(visit, context, params)
         except LogInFirst:
             asked = visit.path if visit.request.method == "GET" else ""
             return visit.go("/login", to=asked)

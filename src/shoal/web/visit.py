@@ -6,6 +6,7 @@ A page is fetched whole; a script asks for the part that changes (`HX-Request`),
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from dataclasses import dataclass
 from typing import Annotated
@@ -23,8 +24,9 @@ from shoal.api.login.browser import Browser
 from shoal.core.errors import NotAllowed, Unauthenticated
 from shoal.core.login.token_use import Origin
 from shoal.core.model import Member
+from shoal.graph.cache.read_sets import good_until
 from shoal.services.login import sessions
-from shoal.words.languages import Translated, language_for, words_in
+from shoal.words.languages import Translated, When, language_for, words_in
 
 _LOCAL = re.compile(r"/(?![/\\])[!-~]{0,1999}")
 """A path on this server: printable ASCII, and nothing that a browser could take for another host."""
@@ -33,6 +35,9 @@ _RESERVED = ":/%#?=@[]!$&'()*+,;"
 LANGUAGE_COOKIE = "shoal_language"
 LOOK_COOKIE = "shoal_look"
 """The chosen colours and contrast: see `views.shell`."""
+
+# Nobody can write them into a post, since nobody knows them.
+TOKEN_MARK, REQUEST_MARK = (secrets.token_hex(16) for _ in range(2))
 
 
 class LogInFirst(Unauthenticated):
@@ -63,6 +68,8 @@ class Visit:
     now_ms: int
     session_id: int = 0
     """Id of the browser's login; 0 for nobody's."""
+    marked: bool = False
+    """Whether marks stand on the page where each answer has something of its own: it is remembered."""
 
     @property
     def member(self) -> Member:
@@ -98,6 +105,20 @@ class Visit:
         path: str = self.request.scope["path"]
         query: str = self.request.scope["query_string"].decode("latin-1")
         return f"{path}?{query}" if query else path
+
+    @property
+    def form_token(self) -> str:
+        """Return the token of the page's forms (`Browser.form_token`), or the mark in its place."""
+        return TOKEN_MARK if self.marked else self.browser.form_token
+
+    def new_request(self) -> str:
+        """Return a name for what a form will do, so that it is done once however often it is sent; or the mark in its place."""
+        return REQUEST_MARK if self.marked else secrets.token_urlsafe(12)
+
+    def when(self, ms: int) -> When:
+        """Return a moment, given in Unix milliseconds, in words of now."""
+        good_until(self.words.changes_at(ms, self.now_ms), self.now_ms)
+        return self.words.when(ms, self.now_ms)
 
     @property
     def quoted_path(self) -> str:

@@ -76,6 +76,16 @@ class Translated:
         at = datetime.fromtimestamp(ms / 1000, UTC)
         return When(f"{at:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03}Z", self._short(at, (now_ms - ms) // 1000), self.full(ms))
 
+    @staticmethod
+    def changes_at(ms: int, now_ms: int) -> int:
+        """Return when the words for a moment become others. All are in Unix milliseconds."""
+        age = (now_ms - ms) // 1000
+        if age < _WEEK:
+            step = next((unit for unit in (_DAY, _HOUR, _MINUTE) if age >= unit), _MINUTE)
+            return ms + (max(age, 0) // step + 1) * step * 1000
+        year = datetime.fromtimestamp(now_ms / 1000, UTC).year
+        return int(datetime(year + 1, 1, 1, tzinfo=UTC).timestamp() * 1000)
+
     def full(self, ms: int) -> str:
         """Return a date and a time."""
         return _full(self.code, ms // 60_000)

@@ -35,7 +35,15 @@ class FrontEnd:
     def ask(self, path: str, token: str = "", **headers: str) -> httpx.Response:
         if token:
             headers["Authorization"] = f"Bearer {token}"
+        # It keeps no cookies: it is many browsers.
+        self._client.cookies.clear()
         return self._here.run(self._client.get(path, headers=headers))
+
+    def send(self, path: str, form: dict[str, str], cookie: str) -> httpx.Response:
+        """Send a form as a browser does."""
+        self._client.cookies.clear()
+        headers = {"Cookie": cookie, "Sec-Fetch-Site": "same-origin"}
+        return self._here.run(self._client.post(path, data=form, headers=headers))
 
     def close(self) -> None:
         self._here.run(self._client.aclose())

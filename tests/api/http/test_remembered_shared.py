@@ -32,8 +32,10 @@ def two_processes() -> Iterator[tuple[World, Deps]]:
         stack = AsyncExitStack()
         other = here.run(stack.enter_async_context(open_network(here.network.settings)))
         parts = (other.settings, other.store, other.writes, other.reads, other.media, other.hub)
-        yield here, Deps(*parts, base_url=BASE)
-        here.run(stack.aclose())
+        try:
+            yield here, Deps(*parts, base_url=BASE)
+        finally:
+            here.run(stack.aclose())
 
 
 def played(seed: int, steps: int) -> str:

@@ -48,6 +48,16 @@ class Browser:
         mask = secrets.token_bytes(_MAC_BYTES)
         return (mask + _masked(self._mac(), mask)).hex()
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it was given no key yet: its first page brings one."""
+        return not self._known
+
+    @property
+    def name(self) -> str:
+        """Return a name of the browser with its login, which tells nothing of them. It is another whenever forms are no good."""
+        return sha256(self._mac()).hexdigest()
+
     def sent(self, form_token: str) -> bool:
         """Whether a form with this token is from a page that this browser was given, as who it is logged in now."""
         if not (self._known and self._site in _OURS and _GOOD_TOKEN.fullmatch(form_token)):

@@ -26,7 +26,7 @@ from shoal.graph.cache.companions import companions
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.cache.heads import ListHead
 from shoal.graph.cache.memories import Memories, kilobytes
-from shoal.graph.cache.read_sets import ChangeLog, list_mark, lists_of
+from shoal.graph.cache.read_sets import ChangeLog, list_mark, lists_of, name_marks
 from shoal.graph.cache.sets import ListSet
 from shoal.graph.cache.unremembered import Unremembered
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
@@ -290,7 +290,8 @@ class CachedGraph(Unremembered):
 
     async def _commit(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         lists = lists_of(batch)
-        changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects])
+        names = name_marks([op.key for op in batch.keys]) if batch.keys else []
+        changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects], names)
         stored = False
 
         def settle(alone: Collection[int]) -> None:
@@ -306,7 +307,7 @@ class CachedGraph(Unremembered):
                 return owed
             finally:
                 self._kept.forget_changed(batch, lists)
-                self.changes.add([op.id for op in batch.objects])
+                self.changes.add([*names, *[op.id for op in batch.objects]])
                 self.changes.add([list_mark(id1, atype) for id1, atype in lists])
 
     def forget_all(self) -> None:

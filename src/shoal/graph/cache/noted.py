@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.freshness import StampGuard, Stamps
-from shoal.graph.cache.read_sets import ReadSet, being_made, depends_on, unnoted
+from shoal.graph.cache.read_sets import ReadSet, being_made, depends_on, name_marks, not_noted, unnoted
 from shoal.graph.contract import Assoc, Cursor, Store
-from shoal.graph.schema import AnyNode, AssocType
+from shoal.graph.schema import AnyNode, AssocType, Key
 
 
 class NotedGraph(CachedGraph):
@@ -22,7 +22,7 @@ class NotedGraph(CachedGraph):
 
     def __init__(self, store: Store, objects: int = 200_000, *, stamps: Stamps | None = None) -> None:
         super().__init__(store, objects, stamps=stamps)
-        self.key_get = unnoted(store.key_get)
+        self.key_get = self._key_get
         self.assoc_ranks = unnoted(store.assoc_ranks)
         self.assoc_ended = unnoted(store.assoc_ended)
         self.assoc_ended_range = unnoted(store.assoc_ended_range)
@@ -64,6 +64,14 @@ class NotedGraph(CachedGraph):
             await self._note(read, (id1,), atypes)
             await self._note(read, (other,), (listed,))
         return await super().assoc_common(id1, atypes, other, listed)
+
+    async def _key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
+        if (read := being_made()) is not None:
+            names = name_marks(keys)
+            if len(names) < len(keys):
+                not_noted()
+            await self._note(read, names)
+        return await self._store.key_get(keys)
 
     async def _note(self, read: ReadSet, ids: Sequence[int], atypes: Sequence[AssocType] = ()) -> None:
         """Note objects, or lists of these types; before they are read, for a stamp that is asked for later may be a newer one."""

@@ -25,8 +25,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from shoal.core.ids import named
 from shoal.graph.contract import Batch
-from shoal.graph.schema import ASSOC_TYPES, AssocType
+from shoal.graph.schema import ASSOC_TYPES, USER_NAME, AssocType, Key
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -40,6 +41,14 @@ _TYPE_BITS = 40
 def list_mark(id1: int, atype: int) -> int:
     """Return the mark of a list and its length. Two may share one: then an answer is made anew without need."""
     return id1 ^ atype << _TYPE_BITS
+
+
+def name_marks(keys: Iterable[Key]) -> list[int]:
+    """Return the marks of the user names among these keys, each on its shard as an id is, so that it may have a stamp.
+
+    Two names may share one. Other keys have none, for some of them end by the clock.
+    """
+    return [named(key.space, key.name) for key in keys if key.space == USER_NAME]
 
 
 class Dependence(NamedTuple):

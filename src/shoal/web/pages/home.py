@@ -86,4 +86,4 @@ async def _lent(visit: Visit) -> Face | None:
     return face_of(visit, member) if isinstance(member, Member) else None
 
 
-ROUTES = (rows.page("/", start, BeforeQuery),)
+ROUTES = (rows.page("/", start, BeforeQuery, remembered=True),)

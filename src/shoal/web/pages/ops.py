@@ -75,7 +75,7 @@ async def shards(visit: Visit, _params: None) -> Response:
         "shards",
         title=visit.words.text("Data sources"),
         shards=shards_of(visit, held, evenness(held)),
-        counted=visit.words.when(at, visit.now_ms),
+        counted=visit.when(at),
     )
 
 

@@ -128,7 +128,7 @@ def _names(entry: Entry) -> set[str]:
 
 
 ROUTES = (
-    rows.page("/@{handle}/{id}", show, PostPath),
-    rows.page("/@{handle}/{id}/photos/{place}", photo, PhotoPath),
+    rows.page("/@{handle}/{id}", show, PostPath, remembered=True),
+    rows.page("/@{handle}/{id}/photos/{place}", photo, PhotoPath, remembered=True),
     rows.form("/posts/{id}/act", act, PostActForm),
 )

@@ -150,6 +150,6 @@ async def member_of(visit: Visit, name: str) -> Member:
 
 
 ROUTES = (
-    rows.page("/@{handle}", show, ProfilePath),
+    rows.page("/@{handle}", show, ProfilePath, remembered=True),
     rows.form("/members/{id}/bond", bond, BondForm),
 )

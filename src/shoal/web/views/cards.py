@@ -52,7 +52,7 @@ def post_card(visit: Visit, entry: Entry) -> Card | None:
     hides = bool(post.spoiler) or is_sensitive(post, author)
     pictures = () if hides else tuple(photo_of(visit, one) for one in entry.media if one.kind is not MediaKind.AUDIO)
     words = post.spoiler or plain_excerpt(post.text, _WORDS)
-    made = visit.words.when(post.created_at, visit.now_ms).iso
+    made = visit.when(post.created_at).iso
     data = {
         "@context": _CONTEXT,
         "@type": "SocialMediaPosting",

@@ -48,7 +48,7 @@ def talk_of(visit: Visit, found: Conversation) -> ConversationView:
         post.spoiler or plain_excerpt(unaddressed(post.text, known), 90),
         post.author_id == visit.viewer_id,
         len(last.media),
-        visit.words.when(post.created_at, visit.now_ms),
+        visit.when(post.created_at),
         found.unread,
     )
 

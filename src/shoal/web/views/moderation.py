@@ -109,7 +109,7 @@ def _card(visit: Visit, report: Report, people: Mapping[int, Member], posts: Map
         target=face(report.target_id),
         category=_categories(visit)[report.category],
         comment=report.comment,
-        when=visit.words.when(milliseconds_of(report.id), visit.now_ms),
+        when=visit.when(milliseconds_of(report.id)),
         rules=tuple(rules[int(id_) - 1] for id_ in report.rule_ids if id_.isdigit() and 0 < int(id_) <= len(rules)),
         posts=there,
         lost=len(report.post_ids) - len(there),
@@ -168,7 +168,7 @@ def _standing(visit: Visit, profile: Profile, login: Login | None, inviter: Memb
     may_act = viewer.id != member.id and viewer.role.rank > member.role.rank
     return MemberStanding(
         face=face_of(visit, member),
-        joined=words.when(member.created_at, visit.now_ms),
+        joined=visit.when(member.created_at),
         posts=words.number(profile.posts),
         followers=words.number(profile.followers),
         following=words.number(profile.following),

@@ -107,7 +107,7 @@ def _notice(visit: Visit, group: Grouped, read: int, names: Mapping[int, str]) -
         faces=()
         if kind in _WHOLE or kind is Kind.VERDICT
         else tuple(face_of(visit, one.member) for one in people[:_FACES]),
-        when=visit.words.when(milliseconds_of(newest.time), visit.now_ms),
+        when=visit.when(milliseconds_of(newest.time)),
         unread=newest.time > read,
         post=post,
         whole=kind in _WHOLE,

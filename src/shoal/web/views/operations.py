@@ -224,7 +224,7 @@ def _slow(visit: Visit) -> list[SlowRow]:
     names = (_("let in"), _("answered"), _("sent"))
     return [
         SlowRow(
-            visit.words.when(one.at_ms, visit.now_ms),
+            visit.when(one.at_ms),
             one.route,
             one.status,
             one.request_id,

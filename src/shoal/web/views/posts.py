@@ -12,6 +12,7 @@ from shoal.core.model import Media, MediaKind, MediaState, Member, Visibility
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive, may_share
 from shoal.feeds.hydrate import Entry, PollView, Profile
+from shoal.graph.cache.read_sets import good_until
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.tints import tint_of
 from shoal.web.visit import Visit
@@ -157,7 +158,7 @@ def post_of(
         entry_id=entry.id,
         path=visit.url(f"/@{author.name}/{post.id}"),
         author=face_of(visit, author),
-        when=words.when(post.created_at, visit.now_ms),
+        when=visit.when(post.created_at),
         text=Markup(visit.front.at.html(post.text, post.mentions)),  # noqa: S704 (escaped when it was made)
         excerpt=plain_excerpt(post.text, 80),
         language=post.language,
@@ -171,7 +172,7 @@ def post_of(
         shared_by=_shared_by(words, entry),
         sharer=face_of(visit, entry.sharer.member) if entry.sharer else None,
         answers=_answers(entry, names),
-        edited=words.when(post.edited_at, visit.now_ms) if post.edited_at else None,
+        edited=visit.when(post.edited_at) if post.edited_at else None,
         poll=_poll(visit, entry.poll) if entry.poll else None,
         folded=tuple(one.filter.title for one in entry.filtered),
         place=_place(entry),
@@ -257,6 +258,7 @@ def _answers(entry: Entry, names: Mapping[int, str]) -> str:
 def _poll(visit: Visit, view: PollView) -> ShownPoll:
     poll, words = view.poll, visit.words
     over = poll.expires_at <= visit.now_ms
+    good_until(poll.expires_at, visit.now_ms)
     total = sum(view.votes)
     shown = over or not poll.hide_totals
     options = tuple(

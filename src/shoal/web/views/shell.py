@@ -9,6 +9,7 @@ import msgspec
 from shoal.core.errors import Unavailable
 from shoal.core.model import Member, Role
 from shoal.feeds import notifications
+from shoal.graph.cache.read_sets import not_noted
 from shoal.web.views.people import Face, face_of
 from shoal.web.visit import LOOK_COOKIE, Visit
 from shoal.words.languages import LANGUAGES
@@ -80,6 +81,7 @@ async def places_of(visit: Visit) -> tuple[NavLink, ...]:
         try:
             found = await notifications.unread(visit.front.reads, visit.viewer.id, _MOST_UNREAD)
         except Unavailable:
+            not_noted()
             found = 0
         if found:
             unread = f"{found}" if found < _MOST_UNREAD else f"{_MOST_UNREAD}+"
@@ -97,7 +99,7 @@ def _shell(visit: Visit, title: str, places: tuple[NavLink, ...]) -> Shell:
         title=f"{title} · {settings.title}" if title else settings.title,
         network=settings.title,
         description=settings.description,
-        form_token=visit.browser.form_token,
+        form_token=visit.form_token,
         look=look_of(visit.request.cookies.get(LOOK_COOKIE, "")),
         places=places,
         languages=tuple(LANGUAGES.items()),

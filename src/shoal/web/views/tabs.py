@@ -8,6 +8,7 @@ from typing import NamedTuple
 from shoal.core.errors import Unavailable
 from shoal.feeds import lists
 from shoal.feeds.profile import featured
+from shoal.graph.cache.read_sets import not_noted
 from shoal.graph.contract import Cursor
 from shoal.web.views.posts import tag_path
 from shoal.web.visit import Visit
@@ -41,6 +42,7 @@ async def home_tabs(visit: Visit, own: str = "") -> list[Tab]:
             featured.followed(visit.front.reads, member.id, Cursor(limit=_MOST_TAGS)),
         )
     except Unavailable:
+        not_noted()
         return fixed
     all_lists = [Tab(f"list-{one.id}", visit.url(f"/lists/{one.id}"), one.title) for one in owned]
     shown = [tab for at, tab in enumerate(all_lists) if at < _MOST_LISTS or tab.key == own]

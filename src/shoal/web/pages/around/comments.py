@@ -39,4 +39,4 @@ async def comments(visit: Visit, path: CommentsPath) -> Response:
     )
 
 
-ROUTES = (rows.page("/posts/{id}/comments", comments, CommentsPath),)
+ROUTES = (rows.page("/posts/{id}/comments", comments, CommentsPath, remembered=True),)

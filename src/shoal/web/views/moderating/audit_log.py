@@ -45,7 +45,7 @@ def _line_of(visit: Visit, dated: DatedEntry) -> AuditLine:
     nobody = words.text("Nobody who was logged in") if outside else words.text("The server or its operator")
     return AuditLine(
         id=dated.id,
-        when=words.when(dated.at, visit.now_ms),
+        when=visit.when(dated.at),
         verb=verb_words(words, entry.verb),
         actor=f"@{entry.actor_name}" if entry.actor_id else nobody,
         actor_path=visit.url("/moderation/audit", actor=entry.actor_id) if entry.actor_id else "",

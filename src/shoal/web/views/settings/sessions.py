@@ -50,7 +50,7 @@ def row_of(visit: Visit, session: Session, here: int) -> SessionRow:
         words,
         program,
         website,
-        visit.words.when(milliseconds_of(token.id), visit.now_ms),
+        visit.when(milliseconds_of(token.id)),
         visit.words.day(use.at) if use.at else "",
         use.used_from or use.made_from,
         () if browser else tuple(_(line) for line in in_words(token.scopes)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-
 import msgspec
 
 from shoal.core.model import Visibility
@@ -37,7 +35,7 @@ def comment_form(visit: Visit, said: Writing, depth: int, *, wrong: str = "") ->
         text=said.text,
         visibility=said.visibility,
         audience=visibility_words(visit.words)[Visibility(said.visibility)][0],
-        request=said.request if wrong else secrets.token_urlsafe(12),
+        request=said.request if wrong else visit.new_request(),
         depth=depth,
         most=visit.front.writes.limits.text,
         more=visit.url("/compose", reply_to=said.reply_to),

@@ -60,7 +60,7 @@ def wordings_of(
         added, removed = _exchanged(before, state)
         made.append(
             PastWording(
-                when=visit.words.when(written, visit.now_ms),
+                when=visit.when(written),
                 pieces=difference(before.text if before else state.text, state.text, pairs),
                 changed=_changed(visit.words, before, state, options),
                 added=tuple(photo_of(visit, media[id_]) for id_ in added if id_ in media),

@@ -35,7 +35,7 @@ def planned_of(visit: Visit, plan: ScheduledPost, draft: Draft, media: Mapping[i
     """Return a post that waits."""
     return Planned(
         id=plan.id,
-        when=visit.words.when(plan.at, visit.now_ms),
+        when=visit.when(plan.at),
         at=local_time(plan.at, "UTC"),
         text=draft.text,
         spoiler=draft.spoiler,

@@ -1,0 +1,254 @@
+"""Pages of the web app that are remembered are as fresh ones would be, and belong to one browser all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.feeds import home
+from shoal.graph.cache.freshness import StampGuard
+from shoal.graph.cache.read_sets import ChangeLog, ReadSet
+from shoal.server import Deps
+from shoal.services.login import sessions
+from shoal.web import visit
+from shoal.words.languages import words_in
+from tests.api.http.stories import FrontEnd, Story
+from tests.api.http.test_remembered_shared import two_processes
+from tests.api.world import Someone, World, world
+from tests.examples import examples
+
+STEPS = 60
+_OWN = re.compile(r'[0-9a-f]{128}|(?<=name="request" value=")[\w-]{16}')
+"""Tokens of forms, and names of what they will do: each answer has its own."""
+
+
+class Look(NamedTuple):
+    """A page, and how a browser asks for it."""
+
+    path: str
+    headers: tuple[tuple[str, str], ...]
+
+
+class Browsers:
+    """Browsers of all people of a story, and one of a stranger."""
+
+    def __init__(self, here: World, people: list[Someone]) -> None:
+        self.cookies = {"": f"shoal_form={'s' * 43}"}
+        for n, one in enumerate(people):
+            begun = here.run(sessions.begin(here.network.writes, one.member, proved=True))
+            self.cookies[one.id] = f"shoal_login={begun.text}; shoal_form={str(n) * 43}"
+
+    def look(self, story: Story, path: str) -> Look:
+        """Look at a page as somebody, in some language, all of it or a part."""
+        who = story.dice.choice(list(self.cookies))
+        language = story.dice.choice(("en", "de"))
+        headers = [("Cookie", self.cookies[who]), ("Accept-Language", language)]
+        if story.dice.random() < 0.2:
+            headers.append(("HX-Request", "true"))
+        return Look(path, tuple(headers))
+
+
+def paths(story: Story) -> list[str]:
+    """Return pages that are remembered."""
+    one = story.someone()
+    name = one.member.name
+    found = ["/", "/", f"/@{name}", f"/@{name}?show=posts", f"/@{name}?show=replies"]
+    if story.posts:
+        owner, id_ = story.dice.choice(story.posts)
+        page = f"/@{owner.member.name}/{id_}"
+        found += [page, page, f"{page}/photos/1", f"/posts/{id_}/comments"]
+    return story.dice.sample(found, 4)
+
+
+def seen(front: FrontEnd, asked: Look) -> tuple[int, str]:
+    """Return the status of a page, and what is on it, less what is of one answer alone."""
+    answer = front.ask(asked.path, "", **dict(asked.headers))
+    return answer.status_code, _OWN.sub("", answer.text)
+
+
+def differs(story: Story, browsers: Browsers, ours: FrontEnd, fresh: FrontEnd) -> str:
+    """Look at some pages three times; return the first that is not as a fresh one, empty for none."""
+    for path in paths(story):
+        asked = browsers.look(story, path)
+        before = seen(fresh, asked)
+        found = [seen(ours, asked) for _ in range(3)]
+        # A minute may have passed meanwhile.
+        wanted = (before, seen(fresh, asked))
+        for one in found:
+            if one not in wanted:
+                return f"{asked}: {one}\nfresh: {before}"
+    return ""
+
+
+def told(here: World, seed: int, deps: Deps | None = None) -> str:
+    """Return what differed in a story; empty for nothing. `deps`: of the process that is looked at."""
+    story = Story(here, seed)
+    browsers = Browsers(here, story.people)
+    ours, fresh = FrontEnd(here, 64_000, deps), FrontEnd(here, 0)
+    with contextlib.closing(ours), contextlib.closing(fresh):
+        for _ in range(STEPS):
+            story.step()
+            if wrong := differs(story, browsers, ours, fresh):
+                return wrong
+        answers = ours.front.answers
+        assert answers is not None
+        assert answers.missed < answers.asked - STEPS, "hardly anything was remembered"
+    return ""
+
+
+@pytest.mark.parametrize("seed", range(examples(3)))
+def test_a_remembered_page_is_as_a_fresh_one(seed: int) -> None:
+    with world() as here:
+        assert told(here, seed) == ""
+
+
+def test_so_it_is_where_another_process_changes_what_is_on_it() -> None:
+    with two_processes() as (here, there):
+        assert told(here, 1, there) == ""
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        (ReadSet, "note_objects"),
+        (ReadSet, "note_lists"),
+        (home, "depends_on"),
+        (ChangeLog, "unchanged"),
+    ],
+)
+def test_that_would_fail_if_anything_was_not_noted(monkeypatch: pytest.MonkeyPatch, where: object, what: str) -> None:
+    monkeypatch.setattr(where, what, lambda *_: what == "unchanged")
+
+    def wrong(seed: int) -> str:
+        with world() as here:
+            return told(here, seed)
+
+    assert any(wrong(seed) for seed in range(4))
+
+
+def test_it_would_fail_in_two_processes_if_stamps_were_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def still(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(StampGuard, "are_still", still)
+    with two_processes() as (here, there):
+        assert told(here, 1, there)
+
+
+class Place(NamedTuple):
+    """A network with a post, and a front end that remembers pages of it."""
+
+    here: World
+    ours: FrontEnd
+    ann: Someone
+    path: str
+    """The path of the post by Ann."""
+
+    def cookie(self, key: str, who: Someone | None = None) -> str:
+        """Return the cookies of a browser with this key, in which somebody is logged in."""
+        form = f"shoal_form={key * 43}"
+        if who is None:
+            return form
+        begun = self.here.run(sessions.begin(self.here.network.writes, who.member, proved=True))
+        return f"{form}; shoal_login={begun.text}"
+
+    def open(self, path: str, cookie: str = "", **headers: str) -> httpx.Response:
+        """Ask for a page."""
+        return self.ours.ask(path, "", **({"Cookie": cookie} if cookie else {}), **headers)
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with world() as here:
+        ann = here.join("ann")
+        post = here.json("POST", "/api/v1/statuses", ann, json={"status": "Low tide"})
+        here.settle()
+        with contextlib.closing(FrontEnd(here, 64_000)) as ours:
+            yield Place(here, ours, ann, f"/@ann/{post['id']}")
+
+
+def _token(page: httpx.Response) -> str:
+    found = re.search(r'name="form_token" value="([0-9a-f]{128})"', page.text)
+    assert found is not None
+    return found[1]
+
+
+def test_a_remembered_page_has_forms_for_the_browser_that_asks_and_no_other(place: Place) -> None:
+    one, two = place.cookie("1", place.ann), place.cookie("2", place.ann)
+    for _ in range(2):
+        place.open(place.path, one)
+    answers = place.ours.front.answers
+    assert answers is not None
+    missed = answers.missed
+    first, second, third = place.open(place.path, one), place.open(place.path, one), place.open(place.path, two)
+    assert answers.missed == missed
+    tokens = [_token(page) for page in (first, second, third)]
+    assert len(set(tokens)) == 3
+    names = {re.findall(r'name="request" value="([\w-]+)"', page.text)[0] for page in (first, second, third)}
+    assert len(names) == 3
+    assert not any(mark in page.text for page in (first, third) for mark in (visit.TOKEN_MARK, visit.REQUEST_MARK))
+
+    def like(token: str, cookie: str) -> int:
+        form = {"form_token": token, "do": "like"}
+        asked = place.ours.send(f"/posts/{place.path.rsplit('/', 1)[1]}/act", form, cookie)
+        return asked.status_code
+
+    assert [like(tokens[1], one), like(tokens[2], two), like(tokens[2], one)] == [303, 303, 403]
+
+
+def test_strangers_browsers_ask_whether_a_page_is_still_the_same_and_members_keep_nothing(place: Place) -> None:
+    new = [place.open("/@ann") for _ in range(3)]
+    assert all("shoal_form=" in page.headers["set-cookie"] and "etag" not in page.headers for page in new)
+    stranger, other = place.cookie("1"), place.cookie("2")
+    page = place.open("/@ann", stranger)
+    tag = page.headers["etag"]
+    assert (tag[:3], page.headers["cache-control"]) == ('W/"', "private, no-cache")
+    had = place.open("/@ann", stranger, **{"If-None-Match": tag})
+    assert (had.status_code, had.content, had.headers["etag"]) == (304, b"", tag)
+    assert had.headers["vary"] == page.headers["vary"].replace(", Accept-Encoding", "")
+    assert place.open("/@ann", other, **{"If-None-Match": tag}).status_code == 200
+    assert place.open("/@ann", stranger, **{"If-None-Match": tag, "Accept-Language": "de"}).status_code == 200
+    place.here.json("POST", "/api/v1/statuses", place.ann, json={"status": "High tide"})
+    assert place.open("/@ann", stranger, **{"If-None-Match": tag}).status_code == 200
+    mine = place.cookie("3", place.ann)
+    shown = [place.open("/@ann", mine).headers for _ in range(3)]
+    assert all((one["cache-control"], "etag" in one) == ("private, no-store", False) for one in shown)
+
+
+def test_the_age_of_a_post_moves_on_in_a_remembered_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = 0
+    real = time.time_ns
+    monkeypatch.setattr("time.time_ns", lambda: real() + ahead)
+    with world() as here:
+        ann = here.join("ann")
+        poll = {"options": ["yes", "no"], "expires_in": 3_600}
+        here.json("POST", "/api/v1/statuses", ann, json={"status": "A tide?", "poll": poll})
+        here.settle()
+        ages = []
+        ours = FrontEnd(here, 64_000)
+        with contextlib.closing(ours):
+            for minutes in (0, 2, 59, 61, 3_000):
+                ahead = minutes * 60 * 1_000_000_000
+                pages = [ours.ask("/@ann?show=posts").text for _ in range(3)]
+                short = [re.findall(r"<time[^>]*>([^<]+)</time>", page)[0] for page in pages]
+                assert len(set(short)) == 1
+                ages.append((short[0].strip(), "ended" in pages[0]))
+    assert ages == [("now", False), ("2 min", False), ("59 min", False), ("1 h", True), ("2 d", True)]
+
+
+@given(st.integers(0, 6 * 86_400_000), st.sampled_from(["en", "de"]))
+def test_words_for_a_moment_hold_until_they_change(age: int, language: str) -> None:
+    words, now = words_in(language), 1_790_000_000_000
+    change = words.changes_at(now - age, now)
+    assert change > now
+    short = words.when(now - age, now).short
+    assert words.when(now - age, change - 1).short == short
+    assert words.when(now - age, change).short != short
