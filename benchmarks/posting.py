@@ -27,7 +27,7 @@ from shoal.outbox import Runner
 from shoal.settings import Settings
 from shoal.timelines.contract import Seats, Timelines
 from shoal.wiring import Network, open_network, process
-from shoal.wiring.network import pressure_of
+from shoal.wiring.small_parts import pressure_of
 
 _TEXTS = [
     f"Low tide at harbour wall {number}: the boats lie on the sand and wait, and the light goes grey at six."

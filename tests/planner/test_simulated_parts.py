@@ -33,7 +33,7 @@ from shoal.ops.planner.simulation.stores import SimulatedStores
 from shoal.ops.planner.simulation.writer import SimulatedWriter, sync_time
 from shoal.services import pressure
 from shoal.settings import Settings
-from shoal.wiring import network
+from shoal.wiring import small_parts
 from tests.examples import examples
 
 COSTS = shipped().one_process
@@ -244,7 +244,7 @@ def test_a_simulation_has_the_numbers_of_what_it_simulates() -> None:
     assert len(pages) == 1
     assert pressure._FIRST == loop._FIRST_PART
     assert (writer._GROUP, writer._ACK_SECONDS) == (sqlite_writer._GROUP_BATCHES, sqlite_writer._IDLE_SECONDS)
-    assert network._CONCURRENCY == cluster.SLOTS
+    assert small_parts._CONCURRENCY == cluster.SLOTS
     usual, names = Scenario._field_defaults, Settings()
     assert (usual["at_work"], usual["at_the_door"]) == (names.requests_at_work, names.requests_waiting)
     assert (usual["patience"], usual["most_behind"]) == (names.waiting_seconds, names.most_behind_seconds)

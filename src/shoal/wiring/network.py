@@ -23,7 +23,6 @@ from shoal.fanout.effects import Effects, Followers, Holding
 from shoal.fanout.graph_followers import ListedFollowers
 from shoal.fanout.loudness import Loudness
 from shoal.fanout.seated_followers import PackedFollowers
-from shoal.fanout.table import TABLE
 from shoal.feeds.reads import Reads
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.noted import NotedGraph
@@ -37,8 +36,7 @@ from shoal.ops.vitals.contract import EngineProbe
 from shoal.outbox import Runner
 from shoal.push.server_key import ServerKey
 from shoal.services.audit import drop_old
-from shoal.services.pressure import Pressure
-from shoal.services.writes import Limits, Writes
+from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
 from shoal.streaming.memory import MemoryChannel
@@ -56,25 +54,18 @@ from shoal.wiring.mail import open_mail
 from shoal.wiring.media import open_media
 from shoal.wiring.places import domain_of
 from shoal.wiring.push import open_courier, open_key
-from shoal.wiring.recording import JobWatch, open_recorder
+from shoal.wiring.recording import open_recorder
 from shoal.wiring.search import begin_filling, open_search
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
+from shoal.wiring.small_parts import limits_of, pressure_of, probes_of, runner_of
 from shoal.wiring.statements import Statements
 from shoal.wiring.stores import open_store, spans_stores
 from shoal.wiring.tags import TagCounting, open_tags
 from shoal.wiring.vitals import engine_probes
 
-_STEP_SECONDS = 60.0
-"""Limit for one page of a fan-out, which takes well under a second: one that takes so long never ends."""
-_CONCURRENCY = 64
-"""Jobs in flight in one process whose stores are elsewhere: their concurrent requests travel together."""
-_SEARCH = 3.0
-"""Factor by which search may be later than timelines before posts are refused: hardly anybody notices."""
 _LOOK_SECONDS = 0.02
 _QUIET_LOOKS = 3
 _HURRY_SECONDS = 0.002
-_POLL_SECONDS = 0.05
-"""Interval of looking for events that another process committed."""
 
 
 class ProcessRole(Enum):
@@ -273,7 +264,7 @@ async def _assemble(
     hub = Hub(channel, lasting)
     stack.push_async_callback(hub.close)
     tags = TagCloud(counting.store)
-    runner = _runner(outbox, effects, recorder, afar=sharing is not None)
+    runner = runner_of(outbox, effects, recorder, afar=sharing is not None)
     return Network(
         settings=settings,
         store=store,
@@ -282,7 +273,7 @@ async def _assemble(
             store,
             new_id,
             media,
-            _limits(settings),
+            limits_of(settings),
             domain_of(settings),
             pressure_of(runner, search, settings),
             inviters=settings.invitations,
@@ -311,38 +302,12 @@ async def _assemble(
         collecting=working,
         hub=hub,
         limiter=sharing.limiter if sharing and settings.rate_limits else None,
-        probes=_probes(store, timelines, outbox),
+        probes=probes_of(store, timelines, outbox),
         engines=engine_probes(settings),
         server_key=server_key,
         memory=store,
         statements=statements,
         recorder=recorder,
-    )
-
-
-def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> Pressure:
-    """Refuse posts when timelines or search are late; none where workers run elsewhere, whose delay is unknown."""
-    return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), settings.most_behind_seconds)
-
-
-def _probes(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str, Callable[[], Awaitable[object]]]:
-    # Every store is asked for its oldest event.
-    probes: dict[str, Callable[[], Awaitable[object]]] = {"stores": store.lag, "timelines": partial(timelines.floor, 0)}
-    return probes if outbox is store else {**probes, "broker": outbox.backlog}
-
-
-def _runner(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool) -> Runner[Effects]:
-    watch = JobWatch(recorder)
-    if not afar:
-        return Runner(outbox, TABLE, effects, watch=watch)
-    return Runner(
-        outbox,
-        TABLE,
-        effects,
-        concurrency=_CONCURRENCY,
-        step_seconds=_STEP_SECONDS,
-        poll_seconds=_POLL_SECONDS,
-        watch=watch,
     )
 
 
@@ -383,13 +348,3 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
             stack.push_async_callback(network.effects.courier.close)
         if network.effects.postman is not None:
             stack.push_async_callback(network.effects.postman.close)
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(
-        text=settings.max_post_characters,
-        media=settings.max_media_per_post,
-        member_bytes=settings.max_member_bytes,
-        follows=settings.max_follows,
-        leaving_days=settings.leaving_days,
-    )

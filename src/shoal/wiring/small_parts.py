@@ -1,0 +1,66 @@
+"""Parts of a network that are small: limits, probes, and what works off events."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from shoal.discovery.filler import Filler
+from shoal.fanout.effects import Effects
+from shoal.fanout.table import TABLE
+from shoal.graph.contract import Outbox, Store
+from shoal.outbox import Runner
+from shoal.services.pressure import Pressure
+from shoal.services.writes import Limits
+from shoal.settings import Settings
+from shoal.timelines.contract import Timelines
+from shoal.tracing.recorder import Recorder
+from shoal.wiring.recording import JobWatch
+
+_STEP_SECONDS = 60.0
+"""Limit for one page of a fan-out, which takes well under a second: one that takes so long never ends."""
+_CONCURRENCY = 64
+"""Jobs in flight in one process whose stores are elsewhere: their concurrent requests travel together."""
+_SEARCH = 3.0
+"""Factor by which search may be later than timelines before posts are refused: hardly anybody notices."""
+_POLL_SECONDS = 0.05
+"""Interval of looking for events that another process committed."""
+
+
+def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> Pressure:
+    """Refuse posts when timelines or search are late; none where workers run elsewhere, whose delay is unknown."""
+    return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), settings.most_behind_seconds)
+
+
+def probes_of(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str, Callable[[], Awaitable[object]]]:
+    """Return a small request to each part that may be in another process or machine."""
+    # Every store is asked for its oldest event.
+    probes: dict[str, Callable[[], Awaitable[object]]] = {"stores": store.lag, "timelines": partial(timelines.floor, 0)}
+    return probes if outbox is store else {**probes, "broker": outbox.backlog}
+
+
+def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool) -> Runner[Effects]:
+    """Return what works off events, `afar` where stores and timelines are elsewhere."""
+    watch = JobWatch(recorder)
+    if not afar:
+        return Runner(outbox, TABLE, effects, watch=watch)
+    return Runner(
+        outbox,
+        TABLE,
+        effects,
+        concurrency=_CONCURRENCY,
+        step_seconds=_STEP_SECONDS,
+        poll_seconds=_POLL_SECONDS,
+        watch=watch,
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits on what members write."""
+    return Limits(
+        text=settings.max_post_characters,
+        media=settings.max_media_per_post,
+        member_bytes=settings.max_member_bytes,
+        follows=settings.max_follows,
+        leaving_days=settings.leaving_days,
+    )
