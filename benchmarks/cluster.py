@@ -3,7 +3,8 @@
 Two PostgreSQL, Redis, RabbitMQ, one `shoal serve` and one `shoal worker` have the network that GoToSocial was measured with
 (`benchmarks.network`); the client shares the machine's cores with them. Home pages are read for all members in turn, warm, by
 sixteen connections and by one; members like posts of their homes; authors with 50 followers post, until the fan-out is drained.
-The raw engine is an ASGI application under the same server that answers everything with a ready 25 KB body.
+Then two web processes with 16 connections each answer home pages: by what one costs both, *capacity* is what they would do with
+cores of their own. The raw engine is an ASGI application under the same server that answers everything with a ready 25 KB body.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ class Costs:
 
     async def of(self, name: str, work: Awaitable[Outcome]) -> Outcome:
         """Do the work, and report how it went and what each of its requests cost."""
+        return (await self.told(name, work))[0]
+
+    async def told(self, name: str, work: Awaitable[Outcome]) -> tuple[Outcome, dict[str, float]]:
+        """As `of`, and return the cost of a request by program too, in microseconds."""
         before = self._spent()
         outcome = await work
         tell(self._report, name, outcome)
@@ -53,7 +58,7 @@ class Costs:
         for program, cost in spent.items():
             self._report.add(f"{name}: processor time, {program}", cost, "us")
         self._report.add(f"{name}: processor time, all of it", sum(spent.values()), "us")
-        return outcome
+        return outcome, spent
 
     def _spent(self) -> dict[str, float]:
         return {program: sum(map(tree_cpu, pids)) for program, pids in self._programs.items()}
@@ -75,12 +80,12 @@ def _is_ok(status: int, _: bytes) -> str:
     return "" if status == 200 else f"status {status}"
 
 
-async def measure(child: Child, keys: Keys, costs: Costs, seconds: float) -> Outcome:
-    """Load the server in every way; returns the outcome of home pages by sixteen connections."""
+async def measure(child: Child, keys: Keys, costs: Costs, seconds: float) -> tuple[Outcome, float]:
+    """Load the server in every way; returns the outcome of home pages by sixteen connections, and what one cost it."""
     server, wanted = child.server, homes(child.server, keys.all)
     for _ in range(2):
         await load(server, itertools.islice(wanted, len(keys.all)), is_page, 16)
-    home = await costs.of("home", load(server, until(wanted, seconds), is_page, 16))
+    home, spent = await costs.told("home", load(server, until(wanted, seconds), is_page, 16))
     await costs.of("home alone", load(server, until(wanted, seconds), is_page, 1))
     likes = await _likes(server, keys.all)
     await costs.of("like alone", load(server, until(likes, seconds), _is_ok, 1))
@@ -88,7 +93,16 @@ async def measure(child: Child, keys: Keys, costs: Costs, seconds: float) -> Out
     await costs.of("post alone", post_and_drain(server, keys.authors, keys.probe, 1, seconds))
     await costs.of("post", post_and_drain(server, keys.authors, keys.probe, 32, seconds))
     await costs.of("home, after posts", load(server, until(wanted, seconds), is_page, 16))
-    return home
+    return home, spent["web"]
+
+
+async def measure_two(child: Child, keys: Keys, costs: Costs, seconds: float) -> float:
+    """Read home pages of two web processes; returns what a page cost both of them together."""
+    wanted = homes(child.server, keys.all)
+    for _ in range(4):
+        await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)
+    _, spent = await costs.told("two: home", load(child.server, until(wanted, seconds), is_page, 32))
+    return spent["web"]
 
 
 async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
@@ -99,15 +113,20 @@ async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
     settings, port = of.settings(run_consequences=False), free_port()
     command = [sys.executable, "-m", "shoal.cli", "serve", "--port", str(port)]
     with workers(settings, 1) as worker:
+        programs = {
+            "worker": [worker],
+            "PostgreSQL": [store.pid or 0 for store in of.stores],
+            "Redis": [of.redis.pid or 0],
+            "RabbitMQ": [of.broker.pid or 0] if of.broker else [],
+        }
         async with serving(command, port, "/health", environment(settings)) as child:
-            programs = {
-                "web": [child.pid],
-                "worker": [worker],
-                "PostgreSQL": [store.pid or 0 for store in of.stores],
-                "Redis": [of.redis.pid or 0],
-                "RabbitMQ": [of.broker.pid or 0] if of.broker else [],
-            }
-            home = await measure(child, keys, Costs(programs, report), chosen.seconds)
+            costs = Costs({"web": [child.pid], **programs}, report)
+            home, one = await measure(child, keys, costs, chosen.seconds)
+        async with serving([*command, "--workers", "2"], port, "/health", environment(settings)) as child:
+            costs = Costs({"web": [child.pid], **programs}, report)
+            two = await measure_two(child, keys, costs, chosen.seconds)
+        # As many pages as both have time for, where engines and clients have cores of their own.
+        report.add("two: home: capacity of the web processes", 2e6 / two, "1/s", raw=1e6 / one)
     async with bare_server("asgi") as server:
         bare = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, 16)
     report.add("home: beside a bare ASGI server", home.right / home.seconds, "1/s", raw=bare.right / bare.seconds)
