@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -20,7 +21,8 @@ from shoal.api.http.limits.admission import Gate
 from shoal.api.http.limits.connections import OpenConnections, connections, room
 from shoal.api.http.limits.limited import Limited
 from shoal.api.http.middleware import CORS_PATHS
-from shoal.api.http.protocol import Config
+from shoal.api.http.passing import Passing, ReadableRoutes
+from shoal.api.http.protocol import Config, PassedConnection
 from shoal.api.http.routing import build_app
 from shoal.api.live.streaming_socket import Sockets
 from shoal.api.public.files import Files, is_file
@@ -32,13 +34,16 @@ from shoal.web.errors import Refusals
 from shoal.web.table import NoPage, pages
 from shoal.web.visit import logged_in
 
-__all__ = ["Deps", "RunningFront", "application", "build", "listen", "serve"]
+__all__ = ["Deps", "RunningFront", "SeveralProcesses", "application", "build", "listen", "serve"]
 
 _DRAWN = (MISSING_AVATAR, MISSING_HEADER)
 _GRACE_SECONDS = 10
 _BACKLOG = 2_048
 _FRAME_BYTES = 64 * 1024
 """The largest message that a client may send over a WebSocket."""
+_START_SECONDS = 5.0
+"""For which a connection of another process waits until this one is ready."""
+_LOOK_SECONDS = 0.02
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -50,6 +55,20 @@ class RunningFront:
     gate: Gate | None
     """The bound on requests at work; None for as many as come."""
     connections: OpenConnections
+
+
+class SeveralProcesses(Protocol):
+    """The other processes that serve the same store from the same socket."""
+
+    def passing(self, routes: ReadableRoutes) -> Passing:
+        """Return which connections go to which process."""
+        ...
+
+    def met(
+        self, take: Callable[[socket.socket, bytes], Awaitable[None]], front: Front
+    ) -> AbstractAsyncContextManager[None]:
+        """Be in touch with the others until the block ends: connections that they pass on are taken."""
+        ...
 
 
 def _nothing_beside(_running: RunningFront) -> AbstractAsyncContextManager[None]:
@@ -101,20 +120,24 @@ async def serve(
     listener: socket.socket,
     ready: Callable[[str], None],
     beside: Callable[[RunningFront], AbstractAsyncContextManager[object]] = _nothing_beside,
+    several: SeveralProcesses | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, or until cancelled; requests under way get ten seconds to end.
 
     `ready` is called with the root of all URLs once connections are taken. The listener is closed at the end. The context of
-    `beside` is entered before the first request comes, and left after the last one was answered.
+    `beside` is entered before the first request comes, and left after the last one was answered. With `several` processes,
+    connections pass between them.
     """
     base_url = deps.base_url or deps.settings.base_url or _address(listener, deps.settings.host)
     front = front_of(replace(deps, base_url=base_url))
     space = room()
     counted = connections(front.settings, space.most, deps.patience)
     gate = _gate(front.settings)
+    passing = several.passing(ReadableRoutes((*table(front.settings), *pages(front.settings)))) if several else None
     config = Config(
         application(front, https=_is_https(front), gate=gate),
         counted,
+        passing=passing,
         ws_max_size=_FRAME_BYTES,
         ws_ping_interval=deps.pace.ping,
         ws_ping_timeout=deps.pace.ping,
@@ -131,13 +154,17 @@ async def serve(
     try:
         with contextlib.closing(listener):
             running = RunningFront(front, gate, counted)
-            async with counted.watching(), front.ip_guard.watching(), beside(running):
+            async with counted.watching(), front.ip_guard.watching(), beside(running), _met(several, server, front):
                 await _run(server, listener)
     finally:
         await front.uses.close()
         await front.background.close()
         await front.network_totals.close()
         await front.ledger.close()
+
+
+def _met(several: SeveralProcesses | None, server: _Server, front: Front) -> AbstractAsyncContextManager[None]:
+    return contextlib.nullcontext() if several is None else several.met(server.take, front)
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
@@ -164,10 +191,27 @@ def _gate(settings: Settings) -> Gate | None:
 class _Server(uvicorn.Server):
     """A server that says when it is ready and when it ends, and lets whoever runs it clean up after a signal."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
+    def __init__(self, config: Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
         super().__init__(config)
+        self._parts = config
         self._ready = ready
         self._ending = ending
+
+    async def take(self, sock: socket.socket, data: bytes) -> None:
+        """Go on with a connection that another process has begun. The socket is closed when it cannot be had."""
+        waited = 0.0
+        while not self.started and waited < _START_SECONDS:
+            await asyncio.sleep(_LOOK_SECONDS)
+            waited += _LOOK_SECONDS
+        if not self.started or self.should_exit:
+            sock.close()
+            return
+        make = partial(PassedConnection, self._parts, self.server_state, self.lifespan.state, begun=data)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(make, sock)
+        except OSError:
+            # The client has gone meanwhile.
+            sock.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

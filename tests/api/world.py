@@ -36,6 +36,7 @@ from shoal.services.writes import Writes
 from shoal.tagcloud.reading import TagCloud
 from shoal.wiring import Network, open_network
 from shoal.wiring.places import archives_folder
+from shoal.wiring.several import Several
 from tests.audit.reading import entries
 from tests.stores import FIRST
 
@@ -189,14 +190,14 @@ class World:
 
 
 @contextlib.contextmanager
-def world(**settings: Any) -> Iterator[World]:
-    """A network in memory, without rate limits unless they are asked for."""
+def world(several: Several | None = None, **settings: Any) -> Iterator[World]:
+    """A network in memory, without rate limits unless they are asked for; with `several`, the owner of what others read."""
     chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, **settings})
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("shoal.wiring.network.IdMaker", partial(IdMaker, _one_by_one()))
-            network = runner.run(stack.enter_async_context(open_network(chosen)))
+            network = runner.run(stack.enter_async_context(open_network(chosen, several=several)))
         made = World(network, runner)
         try:
             yield made

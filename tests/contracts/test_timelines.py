@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.core.errors import Unavailable
 from shoal.graph.contract import Cursor
 from shoal.graph.redis.nodes import Nodes
-from shoal.timelines.contract import Timelines
-from shoal.timelines.memory import MemoryTimelines
+from shoal.readers.memory import NEWEST, USED, VERSION, SharedMemory, barrier
+from shoal.timelines.contract import Timelines, Window
+from shoal.timelines.memory import MemoryTimelines, TimelineRows
 from shoal.timelines.redis import RedisTimelines
+from shoal.timelines.shared import OwnersTimelines, ReadTimelines, SharedRows
 from tests.engines import redis
 from tests.examples import examples
 from tests.running import in_loop, run
@@ -31,6 +34,39 @@ async def in_memory(length: int) -> AsyncIterator[Timelines]:
     yield MemoryTimelines(capacity=16, length=length)
 
 
+class ReadBeside(OwnersTimelines):
+    """Timelines that one process writes and another one reads."""
+
+    def __init__(self, length: int, shared: SharedRows) -> None:
+        super().__init__(length, shared)
+        self.reader = ReadTimelines(length, shared, self._stays_cold)
+
+    @staticmethod
+    async def _stays_cold(_member: int) -> None:
+        """Nobody warms it up."""
+
+    async def read(self, member: int, at: Cursor) -> Window | None:
+        try:
+            return await self.reader.read(member, at)
+        except Unavailable:
+            return None
+
+    async def floor(self, member: int) -> int | None:
+        return await super().floor(member) if member in self._begun else await self.reader.floor(member)
+
+
+def shared_rows(capacity: int, length: int) -> SharedRows:
+    """Rows that are in memory of several processes."""
+    memory = SharedMemory.create(2, capacity, length)
+    rows = TimelineRows(memory.rings, memory.next, memory.floors, memory.members, memory.read_at)
+    return SharedRows(rows, memory.filled, memory.words, VERSION, NEWEST, USED, barrier)
+
+
+@asynccontextmanager
+async def read_beside(length: int) -> AsyncIterator[Timelines]:
+    yield ReadBeside(length, shared_rows(16, length))
+
+
 @asynccontextmanager
 async def on_redis(url: str, length: int) -> AsyncIterator[Timelines]:
     nodes = Nodes(url, **redis.PATIENT)
@@ -43,6 +79,7 @@ async def on_redis(url: str, length: int) -> AsyncIterator[Timelines]:
 
 BACKENDS: dict[str, Open] = {
     "memory": in_memory,
+    "read beside": read_beside,
     "redis": lambda length: on_redis(redis.single(), length),
     "redis-cluster": lambda length: on_redis(redis.cluster(), length),
     "valkey": lambda length: on_redis(redis.valkey(), length),

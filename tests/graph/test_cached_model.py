@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from shoal.core.ids import shard_of
 from shoal.graph.cache import cached
 from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.shared_log import FollowedLog, OwnersLog
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, MUTES, POSTED, AssocType
+from shoal.readers.memory import POSITION, SharedMemory, barrier
 from tests.stamps import LocalStamps
 from tests.stores import ANN, BEN, CYD
 
@@ -77,15 +79,24 @@ async def in_common_by_definition(graph: Reader) -> list[dict[AssocType, frozens
     return [{atype: await ids(id1, atype) & those for atype in BOTH_WAYS} for id1 in MEMBERS]
 
 
-@given(st.lists(steps, max_size=20), st.booleans(), st.sampled_from((1, 256)))
-def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: bool, short: int) -> None:
+def processes(store: MemoryGraph, shared: str) -> tuple[CachedGraph, CachedGraph]:
+    """Return the one that changes the store, and one that reads it."""
+    if shared == "stamps":
+        stamps = LocalStamps()
+        return CachedGraph(store, stamps=stamps), CachedGraph(store, stamps=stamps)
+    if shared == "log":
+        memory = SharedMemory.create(2, 1, 1)
+        ours = CachedGraph(store, log=OwnersLog(memory, POSITION, barrier))
+        return ours, CachedGraph(store, log=FollowedLog(memory, POSITION, lambda: True))
+    alone = CachedGraph(store)
+    return alone, alone
+
+
+@given(st.lists(steps, max_size=20), st.sampled_from(("alone", "stamps", "log")), st.sampled_from((1, 256)))
+def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, short: int) -> None:
     async def run() -> None:
         store = MemoryGraph()
-        if shared:
-            stamps = LocalStamps()
-            one, two = (CachedGraph(store, stamps=stamps) for _ in range(2))
-        else:
-            one = two = CachedGraph(store)
+        one, two = processes(store, shared)
         for time, step in enumerate(steps, 1):
             batch = Batch(shard_of(step.id1))
             change = batch.assoc_add if step.alive else batch.assoc_del

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from typing import Any
 from urllib.parse import urlencode
 
 import httpx
@@ -37,7 +38,7 @@ def test_no_password_is_shown_anywhere(caplog: pytest.LogCaptureFixture) -> None
     login = f"shoal:{servers.QUOTED}@localhost"
     access = {"region": "us-east-1", "access_key_id": "tests", "secret_access_key": S3_SECRET, "cafile": ca}
     place = f"{login}:{servers.port_of(database)}/{servers.DATABASE}"
-    settings = {
+    settings: dict[str, Any] = {
         "store": f"postgresql://{place}?sslmode=verify-full&sslrootcert={ca}",
         "timelines": f"rediss://{login}:{redis_port}/0?ssl_ca_certs={ca}",
         "broker": f"amqps://{login}:{broker.tls}/net%2Fwork?cafile={ca}",

@@ -23,6 +23,7 @@ from shoal.api.http.remembered import kept
 from shoal.api.http.replies import Reply
 from shoal.api.network_totals import NetworkTotals
 from shoal.core.audit.entries import MAX_ADDRESS, Actor
+from shoal.core.login.token_use import Origin
 from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Renewed
 from shoal.graph.cache.answers import Answers
@@ -74,6 +75,8 @@ class Deps:
     """Id of the member as whom everybody may log in by a click; 0 for nobody. Only a demo has one."""
     archives: ArchiveShelf | None = None
     """Where archives lie that members send; None where nobody takes them in."""
+    tell_use: Callable[[int, Origin], None] | None = None
+    """Tells another process that a token is used, where this one only reads; see `TokenUses`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ def front_of(deps: Deps) -> Front:
         ip_guard=IpGuard(deps.store),
         recorder=deps.recorder,
         meter=Meter(slow_ms=settings.slow_ms),
-        uses=TokenUses(deps.writes),
+        uses=TokenUses(deps.writes, deps.tell_use),
         background=background,
         demo_member=deps.demo_member,
         archives=deps.archives,

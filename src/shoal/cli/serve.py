@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
 from functools import partial
 
 import click
@@ -14,21 +16,24 @@ from msgspec import structs
 
 from shoal.cli.address import check_address, check_metrics
 from shoal.cli.group import pass_settings
-from shoal.cli.stores import shared
+from shoal.cli.stores import read_beside, shared
 from shoal.metrics import telling
 from shoal.ops.archives.desk import ArchiveDesk
 from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.ops.backups.restoring_mark import check_restored
 from shoal.ops.cluster import service_manager
-from shoal.ops.cluster.heartbeat import beating
+from shoal.ops.cluster.heartbeat import beating, place
 from shoal.ops.cluster.supervisor import Supervisor
 from shoal.ops.control import listening
 from shoal.ops.transfer import unfinished
+from shoal.readers.memory import SharedMemory
+from shoal.readers.reader import StoreReader
 from shoal.server import Deps, listen
 from shoal.server import serve as serve_http
 from shoal.settings import Settings
-from shoal.wiring import base_url, control_path, open_network, process
+from shoal.wiring import Network, base_url, control_path, open_network, process
 from shoal.wiring.places import archives_folder
+from shoal.wiring.several import Several, one_of_several
 
 
 @click.command()
@@ -40,12 +45,19 @@ from shoal.wiring.places import archives_folder
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="How many processes answer; several need timelines that they share.",
+    help="How many processes answer.",
 )
 @click.option("--listener", type=int, hidden=True, help="A socket that this process was given.")
+@click.option("--memory", type=int, hidden=True, help="Memory that this process has in common with others.")
 @pass_settings
 def serve(
-    settings: Settings, host: str | None, port: int | None, base_url: str | None, workers: int, listener: int | None
+    settings: Settings,
+    host: str | None,
+    port: int | None,
+    base_url: str | None,
+    workers: int,
+    listener: int | None,
+    memory: int | None,
 ) -> None:
     """Serve the network over HTTP, until Ctrl-C."""
     given = {
@@ -53,7 +65,7 @@ def serve(
     }
     chosen = structs.replace(settings, **given)
     if listener is not None:
-        uvloop.run(_serve_beside_others(chosen, socket.socket(fileno=listener)))
+        uvloop.run(_serve_beside_others(chosen, socket.socket(fileno=listener), memory))
         return
     check_address(chosen.host, chosen.port)
     check_metrics(chosen, workers)
@@ -64,20 +76,52 @@ def serve(
 
 
 def _serve_together(settings: Settings, workers: int) -> None:
-    """Several processes that take connections from one socket, each started again when it dies."""
-    shared(settings, "several processes")
-    with listen(settings.host, settings.port) as listener:
-        listener.set_inheritable(True)
+    """Several processes that take connections from one socket, each started again when it dies.
+
+    Those of one SQLite file have a memory in common: the first one owns the file, the others read beside it.
+    """
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen(settings.host, settings.port))
         chosen = structs.replace(settings, port=listener.getsockname()[1])
-        _say_where(base_url(chosen))
         command = [sys.executable, "-m", "shoal.cli", *sys.argv[1:]]
         command += ["--port", str(chosen.port), "--listener", str(listener.fileno())]
-        Supervisor(command, workers, pass_fds=[listener.fileno()]).run()
+        inherited = [listener.fileno()]
+        if read_beside(settings):
+            memory = SharedMemory.create(workers, settings.timeline_members, settings.timeline_length)
+            inherited.append(memory.number)
+            command += ["--memory", str(memory.number)]
+        else:
+            shared(settings, "several processes")
+        for number in inherited:
+            os.set_inheritable(number, True)
+        _say_where(base_url(chosen))
+        Supervisor(command, workers, pass_fds=inherited).run()
 
 
-async def _serve_beside_others(settings: Settings, listener: socket.socket) -> None:
-    async with beating():
-        await run(settings, lambda _url: None, listener)
+async def _serve_beside_others(settings: Settings, listener: socket.socket, memory: int | None) -> None:
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(beating())
+        several = None
+        if memory is not None:
+            several = one_of_several(settings, SharedMemory.attach(memory), place())
+        if several is None or several.reader is None:
+            await run(settings, lambda _url: None, listener, several=several)
+        else:
+            await _read(settings, listener, several, several.reader)
+
+
+async def _read(settings: Settings, listener: socket.socket, several: Several, reader: StoreReader) -> None:
+    """Read beside the owner, and serve what can be read."""
+    process.prepare()
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(process.giving_back())
+        await stack.enter_async_context(reader.opened())
+        network = await stack.enter_async_context(open_network(settings, read_only=True, several=several))
+        process.settle()
+        deps = replace(_deps(network), tell_use=reader.used)
+        await serve_http(
+            deps, listener=listener, ready=lambda _url: None, beside=partial(telling, network), several=reader
+        )
 
 
 def _ready(url: str) -> None:
@@ -91,17 +135,22 @@ def _say_where(url: str) -> None:
 
 
 async def run(
-    settings: Settings, ready: Callable[[str], None], listener: socket.socket | None = None, *, demo_member: int = 0
+    settings: Settings,
+    ready: Callable[[str], None],
+    listener: socket.socket | None = None,
+    *,
+    demo_member: int = 0,
+    several: Several | None = None,
 ) -> None:
     """Open the network and serve it, until a signal ends it; on this socket, if one is given.
 
-    Everybody may log in as the `demo_member`, if there is one.
+    Everybody may log in as the `demo_member`, if there is one. With `several` processes this is the owner of the store.
     """
     process.prepare()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(service_manager.watched())
         await stack.enter_async_context(process.giving_back())
-        network = await stack.enter_async_context(open_network(settings))
+        network = await stack.enter_async_context(open_network(settings, several=several))
         await unfinished.check_none(network.store)
         await check_restored(network.store)
         if (path := control_path(settings)) is not None:
@@ -110,16 +159,24 @@ async def run(
         desk.start()
         stack.push_async_callback(desk.stop)
         process.settle()
-        parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-        deps = Deps(
-            *parts,
-            network.limiter,
-            probes=network.probes,
-            engines=network.engines,
-            server_key=network.server_key,
-            recorder=network.recorder,
-            demo_member=demo_member,
-            archives=desk.shelf,
-        )
+        deps = replace(_deps(network), demo_member=demo_member, archives=desk.shelf)
         taking = listener or listen(settings.host, settings.port)
-        await serve_http(deps, listener=taking, ready=ready, beside=partial(telling, network))
+        await serve_http(
+            deps,
+            listener=taking,
+            ready=ready,
+            beside=partial(telling, network),
+            several=several.owner if several else None,
+        )
+
+
+def _deps(network: Network) -> Deps:
+    parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
+    return Deps(
+        *parts,
+        network.limiter,
+        probes=network.probes,
+        engines=network.engines,
+        server_key=network.server_key,
+        recorder=network.recorder,
+    )

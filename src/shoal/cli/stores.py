@@ -14,7 +14,7 @@ from shoal.ops.operation import Operation
 from shoal.settings import Settings
 from shoal.wiring import control_path, open_network, store_files
 from shoal.wiring.backends import SHARED_STORES
-from shoal.wiring.places import store_urls
+from shoal.wiring.places import readers_path, store_urls
 
 T = TypeVar("T")
 
@@ -25,6 +25,11 @@ def existing(settings: Settings) -> Settings:
         if not path.exists():
             raise InvalidInput(f"there is no store at {path}: name one with --store, or begin one with `shoal serve`")
     return settings
+
+
+def read_beside(settings: Settings) -> bool:
+    """Whether several processes serve the network by one of them having it open, and the others reading beside it."""
+    return readers_path(settings) is not None and urlsplit(settings.timelines).scheme == "memory"
 
 
 def shared(settings: Settings, who: str) -> Settings:

@@ -20,9 +20,9 @@ def at(path: Path) -> Iterator[str]:
         os.close(folder)
 
 
-def bound(address: str) -> socket.socket:
+def bound(address: str, kind: int = socket.SOCK_STREAM) -> socket.socket:
     """A listening socket whose file only the owner may open, from its first moment."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, kind)
     try:
         os.fchmod(listener.fileno(), stat.S_IRUSR | stat.S_IWUSR)
         listener.bind(address)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -24,6 +25,28 @@ from shoal.timelines.contract import Ids, Seats, Window
 _EMPTY: Seats = np.empty(0, np.int32)
 
 
+@dataclass(frozen=True, slots=True)
+class TimelineRows:
+    """Memory for timelines: zeroed arrays of one place a member, and of the places of all rings, one after the other."""
+
+    rings: NDArray[np.int64]
+    next: NDArray[np.int32]
+    floors: NDArray[np.int64]
+    members: NDArray[np.int64]
+    read_at: NDArray[np.float64]
+
+    @classmethod
+    def own(cls, capacity: int, length: int) -> TimelineRows:
+        """Rows in memory of this process alone."""
+        return cls(
+            _reserve(capacity * length),
+            np.zeros(capacity, np.int32),
+            np.zeros(capacity, np.int64),
+            np.zeros(capacity, np.int64),
+            np.zeros(capacity, np.float64),
+        )
+
+
 class MemoryTimelines:
     """Timelines of up to `capacity` warm members with up to `length` entries each: 8 bytes an entry, 24 a member, and an index.
 
@@ -32,17 +55,20 @@ class MemoryTimelines:
     """
 
     def __init__(
-        self, capacity: int = 100_000, length: int = 800, *, clock: Callable[[], float] = time.monotonic
+        self,
+        capacity: int = 100_000,
+        length: int = 800,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rows: TimelineRows | None = None,
     ) -> None:
         self.length = length
         self.capacity = capacity
         self._clock = clock
-        self._flat = _reserve(capacity * length)
+        rows = rows or TimelineRows.own(capacity, length)
+        self._flat = rows.rings
         self._rings = self._flat.reshape(capacity, length)
-        self._next = np.zeros(capacity, np.int32)
-        self._floor = np.zeros(capacity, np.int64)
-        self._member = np.zeros(capacity, np.int64)
-        self._read_at = np.zeros(capacity, np.float64)
+        self._next, self._floor, self._member, self._read_at = rows.next, rows.floors, rows.members, rows.read_at
         self._row: dict[int, int] = {}
         # Those that are not filled yet.
         self._begun: set[int] = set()
@@ -155,17 +181,7 @@ class MemoryTimelines:
         if row is None or member in self._begun:
             return None
         self._read_at[row] = self._clock()
-        floor = int(self._floor[row])
-        ring = self._rings[row]
-        ids = ring[ring > max(floor, at.after)]
-        if at.before <= self._newest:
-            ids = ids[ids < at.before]
-        ids.sort()
-        fresh = ids[1:] != ids[:-1]
-        if np.count_nonzero(fresh) != len(fresh):
-            ids = ids[np.concatenate(([True], fresh))]
-        page = ids[: at.limit] if at.oldest_first else ids[: -at.limit - 1 : -1]
-        return Window(page.tolist(), floor)
+        return window(self._rings[row], int(self._floor[row]), self._newest, at)
 
     async def floor(self, member: int) -> int | None:
         row = self._row.get(member)
@@ -196,6 +212,19 @@ class MemoryTimelines:
         if rows:
             self._read_at[rows] = np.inf
             self.on_drop()
+
+
+def window(ring: Ids, floor: int, newest: int, at: Cursor) -> Window:
+    """Return a part of the timeline that is on a ring. No id on it is above `newest`."""
+    ids = ring[ring > max(floor, at.after)]
+    if at.before <= newest:
+        ids = ids[ids < at.before]
+    ids.sort()
+    fresh = ids[1:] != ids[:-1]
+    if np.count_nonzero(fresh) != len(fresh):
+        ids = ids[np.concatenate(([True], fresh))]
+    page = ids[: at.limit] if at.oldest_first else ids[: -at.limit - 1 : -1]
+    return Window(page.tolist(), floor)
 
 
 def _reserve(slots: int) -> NDArray[np.int64]:

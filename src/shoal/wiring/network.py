@@ -56,6 +56,7 @@ from shoal.wiring.places import domain_of
 from shoal.wiring.push import open_courier, open_key
 from shoal.wiring.recording import open_recorder
 from shoal.wiring.search import begin_filling, open_search
+from shoal.wiring.several import Several
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
 from shoal.wiring.small_parts import limits_of, pressure_of, probes_of, runner_of
 from shoal.wiring.statements import Statements
@@ -165,9 +166,16 @@ class Network:
 
 @asynccontextmanager
 async def open_network(
-    settings: Settings, *, read_only: bool = False, background: bool = True, role: ProcessRole = ProcessRole.WEB
+    settings: Settings,
+    *,
+    read_only: bool = False,
+    background: bool = True,
+    role: ProcessRole = ProcessRole.WEB,
+    several: Several | None = None,
 ) -> AsyncIterator[Network]:
     """Open every part, and close it again. `background` runs consequences and upkeep; without it, `runner.turn` does.
+
+    With `several` processes on one file this is one of them: only the owner's may change anything.
 
     Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL that names no backend.
     """
@@ -175,7 +183,8 @@ async def open_network(
         recorder = open_recorder(settings, stack)
         sharing = await open_sharing(settings, stack, histories := Histories())
         raw = await open_store(settings, stack, histories, read_only=read_only, sole=not (sharing or read_only))
-        store = NotedGraph(raw, settings.object_cache, stamps=sharing.stamps if sharing else None)
+        log = several.log() if several else None
+        store = NotedGraph(raw, settings.object_cache, stamps=sharing.stamps if sharing else None, log=log)
         working = background and not read_only and (role is ProcessRole.WORKER or settings.run_consequences)
         broker = await open_broker(settings, stack, taking=working)
         outbox: Outbox = store if broker is None else broker
@@ -197,6 +206,7 @@ async def open_network(
             server_key,
             recorder,
             lifetime,
+            several,
             working=working,
         )
         if isinstance(network.timelines, MemoryTimelines):
@@ -220,6 +230,7 @@ async def _assemble(
     server_key: ServerKey | None,
     recorder: Recorder,
     lifetime: TokenLifetime,
+    several: Several | None,
     *,
     working: bool,
 ) -> Network:
@@ -234,10 +245,12 @@ async def _assemble(
     timelines: Timelines
     followers: Followers
     if sharing is None:
-        timelines = memory = MemoryTimelines(settings.timeline_members, settings.timeline_length)
-        audiences = Audiences()
-        memory.on_drop = audiences.clear
-        followers = PackedFollowers(store, timelines, audiences, loudness)
+        timelines = _timelines(settings, several)
+        seats = Audiences()
+        followers = PackedFollowers(store, timelines, seats, loudness)
+        if isinstance(timelines, MemoryTimelines):
+            timelines.on_drop = seats.clear
+            audiences = seats
     else:
         timelines = sharing.timelines
         followers = ListedFollowers(lasting, timelines, sharing.stamps, loudness)
@@ -301,7 +314,7 @@ async def _assemble(
         search=search,
         collecting=working,
         hub=hub,
-        limiter=sharing.limiter if sharing and settings.rate_limits else None,
+        limiter=shared.limiter if (shared := several or sharing) and settings.rate_limits else None,
         probes=probes_of(store, timelines, outbox),
         engines=engine_probes(settings),
         server_key=server_key,
@@ -309,6 +322,12 @@ async def _assemble(
         statements=statements,
         recorder=recorder,
     )
+
+
+def _timelines(settings: Settings, several: Several | None) -> Timelines:
+    if several is not None:
+        return several.timelines()
+    return MemoryTimelines(settings.timeline_members, settings.timeline_length)
 
 
 def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:

@@ -74,6 +74,13 @@ def calls_path(settings: Settings) -> Path | None:
     return files[0].with_name(f"{files[0].name}.calls.sock") if files and isinstance(settings.store, str) else None
 
 
+def readers_path(settings: Settings) -> Path | None:
+    """Return the socket where the owner of a store meets those that read beside it: `<store>.readers.sock`; None for any other
+    store than one SQLite file."""
+    files = store_files(settings)
+    return files[0].with_name(f"{files[0].name}.readers.sock") if files and isinstance(settings.store, str) else None
+
+
 def push_key_path(settings: Settings) -> Path | None:
     """Return the file of the key for web push, `<store>.push-key` beside the first file; None for a store without files."""
     files = store_files(settings)

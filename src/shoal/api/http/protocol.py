@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, cast
@@ -25,9 +26,12 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from shoal.api.http.limits.connections import OpenConnections
+from shoal.api.http.passing import Passing
 
 _ALWAYS = (b"/health", b"/ready")
 """Paths that are answered however many requests their client has under way."""
+_AGAIN_SECONDS = 0.05
+
 SENTENCES = {
     400: "This is not HTTP",
     408: "The request did not come in time",
@@ -38,11 +42,15 @@ SENTENCES = {
 
 
 class Config(uvicorn.Config):
-    """uvicorn's configuration, and the connections that are counted."""
+    """uvicorn's configuration, the connections that are counted, and which of them other processes are to have."""
 
-    def __init__(self, app: Any, connections: OpenConnections, **options: Any) -> None:
-        super().__init__(app, http=HttpConnection, ws=SocketConnection, proxy_headers=False, **options)
+    def __init__(
+        self, app: Any, connections: OpenConnections, *, passing: Passing | None = None, **options: Any
+    ) -> None:
+        http = HttpConnection if passing is None else PassedConnection
+        super().__init__(app, http=http, ws=SocketConnection, proxy_headers=False, **options)
         self.connections = connections
+        self.passing = passing
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -202,6 +210,91 @@ class HttpConnection(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         if status and (cycle is None or cycle.response_complete or not cycle.response_started):
             self.transport.write(_ANSWERS[status])
+        self.transport.close()
+
+
+class PassedConnection(HttpConnection):
+    """A connection of one of several processes, which may go to another one between two requests (`passing`).
+
+    `begun` is what the client has sent before this process had the connection.
+    """
+
+    def __init__(self, config: Config, *parts: Any, begun: bytes = b"", **more: Any) -> None:
+        super().__init__(config, *parts, **more)
+        self._passing: Passing = config.passing  # type: ignore[assignment]  # with None, a Config makes no such connections
+        self._begun = begun
+        self._streak = 0
+        """Requests in a row that only read."""
+        self._within = self._given = False
+        self._held = b""
+        """Bytes that came while an answer was on its way."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Go on with what came along with the connection, if anything did."""
+        super().connection_made(transport)
+        if self._begun and not self.transport.is_closing():
+            self._feed(self._begun, reads=self._passing.only_reads(self._begun))
+
+    def data_received(self, data: bytes) -> None:
+        """Decide, before a request is read, which process answers it."""
+        if self._given:
+            return
+        if self._within:
+            super().data_received(data)
+            return
+        if self._held or self._is_answering():
+            self._hold(data)
+            return
+        reads = self._passing.only_reads(data)
+        place = self._passing.place(reads=reads, streak=self._streak)
+        if place is None:
+            self._feed(data, reads=reads)
+        elif self.transport.get_write_buffer_size():
+            # The client has not read its last answer yet: both processes would write.
+            self._hold(data)
+            self.loop.call_later(_AGAIN_SECONDS, self._release)
+        else:
+            self._give(place, data)
+
+    def on_message_begin(self) -> None:
+        """Note that a request is being read: its bytes go to nobody else."""
+        self._within = True
+        super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        """Note that it has been read."""
+        self._within = False
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with what came meanwhile."""
+        super().on_response_complete()
+        if self._held:
+            self.loop.call_soon(self._release)
+
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _feed(self, data: bytes, *, reads: bool) -> None:
+        self._streak = self._streak + 1 if reads else 0
+        super().data_received(data)
+
+    def _hold(self, data: bytes) -> None:
+        self._held += data
+        self.flow.pause_reading()
+
+    def _release(self) -> None:
+        held, self._held = self._held, b""
+        if held and not self.transport.is_closing():
+            self.flow.resume_reading()
+            self.data_received(held)
+
+    def _give(self, place: int, data: bytes) -> None:
+        self._given = True
+        self.transport.pause_reading()
+        self._passing.give(place, os.dup(self.transport.get_extra_info("socket").fileno()), data)
+        # Our descriptor alone: the connection is the other's.
         self.transport.close()
 
 

@@ -26,8 +26,9 @@ from shoal.graph.cache.companions import companions
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.cache.heads import ListHead
 from shoal.graph.cache.memories import Memories, kilobytes
-from shoal.graph.cache.read_sets import ChangeLog, list_mark, lists_of, name_marks
+from shoal.graph.cache.read_sets import ChangeLog, lists_of, name_marks
 from shoal.graph.cache.sets import ListSet
+from shoal.graph.cache.shared_log import FollowedLog, LogGuard
 from shoal.graph.cache.unremembered import Unremembered
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
 from shoal.graph.loading import Loading, LoadPart
@@ -56,9 +57,13 @@ class CachedGraph(Unremembered):
 
     With `stamps` other processes may write to the same store. It is a round trip away then, and not a few microseconds: lists
     are remembered whole up to a greater length, and of the others at once as many of the newest as are ever remembered.
+
+    With a `log` that several processes share, this one writes to it what it changes, or follows it and changes nothing.
     """
 
-    def __init__(self, store: Store, objects: int = 200_000, *, stamps: Stamps | None = None) -> None:
+    def __init__(
+        self, store: Store, objects: int = 200_000, *, stamps: Stamps | None = None, log: ChangeLog | None = None
+    ) -> None:
         super().__init__(store)
         self._store = store
         self._short = _SHORT if stamps is None else _SHORT_AFAR
@@ -69,9 +74,11 @@ class CachedGraph(Unremembered):
         self._guard: Guard = SoleGuard()
         if stamps is not None:
             self._guard = StampGuard(stamps, 4 * objects, kept.forget, partial(companions, kept.objects))
+        elif isinstance(log, FollowedLog):
+            self._guard = LogGuard(log, kept.forget, kept.clear)
         self.memories = kept.by_name
         """The memories by name, for figures. Bulk reads of objects, counts and heads count what they asked for."""
-        self.changes = ChangeLog()
+        self.changes = log or ChangeLog()
         """Marks of what this process has changed, for answers that are remembered whole."""
         self._under_way: set[asyncio.Future[Any]] = set()
 
@@ -307,8 +314,7 @@ class CachedGraph(Unremembered):
                 return owed
             finally:
                 self._kept.forget_changed(batch, lists)
-                self.changes.add([*names, *[op.id for op in batch.objects]])
-                self.changes.add([list_mark(id1, atype) for id1, atype in lists])
+                self.changes.note([*names, *[op.id for op in batch.objects]], lists)
 
     def forget_all(self) -> None:
         """The store is not as it was read: another server has taken over."""
@@ -369,4 +375,4 @@ class CachedGraph(Unremembered):
                 await self._store.count_set(id1, atype, n)
             finally:
                 forget()
-                self.changes.add((list_mark(id1, atype),))
+                self.changes.note((), ((id1, atype),))

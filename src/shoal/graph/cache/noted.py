@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.freshness import StampGuard, Stamps
-from shoal.graph.cache.read_sets import ReadSet, being_made, depends_on, name_marks, not_noted, unnoted
+from shoal.graph.cache.read_sets import ChangeLog, ReadSet, being_made, depends_on, name_marks, not_noted, unnoted
 from shoal.graph.contract import Assoc, Cursor, Store
 from shoal.graph.schema import AnyNode, AssocType, Key
 
@@ -17,11 +17,14 @@ from shoal.graph.schema import AnyNode, AssocType, Key
 class NotedGraph(CachedGraph):
     """A graph with a memory, whose reads are noted in the read set of the answer that is being made, if one is.
 
-    Without `stamps` it is for a process that makes every change itself: its log of changes has those of nobody else.
+    Without `stamps` it is for a process that knows of every change by its log: it makes them all itself, or follows the log of the
+    one that does.
     """
 
-    def __init__(self, store: Store, objects: int = 200_000, *, stamps: Stamps | None = None) -> None:
-        super().__init__(store, objects, stamps=stamps)
+    def __init__(
+        self, store: Store, objects: int = 200_000, *, stamps: Stamps | None = None, log: ChangeLog | None = None
+    ) -> None:
+        super().__init__(store, objects, stamps=stamps, log=log)
         self.key_get = self._key_get
         self.assoc_ranks = unnoted(store.assoc_ranks)
         self.assoc_ended = unnoted(store.assoc_ended)

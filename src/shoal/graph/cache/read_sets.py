@@ -20,7 +20,7 @@ Glossary (`docs/glossary.md`): stamp.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -156,6 +156,11 @@ class ChangeLog:
             gone = len(self._marks) - _COMPARED
             del self._marks[:gone]
             self._first += gone
+
+    def note(self, objects: Iterable[int], lists: Collection[tuple[int, int]]) -> None:
+        """Objects have changed, or may have, and lists, each by its object and type."""
+        self.add(objects)
+        self.add([list_mark(id1, atype) for id1, atype in lists])
 
     def forget_all(self) -> None:
         """Anything may have changed."""

@@ -38,10 +38,15 @@ class _Noted(NamedTuple):
 
 
 class TokenUses:
-    """Writes the uses of tokens in the background. It needs no start: whatever is noted begins it."""
+    """Writes the uses of tokens in the background. It needs no start: whatever is noted begins it.
 
-    def __init__(self, writes: Writes) -> None:
+    In a process that only reads the store, `tell` has another one note them. It may be called for each request with the token until
+    that has happened.
+    """
+
+    def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
         self.writes = writes
+        self._tell = tell
         self._waiting: dict[int, _Noted] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -49,6 +54,9 @@ class TokenUses:
         """Note that a token is used now. It returns at once; of most requests nothing is to be written."""
         now = self.writes.new_id.now()
         if not token.use.is_due(now) or token.id in self._waiting or len(self._waiting) >= _WAITING:
+            return
+        if self._tell is not None:
+            self._tell(token.id, origin())
             return
         self._waiting[token.id] = _Noted(token, origin().after(token.use, now))
         if self._task is None or self._task.done():

@@ -1,0 +1,130 @@
+"""`shoal serve --workers 2` on one SQLite file beside one process, over HTTP: pages a second, and processor time a page.
+
+The network that GoToSocial was measured with (`benchmarks.network`), and sixteen connections for each process. Home pages are
+read for all members in turn, remembered, and made anew by servers that remember no answers; authors with 50 followers post, until
+the fan-out is drained; and pages are read while they do. The client shares the machine's cores with the servers, so pages a second
+say less than what a page costs: *capacity* is what as many cores as there are processes would do without it. The raw engine is one
+process in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import shlex
+import sys
+from collections.abc import Awaitable
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from benchmarks.child import Child, serving
+from benchmarks.http_client import Outcome, load, until
+from benchmarks.http_load import homes, is_page, post_and_drain, tell
+from benchmarks.measure import Report, keep_option, parser, tree_cpu, tree_rss, workplace
+from benchmarks.network import Keys, Shape, build
+from benchmarks.stores import url_of
+from shoal.ops.engines.program import free_port
+
+_COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} serve --port {{port}} --workers {{workers}}"
+_ENVIRON = {"SHOAL_RATE_LIMITS": "false", "SHOAL_MEDIA": "memory://"}
+_MIB = 1 << 20
+_BOTH_SECONDS = 1.0
+"""Seconds in which both processes are there."""
+
+
+class Measured:
+    """One server, and the figures of what it did."""
+
+    def __init__(self, child: Child, workers: int, report: Report, raw: dict[str, float]) -> None:
+        self._child = child
+        self._workers = workers
+        self._report = report
+        self._raw = raw
+        """Figures of one process by name, written by it and read by several."""
+
+    async def load(self, name: str, work: Awaitable[Outcome]) -> Outcome:
+        """Do the work, and report how fast it went and what an answer cost."""
+        before = tree_cpu(self._child.pid)
+        outcome = await work
+        cost = (tree_cpu(self._child.pid) - before) / max(1, outcome.right)
+        self._tell(f"{name}: answers", outcome.right / outcome.seconds, "1/s")
+        self._tell(f"{name}: processor time an answer", cost * 1e6, "us")
+        self._tell(f"{name}: capacity", self._workers / cost if cost else 0.0, "1/s")
+        tell(self._report, f"{self._workers}: {name}", outcome)
+        return outcome
+
+    def _tell(self, name: str, value: float, unit: str) -> None:
+        if self._workers == 1:
+            self._raw[name] = value
+        self._report.add(f"{self._workers}: {name}", value, unit, raw=None if self._workers == 1 else self._raw[name])
+
+    async def all(self, keys: Keys, seconds: float) -> None:
+        """Read, post, and both."""
+        server, connections = self._child.server, 16 * self._workers
+        wanted = homes(server, keys.all)
+        for _ in range(3 * self._workers):
+            await load(server, itertools.islice(wanted, len(keys.all)), is_page, 16)
+        await self.load("home", load(server, until(wanted, seconds), is_page, connections))
+        self._report.add(f"{self._workers}: memory after reading", tree_rss(self._child.pid) / _MIB, "MiB")
+        await self.load("post", post_and_drain(server, keys.authors, keys.probe, 32, seconds))
+
+    async def anew(self, keys: Keys, seconds: float) -> None:
+        """Read pages that nobody remembers, also while others post."""
+        server, connections = self._child.server, 16 * self._workers
+        wanted = homes(server, keys.all)
+        for _ in range(self._workers):
+            await load(server, itertools.islice(wanted, len(keys.all)), is_page, 16)
+        await self.load("home, made anew", load(server, until(wanted, seconds), is_page, connections))
+        reading = asyncio.create_task(load(server, until(wanted, seconds), is_page, connections))
+        posting = await post_and_drain(server, keys.authors, keys.probe, 2, seconds)
+        read = await reading
+        self._report.add(f"{self._workers}: pages beside posts", read.right / read.seconds, "1/s")
+        self._report.add(f"{self._workers}: posts beside pages", posting.right / posting.seconds, "1/s")
+        tell(self._report, f"{self._workers}: home beside posts", read)
+        tell(self._report, f"{self._workers}: post beside pages", posting)
+
+
+async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
+    """Build the network if it is not there; serve it by one process and by two."""
+    shape = Shape.of(chosen.circle)
+    store, kept = place / f"processes-{shape.circle}.db", place / f"processes-{shape.circle}.json"
+    if kept.exists():
+        keys = msgspec.json.decode(kept.read_bytes(), type=Keys)
+    else:
+        keys = await build(store, shape)
+        kept.write_bytes(msgspec.json.encode(keys))
+    report.figures += keys.figures
+    raw: dict[str, float] = {}
+    for workers in (1, 2):
+        port = free_port()
+        command = shlex.split(_COMMAND.format(store=url_of(store), port=port, workers=workers))
+        async with serving(command, port, "/api/v1/instance", _ENVIRON) as child:
+            await asyncio.sleep(_BOTH_SECONDS)
+            await Measured(child, workers, report, raw).all(keys, chosen.seconds)
+        async with serving(command, port, "/api/v1/instance", {**_ENVIRON, "SHOAL_ANSWER_CACHE": "0"}) as child:
+            await asyncio.sleep(_BOTH_SECONDS)
+            await Measured(child, workers, report, raw).anew(keys, chosen.seconds)
+
+
+def main() -> None:
+    """Build, serve, load, report."""
+    options = parser(
+        __doc__,
+        quick={"seconds": 3.0, "circle": 200},
+        smallest={"seconds": 0.3, "circle": 40},
+    )
+    keep_option(options)
+    options.add_argument("--circle", type=int, default=1_000, help="members, beside one whom all follow")
+    options.add_argument("--seconds", type=float, default=15.0, help="for how long each load runs")
+    chosen = options.parse_args()
+    report = Report("processes", chosen.size)
+    with workplace(chosen.keep) as place:
+        uvloop.run(run(place, chosen, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Several processes on one SQLite file: one owns it, the others read beside it."""

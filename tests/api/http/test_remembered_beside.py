@@ -1,0 +1,131 @@
+"""A process that reads beside the owner of a store answers as the owner does afresh, whatever was done a moment ago."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shoal import settings as configuration
+from shoal.core.errors import Unavailable
+from shoal.feeds import home
+from shoal.graph.cache.read_sets import ReadSet
+from shoal.graph.cache.shared_log import FollowedLog, OwnersLog
+from shoal.readers.memory import SharedMemory
+from shoal.wiring import open_network
+from shoal.wiring.several import Several, one_of_several
+from tests.api.http.stories import HOME, FrontEnd, Story, differs
+from tests.api.world import World, world
+from tests.examples import examples
+
+
+async def _no_connection(sock: socket.socket, _data: bytes) -> None:
+    sock.close()
+
+
+STEPS = 120
+
+
+@contextlib.contextmanager
+def beside(folder: Path) -> Iterator[tuple[World, FrontEnd, FrontEnd]]:
+    """A network in a file, the front end of a reader beside its owner, and one of the owner that remembers no answers."""
+    store = f"sqlite:///{folder / 'shoal.db'}"
+    settings = configuration.load({}, store=store, rate_limits=False)
+    memory = SharedMemory.create(2, 16, 800)
+    owner, reader = (one_of_several(settings, memory, place) for place in range(2))
+    with world(owner, store=store) as here:
+        stack = AsyncExitStack()
+        fresh = FrontEnd(here, 0)
+        try:
+            read = here.run(_opened(stack, here, fresh, owner, reader))
+            with contextlib.closing(read), contextlib.closing(fresh):
+                yield here, read, fresh
+        finally:
+            here.run(stack.aclose())
+
+
+async def _opened(stack: AsyncExitStack, here: World, fresh: FrontEnd, owner: Several, reader: Several) -> FrontEnd:
+    assert owner.owner is not None
+    assert reader.reader is not None
+    await stack.enter_async_context(owner.owner.met(_no_connection, fresh.front))
+    await stack.enter_async_context(reader.reader.opened())
+    network = await stack.enter_async_context(open_network(here.network.settings, read_only=True, several=reader))
+    deps = replace(
+        here.deps, store=network.store, writes=network.writes, reads=network.reads, tell_use=reader.reader.used
+    )
+    return FrontEnd(here, 64_000, deps)
+
+
+def played(folder: Path, seed: int, steps: int = STEPS) -> str:
+    """Return what differed in a story; empty for nothing."""
+    with beside(folder) as (here, read, fresh):
+        story = Story(here, seed)
+        for _ in range(steps):
+            story.step()
+            if wrong := differs(story, read, fresh):
+                return wrong
+        answers = read.front.answers
+        assert answers is not None
+        assert answers.missed < answers.asked - steps, "hardly anything was remembered"
+    return ""
+
+
+@pytest.mark.parametrize("seed", range(examples(3)))
+def test_a_page_of_a_reader_is_as_a_fresh_one(tmp_path: Path, seed: int) -> None:
+    assert played(tmp_path, seed) == ""
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        (ReadSet, "note_objects"),
+        (ReadSet, "note_lists"),
+        (home, "depends_on"),
+        (OwnersLog, "note"),
+        (FollowedLog, "unchanged"),
+        (FollowedLog, "newly_changed"),
+    ],
+)
+def test_that_would_fail_if_anything_was_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: type, what: str
+) -> None:
+    said: dict[str, object] = {"unchanged": True, "newly_changed": []}
+    monkeypatch.setattr(where, what, lambda *_: said.get(what))
+    stories = (tmp_path / str(seed) for seed in range(3))
+    assert any(_differs(folder, seed) for seed, folder in enumerate(stories))
+
+
+def _differs(folder: Path, seed: int) -> str:
+    folder.mkdir()
+    try:
+        return played(folder, seed)
+    except (KeyError, AssertionError) as error:
+        return repr(error)
+
+
+def test_without_its_owner_a_reader_remembers_nothing_and_pulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with beside(tmp_path) as (here, read, fresh):
+        ann, ben = here.join("ann"), here.join("ben")
+        here.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
+        here.json("POST", "/api/v1/statuses", ben, json={"status": "Low tide"})
+        here.settle()
+        assert [len(read.ask(HOME, ann.token).json()) for _ in range(3)] == [1, 1, 1]
+
+        async def gone(_member: int) -> None:
+            raise Unavailable("the owner has gone")
+
+        monkeypatch.setattr(read.front.reads.timelines, "_warm", gone)
+        monkeypatch.setattr(FollowedLog, "alive", property(lambda _: False))
+        monkeypatch.setattr(FollowedLog, "newly_changed", lambda _: [])
+        monkeypatch.setattr(OwnersLog, "note", lambda *_: None)
+        here.json("POST", "/api/v1/statuses", ben, json={"status": "High tide"})
+        here.run(here.network.timelines.drop((ann.member.id,)))
+        assert read.ask(HOME, ann.token).json() == fresh.ask(HOME, ann.token).json()
+        assert len(read.ask(HOME, ann.token).json()) == 2

@@ -1,0 +1,77 @@
+"""Rate limits that processes of one machine count in a common memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.api.http.limits.ratelimit import MemoryLimiter, RateKey, RateRule
+from shoal.api.http.limits.shared_limiter import SharedLimiter
+from shoal.readers.memory import SharedMemory
+from tests.running import in_loop, run
+from tests.stores import Clock
+
+RULES = {"api": RateRule(5, 300), "files": RateRule(0, 60), "short": RateRule(2, 1)}
+KEYS = [RateKey("api", 5 << 10), RateKey("api", "192.0.2.1"), RateKey("short", "192.0.2.1"), RateKey("files", 7)]
+
+
+def limiters(clock: Clock, processes: int = 3) -> list[SharedLimiter]:
+    tables = SharedMemory.create(processes, 1, 1).counts
+    return [SharedLimiter(RULES, tables, place, clock=clock) for place in range(processes)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(KEYS), st.integers(1, 3), st.booleans(), st.integers(0, 40)),
+        max_size=40,
+    )
+)
+def test_processes_count_together_as_one_would(requests: list[tuple[int, RateKey, int, bool, int]]) -> None:
+    async def compare() -> None:
+        clock = Clock()
+        clock.now = 1_000_000.0
+        several, one = limiters(clock), MemoryLimiter(RULES, clock=clock)
+        for place, key, cost, back, seconds in requests:
+            clock.now += seconds
+            window = await several[place].take(key, cost)
+            assert window == await one.take(key, cost)
+            if back and window is not None and not window.wait and cost == 1:
+                await several[place].give_back(key)
+                await one.give_back(key)
+        assert sum((limiter.refused for limiter in several), Counter()) == one.refused
+
+    run(compare())
+
+
+@in_loop
+async def test_a_full_table_forgets_and_goes_on() -> None:
+    clock = Clock()
+    clock.now = 1_000.0
+    tables = [memoryview(bytearray(16 * 8)).cast("q") for _ in range(2)]
+    one, other = (SharedLimiter(RULES, tables, place, clock=clock) for place in range(2))
+    for number in range(100):
+        window = await one.take(RateKey("api", number + 1))
+        assert window is not None
+        assert not window.wait
+    remaining = [window.remaining for _ in range(3) if (window := await other.take(RateKey("api", 100)))]
+    assert remaining == [3, 2, 1]
+
+
+@pytest.mark.parametrize("seconds", [300, 1])
+@in_loop
+async def test_nobody_is_counted_beyond_the_window(seconds: int) -> None:
+    clock = Clock()
+    clock.now = 299.0
+    one, other, _ = limiters(clock)
+    name = "api" if seconds == 300 else "short"
+    key = RateKey(name, "192.0.2.1")
+    for _ in range(RULES[name].limit):
+        assert not (await one.take(key)).wait  # type: ignore[union-attr]
+    assert (await other.take(key)).wait == 1.0  # type: ignore[union-attr]
+    clock.now += 1
+    window = await other.take(key)
+    assert window is not None
+    assert window.remaining == RULES[name].limit - 1

@@ -1,0 +1,217 @@
+"""Which process answers what, and how connections and messages get from one to the other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shoal import settings as configuration
+from shoal.api.http import passing
+from shoal.api.http.passing import Balance, OwnerPassing, ReadableRoutes, ReaderPassing
+from shoal.api.table import table
+from shoal.core.errors import Unavailable
+from shoal.core.login.bearer import opened
+from shoal.core.login.token_use import Origin
+from shoal.core.model import Token
+from shoal.readers.link import CONNECTION, HERE, ProcessLink, ProcessMessage
+from shoal.readers.memory import SharedMemory
+from shoal.readers.messages import OWNER, ConnectionParts
+from shoal.services.login.uses import TokenUses
+from tests.api.world import world
+from tests.running import eventually, in_loop
+
+READABLE = ReadableRoutes(table(configuration.load({})))
+
+
+def said(line: str, more: str = "") -> bytes:
+    return f"{line} HTTP/1.1\r\nHost: a\r\n{more}\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "readable"),
+    [
+        (said("GET /api/v1/timelines/home"), True),
+        (said("GET /api/v1/timelines/home?limit=40"), True),
+        (said("GET /api/v1/statuses/123/context"), True),
+        (said("GET /api/v1/statuses/123/"), True),
+        (said("HEAD /api/v1/timelines/home"), False),
+        (said("POST /api/v1/statuses"), False),
+        (said("GET /api/v1/statuses/%31"), False),
+        (said("GET /api/v1/streaming/user"), False),
+        (said("GET /no/such/path"), False),
+        (said("GET http://elsewhere/api/v1/timelines/home"), False),
+        (said("GET /api/v1/timelines/home")[:-2], False),
+        (said("GET /api/v1/timelines/home") * 2, False),
+        (said("GET /api/v1/timelines/home") + b"x", False),
+        (b"GET /", False),
+        (b"GET \xff\xfe\r\n\r\n", False),
+        (b"", False),
+    ],
+)
+def test_what_a_reader_can_answer(data: bytes, readable: bool) -> None:
+    assert READABLE.has(data) is readable
+
+
+def test_who_is_busier_gives_connections_away() -> None:
+    busy = SharedMemory.create(4, 1, 1).busy
+
+    def sends(*_: object) -> None:
+        """Nothing is sent here."""
+
+    def owner() -> OwnerPassing:
+        return OwnerPassing(READABLE, Balance(busy, OWNER), lambda: (1, 2), sends)
+
+    def reader() -> ReaderPassing:
+        return ReaderPassing(READABLE, Balance(busy, 1), OWNER, sends)
+
+    busy[0], busy[1], busy[2], busy[3] = 900, 800, 500, 0
+    assert owner().place(reads=True, streak=5) == 2, "the least busy that is there"
+    assert owner().place(reads=True, streak=1) is None, "it may go on to change something"
+    assert owner().place(reads=False, streak=5) is None
+    assert reader().place(reads=True, streak=0) is None
+    assert reader().place(reads=False, streak=0) == OWNER
+    busy[0], busy[1], busy[2] = 300, 800, 200
+    assert owner().place(reads=True, streak=5) is None, "they are about as busy"
+    assert reader().place(reads=True, streak=0) == OWNER
+    both = reader()
+    assert [both.place(reads=True, streak=0) for _ in range(2)] == [OWNER, None], "one after the other"
+
+
+@in_loop
+async def test_who_works_says_so() -> None:
+    busy = SharedMemory.create(2, 1, 1).busy
+    async with Balance(busy, 1).told():
+        for _ in range(400):
+            if busy[1] > 500:
+                break
+            sum(range(200_000))
+            await asyncio.sleep(0)
+        assert busy[1] > 500
+        await eventually(lambda: _value(busy[1] < 100), answer=True)
+
+
+async def _value(true: bool) -> bool:
+    return true
+
+
+@in_loop
+async def test_without_an_owner_a_client_is_told_so_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passing, "_WAIT_SECONDS", 0.1)
+
+    def nobody(*_: object) -> None:
+        raise Unavailable("nobody")
+
+    reader = ReaderPassing(READABLE, Balance(SharedMemory.create(2, 1, 1).busy, 1), OWNER, nobody)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        reader.give(OWNER, os.dup(ours.fileno()), said("POST /api/v1/statuses"))
+        ours.close()
+        theirs.setblocking(False)
+        heard = await asyncio.get_running_loop().sock_recv(theirs, 4_096)
+        head, _, body = heard.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert f"content-length: {len(body)}".encode() in head
+        assert await asyncio.get_running_loop().sock_recv(theirs, 4_096) == b""
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture
+def counted() -> Iterator[None]:
+    """No descriptor is left open."""
+    before = descriptors()
+    yield
+    assert descriptors() == before
+
+
+@pytest.mark.usefixtures("counted")
+def test_connections_arrive_whole_and_in_order_however_slowly_they_are_read() -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        dice = random.Random(3)
+        sent = [dice.randbytes(dice.choice((10, 5_000, 32_768, 32_769, 200_000))) for _ in range(60)]
+        got: list[bytes] = []
+
+        def taken(sock: socket.socket, data: bytes) -> None:
+            sock.close()
+            got.append(data)
+
+        joining = ConnectionParts(taken)
+        sender = ProcessLink(ours, lambda _: None, lambda: None)
+        pairs = [socket.socketpair() for _ in sent]
+        for data, (one, other) in zip(sent, pairs, strict=True):
+            sender.send(CONNECTION, ConnectionParts.headed(data), one.fileno())
+            one.close()
+            other.close()
+        receiver = ProcessLink(theirs, lambda message: _ignored(joining.takes(message)), joining.close)
+        await eventually(lambda: _length(got), len(sent))
+        assert got == sent
+        for link in (sender, receiver):
+            link.close()
+
+    in_loop(main)()
+
+
+def _ignored(_: object) -> None:
+    """Whether it was one is not asked here."""
+
+
+async def _length(of: list[bytes]) -> int:
+    return len(of)
+
+
+@pytest.mark.usefixtures("counted")
+def test_a_link_that_nobody_reads_is_full_at_last_and_both_sides_hear_of_an_end() -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ended: list[str] = []
+        sender = ProcessLink(ours, lambda _: None, lambda: ended.append("sender"))
+        pair = socket.socketpair()
+        with pytest.raises(Unavailable):
+            _fill(sender, pair[0].fileno())
+        for one in pair:
+            one.close()
+        heard: list[ProcessMessage] = []
+        receiver = ProcessLink(theirs, heard.append, lambda: ended.append("receiver"))
+        sender.close()
+        with pytest.raises(Unavailable):
+            sender.send(HERE)
+        await eventually(lambda: _count(ended), 2)
+        for message in heard:
+            os.close(message.descriptor)
+        receiver.close()
+        assert ended == ["sender", "receiver"]
+
+    in_loop(main)()
+
+
+def _fill(sender: ProcessLink, descriptor: int) -> None:
+    for _ in range(100_000):
+        sender.send(CONNECTION, ConnectionParts.headed(b"x" * 20_000), descriptor)
+
+
+async def _count(of: list[str]) -> int:
+    return len(of)
+
+
+def test_a_token_that_a_reader_sees_is_noted_by_the_owner() -> None:
+    told: list[tuple[int, str]] = []
+    with world() as here:
+        ann = here.join("ann")
+        (token,) = here.run(here.network.store.obj_get((opened(ann.token).id,))).values()
+        assert isinstance(token, Token)
+        uses = TokenUses(here.writes, lambda id_, origin: told.append((id_, origin.program)))
+        uses.note(token, lambda: Origin("192.0.2.1", "Tide"))
+        assert told == [], "it was used today"
+        days = 40 * 86_400_000
+        here.writes.new_id.now, now = lambda: now() + days, here.writes.new_id.now  # type: ignore[method-assign]
+        uses.note(token, lambda: Origin("192.0.2.1", "Tide"))
+        assert told == [(token.id, "Tide")]
