@@ -17,7 +17,7 @@ from shoal.core.events import InverseOp
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.placement import SHARDS_PER_SOURCE, source_of
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.contract import AssocOp, AssocRow, Batch, Job, Store
+from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch, Job, Store
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.postgres import PostgresGraph
@@ -294,6 +294,6 @@ async def _miscounted_blocks(graph: Store, alive: Collection[tuple[int, int, int
     return complaints
 
 
-def ids_of(page: Sequence[tuple[int, int, bytes]]) -> list[int]:
+def ids_of(page: Sequence[Assoc]) -> list[int]:
     """Whom a page of associations leads to, in its order."""
-    return [entry[0] for entry in page]
+    return [assoc.id2 for assoc in page]

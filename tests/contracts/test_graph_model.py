@@ -357,7 +357,7 @@ class GraphMachine(RuleBasedStateMachine):
         assert {(id1, atype.number): n for atype, part in answered.items() for id1, n in part.items()} == counts
         for atype in TYPES_AND_INVERSES:
             pages = await graph.assoc_ranges(ENDS, atype, Cursor(limit=50))
-            assert {id1: ids_of(sorted(page)) for id1, page in pages.items()} == {
+            assert {id1: sorted(ids_of(page)) for id1, page in pages.items()} == {
                 id1: sorted(id2 for _, id2 in whole) for id1 in ENDS if (whole := model.listed(id1, atype.number))
             }
             assert all([entry.time for entry in page] == _newest_first(page) for page in pages.values())

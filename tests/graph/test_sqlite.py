@@ -23,7 +23,7 @@ from shoal.core.errors import OutcomeUnknown, ShoalError, StorageFull, Unavailab
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.graph.contract import Batch, Cursor
+from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.migrations import short
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.graph.sqlite import SqliteGraph, sql
@@ -613,7 +613,7 @@ async def test_lists_of_an_older_file_are_put_in_the_order_of_their_ids(path: Pa
     async with opened(path) as graph:
         assert await all_counts(graph) == [(ANN, FOLLOWED_BY.number, 3), (ANN, POSTED.number, 3)]
         for atype in (POSTED, FOLLOWED_BY):
-            listed = [(3, 9, b"b"), (4, 4, b""), (1, 1, b"a")]
+            listed = [Assoc(3, 9, b"b"), Assoc(4, 4, b""), Assoc(1, 1, b"a")]
             assert await graph.assoc_range(ANN, atype, Cursor(limit=9)) == listed
             assert await graph.assoc_ranges([ANN], atype, Cursor(limit=2, oldest_first=True)) == {ANN: listed[:0:-1]}
             assert set((await graph.assoc_get(ANN, [atype], [*range(9)]))[atype]) == {1, 3, 4}

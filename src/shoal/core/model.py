@@ -18,8 +18,11 @@ from shoal.core.places import Place, PlacePrecision
 from shoal.core.reviews import Review
 
 
-class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The base class of all objects. `replace` makes the next version of one."""
+class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """The base class of all objects. `replace` makes the next version of one.
+
+    Garbage is not looked for in them: they are values, which no cycle goes through.
+    """
 
     id: int
     version: int = 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import NamedTuple, Protocol
 
+import msgspec
 from msgspec import structs
 
 from shoal.core.errors import Conflict, Unavailable
@@ -55,8 +56,11 @@ class Frozen(Unavailable):
     """This data source is moving to another store: repeat in a moment."""
 
 
-class Assoc(NamedTuple):
-    """One association as its list shows it: whom it leads to, when (a snowflake, the cursor of the list), and a little data."""
+class Assoc(msgspec.Struct, frozen=True, gc=False):
+    """One association as its list shows it: whom it leads to, when (a snowflake, the cursor of the list), and a little data.
+
+    A process remembers hundreds of thousands of them, which the collection of garbage does not look at: they lead to nothing.
+    """
 
     id2: int
     time: int

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 from starlette.responses import StreamingResponse
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from shoal.api.http.calls import Context, Route
 from shoal.api.http.limits.admission import Gate, outside
@@ -245,3 +247,22 @@ async def test_what_is_not_to_be_delivered_now_is_refused_before_it_waits_for_a_
         assert (await client.post("/api/v1/told")).json()["error"].startswith("The server is busy")
         works.go.set()
         assert (await first).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/work"), ("POST", "/work"), ("GET", "/none"), ("GET", "/stream")]
+)
+@in_loop
+async def test_nothing_of_a_request_is_left_for_the_collection_of_garbage(method: str, path: str) -> None:
+    async with behind(Gate(4, 6, 20)) as (works, client):
+        works.go.set()
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                await client.request(method, f"/api/v1{path}")
+            requests = sum(isinstance(one, RequestResponseCycle) for one in gc.get_objects())
+        finally:
+            gc.enable()
+        # A connection keeps its newest.
+        assert requests <= 1

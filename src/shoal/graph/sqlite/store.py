@@ -132,11 +132,11 @@ class SqliteGraph:
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         statement = sql.ASSOC_RANGE[atype.number in sql.BY_ID, at.oldest_first]
         values = (id1, atype.number, at.before, at.after, at.limit)
-        return list(map(Assoc._make, fetched(self._reading, statement, values)))
+        return list(starmap(Assoc, fetched(self._reading, statement, values)))
 
     async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         values = (id1, atype.number, at.before, at.after, at.limit)
-        return list(map(Assoc._make, fetched(self._reading, sql.ASSOC_ENDED_RANGE[at.oldest_first], values)))
+        return list(starmap(Assoc, fetched(self._reading, sql.ASSOC_ENDED_RANGE[at.oldest_first], values)))
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if not id1s:

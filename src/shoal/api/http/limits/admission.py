@@ -131,6 +131,9 @@ class Admission:
                 await self._app(scope, visit.receive, visit.send)
             finally:
                 visit.leave()
+                # The server's own object of the request holds the scope, and the visit holds that: together they would stay,
+                # with the body, until garbage is collected.
+                del scope[_VISIT]
         else:
             await deliver(_BUSY, _BUSY_JSON, [], BodyReceiver(scope, receive), send)
 
