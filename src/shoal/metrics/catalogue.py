@@ -25,8 +25,16 @@ PROCESS = (
         "shoal_loop_delay_seconds",
         "histogram",
         (),
-        "Delay of a timer of the event loop, tried ten times a second: every request waits as long",
+        "Delay of a timer of the event loop, tried forty times a second: every request waits as long",
     ),
+    DescribedMetric("shoal_loop_delay_longest_seconds", "gauge", (), "Longest of these delays in the last minute"),
+    DescribedMetric(
+        "shoal_garbage_pause_seconds",
+        "histogram",
+        (),
+        "Time of a collection of garbage, in which nothing else runs in the process",
+    ),
+    DescribedMetric("shoal_garbage_pause_longest_seconds", "gauge", (), "Longest of these times in the last minute"),
     DescribedMetric(
         "shoal_part_up", "gauge", ("part",), "1 if the part answers: stores, timelines, broker; 0 if it does not"
     ),

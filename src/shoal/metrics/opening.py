@@ -14,7 +14,8 @@ from shoal.metrics.endpoint import answering
 from shoal.metrics.engines import EngineFigures
 from shoal.metrics.holdings import HoldingFigures
 from shoal.metrics.page import MetricSource, MetricsPage
-from shoal.metrics.process import LoopDelay, ProcessFigures
+from shoal.metrics.pauses import ProcessPauses, pauses_watched
+from shoal.metrics.process import ProcessFigures
 from shoal.metrics.requests import RequestFigures
 from shoal.ops.cluster.heartbeat import place
 from shoal.ops.vitals.watch import EngineWatch
@@ -36,26 +37,26 @@ async def telling(network: Network, running: RunningFront | None = None) -> Asyn
     if listener is None:
         yield
         return
-    lag, delay = DeliveryLag(), LoopDelay()
+    lag = DeliveryLag()
     async with AsyncExitStack() as stack:
         # No job is counted by anybody who no longer tells it.
         stack.callback(setattr, network.runner, "done", network.runner.done)
         network.runner.done = lag.note
-        await stack.enter_async_context(delay.sampled())
-        page = MetricsPage(_sources(network, running, lag, delay))
+        pauses = await stack.enter_async_context(pauses_watched())
+        page = MetricsPage(_sources(network, running, lag, pauses))
         stack.push_async_callback(page.close)
         await stack.enter_async_context(answering(listener, page.text))
         yield
 
 
 def _sources(
-    network: Network, running: RunningFront | None, lag: DeliveryLag, delay: LoopDelay
+    network: Network, running: RunningFront | None, lag: DeliveryLag, pauses: ProcessPauses
 ) -> Sequence[MetricSource]:
     front = running.front if running else None
     readiness = front.readiness if front else Readiness(network.probes)
     watch = front.engines if front else EngineWatch(network.engines)
     return (
-        ProcessFigures("web" if running else "worker", delay, readiness),
+        ProcessFigures("web" if running else "worker", pauses, readiness),
         *((RequestFigures(running),) if running else ()),
         DeliveryFigures(network, lag),
         HoldingFigures(network),
