@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -190,6 +191,9 @@ class HttpConnection(HttpToolsProtocol):
             self._behind = max(self._behind, -patience.advance * patience.rate) + patience.rate * patience.interval
             if self._behind > 0:
                 self._refuse(408)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._all.pace.begin(partial(super()._start_asgi_task, cycle, app))
 
     def _begin(self) -> None:
         """Read the client's address from the proxy's headers, and count the request for that client."""

@@ -284,10 +284,11 @@ class CachedGraph(Unremembered):
 
     async def _whatever_happens(self, work: Coroutine[Any, Any, T]) -> T:
         """In a task of its own: the store goes on when the caller is cancelled, and we must forget when it is done."""
-        task = asyncio.ensure_future(work)
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(_answering(work, answer))
         self._under_way.add(task)
         task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
+        return await answer
 
     def _ended(self, task: asyncio.Future[Any]) -> None:
         self._under_way.discard(task)
@@ -376,3 +377,21 @@ class CachedGraph(Unremembered):
             finally:
                 forget()
                 self.changes.note((), ((id1, atype),))
+
+
+async def _answering(work: Coroutine[Any, Any, T], answer: asyncio.Future[T]) -> None:
+    """Do the work, and answer with its result or error, unless nobody waits any more.
+
+    Where the end of a task is awaited, or shielded, the answer comes one or two turns of the loop later.
+    """
+    try:
+        result = await work
+    except asyncio.CancelledError:
+        answer.cancel()
+        raise
+    except Exception as error:  # noqa: BLE001  # whoever waits gets it
+        if not answer.done():
+            answer.set_exception(error)
+    else:
+        if not answer.done():
+            answer.set_result(result)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import NamedTuple, Protocol
 
+from shoal.api.http.limits.pacing import RequestPace
 from shoal.api.http.limits.ratelimit import address_key
 from shoal.api.http.proxies import Doubts, Proxies
 from shoal.settings import Settings
@@ -70,6 +71,7 @@ class OpenConnections:
         self.proxies = proxies
         self.doubts = doubts
         self.patience = patience
+        self.pace = RequestPace()
         self.watched: set[Watched] = set()
         self.open = 0
         self.refused = 0

@@ -1,0 +1,97 @@
+"""A turn of the event loop begins as many requests as fit into it; all begin, in their order, without a rest."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from functools import partial
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.api.http.limits.pacing import RequestPace
+from tests.examples import examples
+from tests.running import in_loop
+
+
+class Requests:
+    """Requests that keep the loop busy for so many seconds each, in the turn after they begin, as those of uvicorn do."""
+
+    def __init__(self, turn_seconds: float) -> None:
+        self.pace = RequestPace(turn_seconds)
+        self.begun: list[int] = []
+        self.done = 0
+        self.turn = 0
+        self.by_turn: Counter[int] = Counter()
+
+    def begin(self, number: int, seconds: float = 0.0) -> None:
+        """A request that has come."""
+        self.pace.begin(partial(self._begun, number, seconds))
+
+    def _begun(self, number: int, seconds: float) -> None:
+        self.begun.append(number)
+        self.by_turn[self.turn] += 1
+        asyncio.get_running_loop().call_soon(self._work, seconds)
+
+    def _work(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self.done += 1
+
+    async def finish(self, count: int, most_turns: int) -> None:
+        """Turn the loop until so many are done."""
+        for _ in range(most_turns):
+            if self.done == count:
+                return
+            self.turn += 1
+            await asyncio.sleep(0)
+        raise AssertionError(f"{self.done} of {count} were done in {most_turns} turns")
+
+
+@settings(max_examples=examples(50))
+@given(st.lists(st.integers(0, 30), max_size=12))
+@in_loop
+async def test_all_begin_in_the_order_in_which_they_came(bursts: list[int]) -> None:
+    requests, came = Requests(0.002), 0
+    for burst in bursts:
+        for _ in range(burst):
+            requests.begin(came)
+            came += 1
+        requests.turn += 1
+        await asyncio.sleep(0)
+    # The worst pace is one in a turn.
+    await requests.finish(came, came + 3)
+    assert requests.begun == [*range(came)]
+
+
+@in_loop
+async def test_requests_that_fill_a_turn_begin_one_at_a_time_and_others_get_their_turns_in_between() -> None:
+    requests = Requests(0.001)
+    for number in range(40):
+        requests.begin(number, 0.0015)
+    others = 0
+    while requests.done < 40:
+        requests.turn += 1
+        await asyncio.sleep(0)
+        others += 1
+    assert others >= 35
+    assert set(requests.by_turn.values()) <= {1, 2}
+
+
+@in_loop
+async def test_short_requests_begin_many_at_a_time() -> None:
+    requests = Requests(10.0)
+    for number in range(500):
+        requests.begin(number)
+    await requests.finish(500, 60)
+
+
+@in_loop
+async def test_one_that_comes_alone_begins_at_once() -> None:
+    requests = Requests(0.001)
+    for number in range(3):
+        requests.begin(number)
+        assert requests.begun == [*range(number + 1)]
+        await requests.finish(number + 1, 5)
+        for _ in range(5):
+            await asyncio.sleep(0)
