@@ -306,6 +306,10 @@ async def test_what_is_made_while_a_commit_is_under_way_is_made_anew_after_it() 
     await act(graph, 1, "follow", MEMBERS[0], MEMBERS[1])
     await kept(answers, graph, 3)
     for before, after in ((0.02, 0.0), (0.0, 0.02)):
+        store.before, store.after = 0.0, 0.0
+        for _ in range(6):
+            # One that was of use is remembered again at once.
+            await kept(answers, graph, 3)
         store.before, store.after = before, after
         other = MEMBERS[2] if before else MEMBERS[3]
         committing = asyncio.create_task(act(graph, 2, "follow", MEMBERS[0], other))
@@ -335,6 +339,34 @@ async def test_nothing_is_remembered_without_room_or_past_its_end_or_when_anothe
     assert (none.asked, some.asked, some.missed) == (0, 4, 2)
     says = "no"
     assert await some.get("a", make) == "no"
+
+
+@in_loop
+async def test_an_answer_that_has_changed_before_it_is_used_is_remembered_every_fourth_time() -> None:
+    says = 0
+    remembered: list[int] = []
+
+    def noted(answer: int) -> tuple[int, int]:
+        remembered.append(answer)
+        return answer, 1
+
+    async def other() -> int:
+        return says
+
+    async def make() -> int:
+        depends_on(other, says)
+        return says
+
+    answers: Answers[int] = Answers(ChangeLog(), 100, noted)
+    for says in range(1, 12):
+        assert await answers.get("a", make) == says
+    assert remembered == [2, 6, 10]
+    for _ in range(4):
+        assert await answers.get("a", make) == 11
+    assert remembered == [2, 6, 10, 11]
+    says = 12
+    assert await answers.get("a", make) == 12
+    assert remembered[-1] == 12, "the one before was of use"
 
 
 @in_loop

@@ -1,6 +1,7 @@
 """Whole answers, remembered for as long as nothing that they were made of has changed.
 
-An answer is remembered when it is asked for the second time: what nobody asks for again costs a note of its name alone.
+An answer is remembered when it is asked for the second time: what nobody asks for again costs a note of its name alone. After one
+that had changed before anybody used it, three are made without being remembered, which costs a tenth of making them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ A = TypeVar("A")
 _MARK_BYTES = 8
 _STAMP_BYTES = 150
 """Bytes of a stamp, and of its place among others."""
+_LEFT_OUT = 3
+"""Answers that are not remembered after one that was of no use."""
 
 
 class _Held(Generic[A]):
     """An answer, what it was made of, and the position in the log up to which that is known to be unchanged."""
 
-    __slots__ = ("answer", "checks", "marks", "since", "until")
+    __slots__ = ("answer", "checks", "marks", "since", "until", "used")
 
     def __init__(self, answer: A, marks: array[int], checks: Sequence[Dependence], until: int, since: int) -> None:
         self.answer = answer
@@ -33,6 +36,7 @@ class _Held(Generic[A]):
         self.checks = checks
         self.until = until
         self.since = since
+        self.used = False
 
 
 class Answers(Generic[A]):
@@ -47,7 +51,7 @@ class Answers(Generic[A]):
         self._ready = ready
         self._room = kilobytes
         self._held: Recent[Hashable, _Held[A]] = Recent(kilobytes)
-        self._asked: Recent[Hashable, bool] = Recent(64 * kilobytes)
+        self._left_out: Recent[Hashable, int] = Recent(64 * kilobytes)
         self.asked = self.missed = 0
 
     def __len__(self) -> int:
@@ -61,13 +65,21 @@ class Answers(Generic[A]):
         held = self._held.get(name)
         if held is not None:
             if await self._is_good(held):
+                held.used = True
                 return held.answer
             self._held.forget(name)
         self.missed += 1
-        if held is None and self._asked.get(name) is None:
-            self._asked.put(name, value=True)
+        if self._leaves_out(name, held):
             return await make()
         return await self._remember(name, make)
+
+    def _leaves_out(self, name: Hashable, held: _Held[A] | None) -> bool:
+        """Count an answer that has to be made; say whether it is not worth remembering. `held` is the one that has changed."""
+        left = self._left_out.get(name) if held is None else 0 if held.used else _LEFT_OUT
+        if left == 0:
+            return False
+        self._left_out.put(name, 0 if left is None else left - 1)
+        return True
 
     async def _is_good(self, held: _Held[A]) -> bool:
         if not self._is_unchanged(held):
