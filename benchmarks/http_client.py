@@ -51,30 +51,31 @@ class Server:
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-class _Connection(asyncio.BufferedProtocol):
-    def __init__(self, requests: Iterator[bytes], check: Check, outcome: Outcome) -> None:
-        self._requests = requests
-        self._check = check
-        self._outcome = outcome
+class AnswerReader(asyncio.BufferedProtocol):
+    """A connection that sends one request at a time; `answered` is called with each answer, `lost` when it closes."""
+
+    def __init__(self) -> None:
         self._buffer = bytearray(1 << 17)
         self._used = 0
         self._head = -1
         self._length = 0
-        self._sent = 0.0
         self._status = 0
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    def answered(self, status: int, body: bytes, size: int) -> None:
+        """Take an answer; `size` is that of its head and body as they came."""
+        raise NotImplementedError
+
+    def lost(self, reason: str) -> None:
+        """Take the end of a connection that the client has not finished."""
+        raise NotImplementedError
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._next()
 
-    def _next(self) -> None:
-        request = next(self._requests, None)
-        if request is None:
-            self._finish()
-            return
+    def send(self, request: bytes) -> None:
+        """Send a request; the answer to the one before has come."""
         self._used, self._head = 0, -1
-        self._sent = time.perf_counter()
         self._transport.write(request)
 
     def get_buffer(self, _hint: int) -> memoryview:
@@ -88,12 +89,7 @@ class _Connection(asyncio.BufferedProtocol):
             return
         body = self._body()
         if body is not None:
-            outcome = self._outcome
-            outcome.latencies.append(time.perf_counter() - self._sent)
-            outcome.bytes += self._used
-            if problem := self._check(self._status, body):
-                outcome.wrong[problem] += 1
-            self._next()
+            self.answered(self._status, body, self._used)
 
     def _read_head(self) -> bool:
         end = self._buffer.find(b"\r\n\r\n", 0, self._used)
@@ -130,14 +126,49 @@ class _Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.over.done():
-            self._outcome.wrong[f"connection closed: {error or 'by the server'}"] += 1
-            self._outcome.latencies.append(time.perf_counter() - self._sent)
-            self._finish()
+            self.lost(f"connection closed: {error or 'by the server'}")
+            self.finish()
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Close the connection: there is nothing more to send."""
         if not self.over.done():
             self.over.set_result(None)
         self._transport.close()
+
+
+class _Connection(AnswerReader):
+    """One of the connections of `load`."""
+
+    def __init__(self, requests: Iterator[bytes], check: Check, outcome: Outcome) -> None:
+        super().__init__()
+        self._requests = requests
+        self._check = check
+        self._outcome = outcome
+        self._sent = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._next()
+
+    def _next(self) -> None:
+        request = next(self._requests, None)
+        if request is None:
+            self.finish()
+            return
+        self._sent = time.perf_counter()
+        self.send(request)
+
+    def answered(self, status: int, body: bytes, size: int) -> None:
+        outcome = self._outcome
+        outcome.latencies.append(time.perf_counter() - self._sent)
+        outcome.bytes += size
+        if problem := self._check(status, body):
+            outcome.wrong[problem] += 1
+        self._next()
+
+    def lost(self, reason: str) -> None:
+        self._outcome.wrong[reason] += 1
+        self._outcome.latencies.append(time.perf_counter() - self._sent)
 
 
 async def load(server: Server, requests: Iterator[bytes], check: Check, connections: int) -> Outcome:

@@ -76,13 +76,14 @@ async def post_and_drain(server: Server, tokens: list[str], probe: str, connecti
 
     started = time.perf_counter()
     outcome = await load(server, until(posts(server, tokens), seconds), note, connections)
-    if probe and not await _seen(server, probe, last[0]):
+    if probe and not await seen(server, probe, last[0]):
         outcome.wrong["the last post never reached the probe"] += 1
     outcome.seconds = time.perf_counter() - started
     return outcome
 
 
-async def _seen(server: Server, probe: str, id_: str, patience: float = 60.0) -> bool:
+async def seen(server: Server, probe: str, id_: str, patience: float = 60.0) -> bool:
+    """Wait until the member of this token has a post at home; False when patience ends."""
     end = time.perf_counter() + patience
     while time.perf_counter() < end:
         status, body = await ask(server, server.request("GET", _HOME.format(40), probe))

@@ -1,0 +1,266 @@
+"""Readers and writers at once, at a steady rate: 90 % home pages, 5 % posts, 5 % likes, follows and unfollows.
+
+`shoal serve` runs as a child with the network that GoToSocial was measured with (`benchmarks.network`); the client shares the
+machine's cores with it. Requests are due at random moments, 1,500 a second on average, whether or not those before are
+answered (`benchmarks.open_load`), and a latency begins when a request is due. Members read their homes in turn; so many posts
+come between two looks that most pages are made anew. Who posts, likes and follows is drawn at random. What is measured
+begins after a tenth of the time, at full load. How long the server's event loop stood still, and how long garbage was
+collected, the server's own metrics say. The raw engine is an ASGI application under the same server that answers everything
+with a ready 25 KB body, loaded the same way in the same run, for a tenth of the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import random
+import sys
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote_plus
+
+import httpx
+import msgspec
+import uvloop
+from prometheus_client.parser import text_string_to_metric_families
+
+from benchmarks.child import Child, bare_server, serving
+from benchmarks.http_client import Check, Server
+from benchmarks.http_load import Posted, homes, is_page, seen
+from benchmarks.measure import Report, keep_option, main_thread_clock, parser, process_cpu, spread, tree_rss, workplace
+from benchmarks.network import Keys, Shape, build
+from benchmarks.open_load import OpenOutcome, Request, open_load
+from benchmarks.stores import url_of
+from shoal.ops.engines.program import free_port
+
+_MIB = 1 << 20
+_TEXT = "Spring tide, number {}: the quay is under water, and the ferry waits outside until the wall can be seen again."
+_FORM = "application/x-www-form-urlencoded"
+_NEWEST = 500
+"""Posts that may be liked, and follows that were made and will be taken back."""
+_LOOK_SECONDS = 20.0
+_SHARES = {"home": 90.0, "post": 5.0, "like": 2.5, "follow": 2.5}
+
+_posted = msgspec.json.Decoder(Posted)
+
+
+class Mixture:
+    """Requests without end, of the members of the network; answers to posts say what may be liked."""
+
+    def __init__(self, server: Server, keys: Keys, ids: list[str], seed: int) -> None:
+        self._server = server
+        self._random = random.Random(seed)
+        self._tokens, self._ids = keys.all, ids
+        self._homes = homes(server, keys.all)
+        self._authors = frozenset(keys.authors)
+        self._numbers = itertools.count()
+        self._posts: deque[str] = deque(maxlen=_NEWEST)
+        self._follows: deque[tuple[str, str]] = deque()
+        self.last = ""
+        """The newest post of one of the authors whom the probe follows."""
+
+    def requests(self) -> Iterator[Request]:
+        """Yield them, drawn by their shares."""
+        kinds, weights = list(_SHARES), list(_SHARES.values())
+        while True:
+            kind = self._random.choices(kinds, weights)[0]
+            if kind == "home":
+                yield Request(kind, next(self._homes), is_page)
+            elif kind == "post":
+                yield self._post()
+            elif kind == "like" and self._posts:
+                yield self._act("like", f"statuses/{self._random.choice(self._posts)}/favourite")
+            else:
+                yield self._follow()
+
+    def _post(self) -> Request:
+        token = self._random.choice(self._tokens)
+        text = f"status={quote_plus(_TEXT.format(next(self._numbers)))}&visibility=public".encode()
+        wire = self._server.request("POST", "/api/v1/statuses", token, text, _FORM)
+        return Request("post", wire, self._noting(token in self._authors))
+
+    def _noting(self, by_author: bool) -> Check:  # a plain fact of the token
+        def note(status: int, body: bytes) -> str:
+            if status != 200:
+                return f"status {status}"
+            id_ = _posted.decode(body).id
+            self._posts.append(id_)
+            if by_author:
+                self.last = max(self.last, id_, key=lambda one: (len(one), one))
+            return ""
+
+        return note
+
+    def _follow(self) -> Request:
+        """Follow somebody; once there are many such follows, take the oldest back."""
+        if len(self._follows) >= _NEWEST:
+            token, id_ = self._follows.popleft()
+            return self._act("unfollow", f"accounts/{id_}/unfollow", token)
+        one, other = self._random.sample(range(len(self._ids)), 2)
+        token, id_ = self._tokens[one], self._ids[other]
+        self._follows.append((token, id_))
+        return self._act("follow", f"accounts/{id_}/follow", token)
+
+    def _act(self, kind: str, path: str, token: str = "") -> Request:
+        wire = self._server.request("POST", f"/api/v1/{path}", token or self._random.choice(self._tokens))
+        return Request(kind, wire, _is_done)
+
+
+def _is_done(status: int, _body: bytes) -> str:
+    return "" if status == 200 else f"status {status}"
+
+
+async def _ids_of(server: Server, tokens: list[str]) -> list[str]:
+    """Return the ids of the members of these tokens."""
+    async with httpx.AsyncClient(base_url=f"http://{server.host}:{server.port}", timeout=30) as client:
+        ids = []
+        for token in tokens:
+            answer = await client.get(
+                "/api/v1/accounts/verify_credentials", headers={"Authorization": f"Bearer {token}"}
+            )
+            ids.append(_posted.decode(answer.raise_for_status().content).id)
+        return ids
+
+
+class Pauses:
+    """The pauses of the server, as its metrics tell them while it is under load."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}/metrics"
+        self._longest = {"loop_delay": 0.0, "garbage_pause": 0.0}
+        self._first: dict[tuple[str, str], float] = {}
+        self._last: dict[tuple[str, str], float] = {}
+
+    async def watch(self) -> None:
+        """Look now, and again and again until cancelled."""
+        self._first = await self._look()
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once more."""
+        self._last = await self._look()
+        for name, longest in self._longest.items():
+            self._longest[name] = max(longest, self._last[f"shoal_{name}_longest_seconds", ""])
+
+    async def _look(self) -> dict[tuple[str, str], float]:
+        async with httpx.AsyncClient(timeout=30) as client:
+            text = (await client.get(self._url)).raise_for_status().text
+        samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+        return {(sample.name, sample.labels.get("le", "")): sample.value for sample in samples}
+
+    def tell(self, report: Report) -> None:
+        """The rows of both."""
+        for name, words in (("loop_delay", "the loop stood still"), ("garbage_pause", "garbage was collected")):
+            report.add(f"{words}: longest", self._longest[name] * 1e3, "ms")
+            report.add(f"{words}: p99 at most", self._percentile(f"shoal_{name}_seconds", 0.99) * 1e3, "ms")
+            report.add(f"{words}: times", self._grown(f"shoal_{name}_seconds_count", ""))
+
+    def _grown(self, name: str, edge: str) -> float:
+        return self._last[name, edge] - self._first[name, edge]
+
+    def _percentile(self, name: str, share: float) -> float:
+        """Return the end of the step of the histogram in which it lies."""
+        wanted = share * self._grown(f"{name}_count", "")
+        edges = sorted(float(edge) for (of, edge) in self._last if of == f"{name}_bucket" and edge != "+Inf")
+        return next((edge for edge in edges if self._grown(f"{name}_bucket", str(edge)) >= wanted), float("inf"))
+
+
+def tell(report: Report, outcome: OpenOutcome, bare: OpenOutcome) -> None:
+    """The rows of the load."""
+    report.add("requests", outcome.answers / outcome.seconds, "1/s")
+    raw = spread(bare.latencies())
+    for name, latencies in [
+        ("all", outcome.latencies()),
+        *((name, kind.latencies) for name, kind in sorted(outcome.kinds.items())),
+    ]:
+        times = spread(latencies)
+        report.add(f"{name}: answers", len(latencies), f"in {outcome.seconds:.0f} s")
+        report.add(f"{name}: p50", times.median * 1e3, "ms", raw=raw.median * 1e3)
+        report.add(f"{name}: p99", times.p99 * 1e3, "ms", raw=raw.p99 * 1e3)
+        report.add(f"{name}: max", times.most * 1e3, "ms", raw=raw.most * 1e3)
+    report.add("the client itself was late, p99", spread(outcome.late).p99 * 1e3, "ms", raw=spread(bare.late).p99 * 1e3)
+    report.add("connections", outcome.connections, raw=bare.connections)
+    report.add("errors", outcome.wrong.total(), f"in {outcome.answers}")
+    for problem, count in outcome.wrong.items():
+        report.add(f"wrong: {problem}", count)
+
+
+async def measure(child: Child, port: int, keys: Keys, chosen: argparse.Namespace, report: Report) -> OpenOutcome:
+    """Load the server; tell its memory and its pauses."""
+    server = child.server
+    mixture = Mixture(server, keys, await _ids_of(server, keys.all), chosen.seed)
+    requests = mixture.requests()
+    await open_load(server, requests, chosen.rate, max(chosen.seconds / 10, 1.0), chosen.seed)
+    report.add("memory at the beginning", tree_rss(child.pid) / _MIB, "MiB")
+    cpu, clock = process_cpu(child.pid), main_thread_clock(child.pid)
+    pauses = Pauses(port)
+    watching = asyncio.create_task(pauses.watch())
+    try:
+        outcome = await open_load(server, requests, chosen.rate, chosen.seconds, chosen.seed + 1)
+        await pauses.look()
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    report.add("memory at the end", tree_rss(child.pid) / _MIB, "MiB")
+    used, after = process_cpu(child.pid) - cpu, main_thread_clock(child.pid)
+    report.add("server: processor time a request", used / max(1, outcome.answers) * 1e6, "us")
+    report.add("server: main thread ran", after.ran - clock.ran, "s")
+    report.add("server: main thread was kept off the cores", after.waited - clock.waited, "s")
+    pauses.tell(report)
+    report.check("answers that were right", outcome.answers - outcome.wrong.total(), max(1, outcome.answers))
+    report.check("kinds of requests that were answered", len(outcome.kinds) >= 4, wanted=True)
+    arrived = not mixture.last or await seen(server, keys.probe, mixture.last)
+    report.check("a follower has the last post", arrived, wanted=True)
+    return outcome
+
+
+async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
+    """Build the network if it is not there, serve it, load it; then load the server that does nothing."""
+    shape = Shape.of(chosen.circle)
+    store, kept = place / f"http-{shape.circle}.db", place / f"http-{shape.circle}.json"
+    if kept.exists():
+        keys = msgspec.json.decode(kept.read_bytes(), type=Keys)
+    else:
+        keys = await build(store, shape)
+        kept.write_bytes(msgspec.json.encode(keys))
+    report.figures += keys.figures
+    port, metrics_port = free_port(), free_port()
+    command = [sys.executable, "-m", "shoal.cli", "--store", url_of(store), "serve", "--port", str(port)]
+    environ = {
+        "SHOAL_RATE_LIMITS": "false",
+        "SHOAL_MEDIA": "memory://",
+        "SHOAL_METRICS_PORT": str(metrics_port),
+    }
+    async with serving(command, port, "/api/v1/instance", environ) as child:
+        outcome = await measure(child, metrics_port, keys, chosen, report)
+    async with bare_server("asgi") as server:
+        ready = (Request("ready", wire, is_page) for wire in homes(server, ["none"]))
+        bare = await open_load(server, ready, chosen.rate, max(chosen.seconds / 10, 1.0), chosen.seed)
+    tell(report, outcome, bare)
+
+
+def main() -> None:
+    """Build, serve, load, report."""
+    options = parser(
+        __doc__,
+        quick={"seconds": 20.0, "circle": 200},
+        smallest={"seconds": 1.0, "circle": 40, "rate": 200.0},
+    )
+    keep_option(options)
+    options.add_argument("--circle", type=int, default=1_000, help="members, beside one whom all follow")
+    options.add_argument("--rate", type=float, default=1_500.0, help="requests a second")
+    options.add_argument("--seconds", type=float, default=600.0, help="for how long")
+    options.add_argument("--seed", type=int, default=1, help="of everything that is drawn at random")
+    chosen = options.parse_args()
+    report = Report("mixed_load", chosen.size)
+    with workplace(chosen.keep) as place:
+        uvloop.run(run(place, chosen, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

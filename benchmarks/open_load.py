@@ -1,0 +1,164 @@
+"""A load that comes when it comes: requests are due at moments of their own, whether or not the server is done with others.
+
+The moments are those of a Poisson process. A request that is due takes a free connection, or opens one. Its latency runs from
+the moment at which it was due to the end of its answer, so a server that stops for a while is charged with every request that
+was due meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from benchmarks.http_client import AnswerReader, Check, Server
+
+_MOST_CONNECTIONS = 1_000
+"""Beyond that a request is an error: the server is so far behind that a client would have gone."""
+_PATIENCE_SECONDS = 30.0
+
+
+class Request(NamedTuple):
+    """A request on the wire, its kind, and what looks at the answer."""
+
+    kind: str
+    wire: bytes
+    check: Check
+
+
+@dataclass
+class Kind:
+    """Results of the requests of one kind. `latencies` are seconds, one for each answer."""
+
+    latencies: array[float] = field(default_factory=lambda: array("d"))
+    wrong: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class OpenOutcome:
+    """Results of a load, by kind. `late` are the seconds by which the client itself sent each request too late."""
+
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    late: array[float] = field(default_factory=lambda: array("d"))
+    connections: int = 0
+    seconds: float = 0.0
+
+    @property
+    def answers(self) -> int:
+        """Answers of all kinds."""
+        return sum(len(kind.latencies) for kind in self.kinds.values())
+
+    @property
+    def wrong(self) -> Counter[str]:
+        """Problems of all kinds, those of requests without an answer among them."""
+        return sum((kind.wrong for kind in self.kinds.values()), Counter[str]())
+
+    def latencies(self) -> array[float]:
+        """Return those of all kinds."""
+        return array("d", [latency for kind in self.kinds.values() for latency in kind.latencies])
+
+
+class _OpenConnection(AnswerReader):
+    """A connection that is free, or waits for one answer."""
+
+    def __init__(self, load: _OpenLoad) -> None:
+        super().__init__()
+        self._load = load
+        self._due = 0.0
+        self._request: Request | None = None
+
+    def ask(self, request: Request, due: float) -> None:
+        """Send a request that was due at this moment."""
+        self._request, self._due = request, due
+        self.send(request.wire)
+
+    def answered(self, status: int, body: bytes, size: int) -> None:  # noqa: ARG002  # the reader tells all
+        request, self._request = self._request, None
+        assert request is not None
+        kind = self._load.kind(request.kind)
+        kind.latencies.append(time.perf_counter() - self._due)
+        if problem := request.check(status, body):
+            kind.wrong[problem] += 1
+        self._load.free.append(self)
+
+    def lost(self, reason: str) -> None:
+        if self._request is None:
+            self._load.free.remove(self)
+        else:
+            self._load.kind(self._request.kind).wrong[reason] += 1
+            self._request = None
+
+    def give_up(self, reason: str) -> None:
+        """Close the connection at the end of the load; an answer that is missing is told as wrong."""
+        if self._request is not None:
+            self.lost(reason)
+        self.finish()
+
+    @property
+    def waits(self) -> bool:
+        """Whether an answer is missing."""
+        return self._request is not None
+
+
+class _OpenLoad:
+    """A load that runs."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.outcome = OpenOutcome()
+        self.free: list[_OpenConnection] = []
+        self._all: list[_OpenConnection] = []
+        self._opening: set[asyncio.Task[None]] = set()
+
+    def kind(self, name: str) -> Kind:
+        return self.outcome.kinds.setdefault(name, Kind())
+
+    def begin(self, request: Request, due: float) -> None:
+        """Send it over the connection that was free last, or over a new one."""
+        self.outcome.late.append(time.perf_counter() - due)
+        if self.free:
+            self.free.pop().ask(request, due)
+        elif len(self._all) + len(self._opening) < _MOST_CONNECTIONS:
+            task = asyncio.create_task(self._open(request, due))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+        else:
+            self.kind(request.kind).wrong[f"not sent: {_MOST_CONNECTIONS} requests without an answer"] += 1
+
+    async def _open(self, request: Request, due: float) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            made = await loop.create_connection(lambda: _OpenConnection(self), self._server.host, self._server.port)
+        except OSError as error:
+            self.kind(request.kind).wrong[f"no connection: {error}"] += 1
+            return
+        self._all.append(made[1])
+        made[1].ask(request, due)
+
+    async def end(self) -> None:
+        """Wait for the answers that are missing, then close all connections."""
+        deadline = time.perf_counter() + _PATIENCE_SECONDS
+        while (self._opening or any(one.waits for one in self._all)) and time.perf_counter() < deadline:  # noqa: ASYNC110  # many may end
+            await asyncio.sleep(0.01)
+        self.outcome.connections = len(self._all)
+        for connection in self._all:
+            if not connection.over.done():
+                connection.give_up(f"no answer in {_PATIENCE_SECONDS:.0f} s")
+
+
+async def open_load(server: Server, requests: Iterator[Request], rate: float, seconds: float, seed: int) -> OpenOutcome:
+    """Send `rate` requests a second, on average, for so many seconds; then wait for what has not been answered."""
+    load, random_ = _OpenLoad(server), random.Random(seed)
+    started = due = time.perf_counter()
+    while (due := due + random_.expovariate(rate)) < started + seconds:
+        if (wait := due - time.perf_counter()) > 0:
+            await asyncio.sleep(wait)
+        load.begin(next(requests), due)
+    await load.end()
+    load.outcome.seconds = time.perf_counter() - started
+    return load.outcome

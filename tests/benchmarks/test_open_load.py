@@ -1,0 +1,85 @@
+"""An open load charges a server that stops with every request that was due meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+
+from benchmarks.http_client import Server
+from benchmarks.measure import spread
+from benchmarks.open_load import OpenOutcome, Request, open_load
+
+from tests.running import in_loop
+
+_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+def is_right(status: int, body: bytes) -> str:
+    return "" if (status, body) == (200, b"ok") else f"status {status}"
+
+
+class Stopping:
+    """A server that answers at once, except that it stops once for a while after so many answers."""
+
+    def __init__(self, after: int, seconds: float, *, hangs_up: bool = False) -> None:
+        self._answers = itertools.count(1)
+        self._after = after
+        self._seconds = seconds
+        self._hangs_up = hangs_up
+        self._resume = 0.0
+        self._over: list[asyncio.Event] = []
+
+    async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection."""
+        self._over.append(over := asyncio.Event())
+        try:
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                if next(self._answers) == self._after:
+                    if self._hangs_up:
+                        return
+                    self._resume = time.perf_counter() + self._seconds
+                if (rest := self._resume - time.perf_counter()) > 0:
+                    await asyncio.sleep(rest)
+                writer.write(_ANSWER)
+        except asyncio.IncompleteReadError:
+            return
+        finally:
+            writer.close()
+            over.set()
+
+    async def loaded(self, rate: float, seconds: float) -> OpenOutcome:
+        """The results of a load on it."""
+        async with await asyncio.start_server(self.meet, "127.0.0.1", 0) as server:
+            at = Server(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            asked = itertools.repeat(Request("ok", at.request("GET", "/"), is_right))
+            outcome = await open_load(at, asked, rate, seconds, seed=1)
+            for over in self._over:
+                await over.wait()
+        return outcome
+
+
+@in_loop
+async def test_requests_come_at_the_rate_and_are_answered() -> None:
+    outcome = await Stopping(0, 0.0).loaded(500, 1.0)
+    assert 400 < outcome.answers < 600
+    assert len(outcome.late) == outcome.answers
+    assert not outcome.wrong
+
+
+@in_loop
+async def test_a_stop_delays_every_request_that_was_due_meanwhile() -> None:
+    outcome = await Stopping(100, 0.4).loaded(250, 1.5)
+    delayed = [latency for latency in outcome.latencies() if latency > 0.1]
+    # Of the 0.4 s, those of the first 0.3: a client that waits for its answer would tell of one.
+    assert 40 < len(delayed) < 150
+    assert 0.3 < spread(outcome.latencies()).most < 1.0
+    assert outcome.connections > 40
+
+
+@in_loop
+async def test_a_request_without_an_answer_is_told() -> None:
+    outcome = await Stopping(10, 0.0, hangs_up=True).loaded(200, 0.5)
+    assert dict(outcome.wrong) == {"connection closed: by the server": 1}
+    assert outcome.answers == len(outcome.late) - 1
