@@ -74,7 +74,6 @@ TARGETS = (
     Target("mixed_load", "the loop stood still: longest", "most", 10),
     Target("mixed_load", "garbage was collected: longest", "most", 10),
     Target("mixed_load", "memory at the end", "most", 250),
-    Target("mixed_load", "errors", "most", 0),
     Target("placement_study", "real names, MD5: all of it", "most", 5),
     Target("placement_study", "real names, every scheme: all of it", "most", 30),
     Target("placement_study", "real names: furthest bucket of MD5 from the mean", "most", 10),

@@ -1,0 +1,70 @@
+"""Flame graphs are drawn from the samples that are kept: nothing is lost, nothing leaves its box, and no path is told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from benchmarks.flames import FOLDER, PAGE, Flames, chart, files, folded, read, stages, trimmed, with_table, write
+
+from shoal.charts.shapes import Box, TextLine
+
+KEPT = sorted(FOLDER.glob("*.folded"))
+TOLD = """\
+thread (7): MainThread;<module> (/a/b/src/shoal/cli/__main__.py);Runner.run (asyncio/runners.py:9);page (shoal/feeds/home.py:12) 30
+thread (7): MainThread;Runner.run (asyncio/runners.py:9);page (shoal/feeds/home.py:14);get (shoal/graph/cache/recent.py) 9
+thread (7): MainThread;Runner.run (asyncio/runners.py:9) 5
+thread (8): shoal-writer;run (threading.py:3) 70
+"""
+
+
+def test_stacks_are_those_of_the_main_thread_from_the_loop_on_by_module_and_function() -> None:
+    assert folded(TOLD) == {
+        ("shoal.feeds.home:page",): 30,
+        ("shoal.feeds.home:page", "shoal.graph.cache.recent:get"): 9,
+        ("the event loop",): 5,
+    }
+
+
+def test_time_is_that_of_the_innermost_stage_and_adds_up_to_the_page() -> None:
+    told = stages(Flames("", 44.0, folded(TOLD)))
+    assert [round(told[name]) for name in told if told[name]] == [5, 30, 9]
+    assert sum(told.values()) == pytest.approx(44.0)
+
+
+def test_rare_ends_count_for_their_callers() -> None:
+    stacks = {("a",): 1, ("a", "b"): 9_000, ("a", "b", "c"): 3, ("d", "e"): 2}
+    assert trimmed(stacks) == {("a",): 1, ("a", "b"): 9_003, ("all else",): 2}
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_what_is_kept_is_read_as_it_was_written(path: Path, tmp_path: Path) -> None:
+    write(tmp_path / "again", read(path))
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_text_stays_in_its_box_and_boxes_on_the_page(path: Path) -> None:
+    drawn = chart(read(path))
+    boxes = [shape for shape in drawn.shapes[1:] if isinstance(shape, Box)]
+    assert all(box.x >= 0 and box.x + box.width <= drawn.width and box.y + box.height <= drawn.height for box in boxes)
+    words = [shape for shape in drawn.shapes[3:] if isinstance(shape, TextLine)]
+    assert len(words) > 30
+    for line in words:
+        assert any(
+            box.x < line.x
+            and line.x + 6.2 * len(line.text) <= box.x + box.width
+            and box.y < line.y < box.y + box.height
+            for box in boxes
+        ), line.text
+
+
+def test_graphs_and_table_are_those_of_the_samples_that_are_kept() -> None:
+    made = dict(files())
+    assert {path.name for path in made} == {"home-after.svg", "home-before.svg"}
+    for path, content in made.items():
+        assert path.read_bytes() == content, "python -m benchmarks.flames draw"
+        assert not re.search(rb"/(work|home|root|tmp|usr)/|<script", content)
+    page = PAGE.read_text("utf-8")
+    assert with_table(page) == page, "python -m benchmarks.flames draw"
