@@ -8,7 +8,7 @@ from itertools import count
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
-from shoal.graph.cache.freshness import Renewal
+from shoal.graph.cache.freshness import MarkedChange, Renewal
 
 
 class _Begun(NamedTuple):
@@ -38,14 +38,14 @@ class LocalStamps:
         self.asked.append(ids)
         return {id_: self._stamps.setdefault(id_, self._new()) for id_ in ids if not self._changing[id_]}
 
-    async def begin(self, ids: Sequence[int]) -> object:
+    async def begin(self, ids: Sequence[int]) -> MarkedChange:
         self._reach()
         self._mixed.update(id_ for id_ in ids if self._changing[id_])
         before = {id_: self._stamps.get(id_, b"") for id_ in ids if not self._changing[id_]}
         self._changing.update(ids)
         return _Begun(self._history, before)
 
-    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
         known = begun if isinstance(begun, _Begun) and begun.history == self._history else None
         if known is not None:
             self._changing.subtract(ids)

@@ -271,11 +271,13 @@ class GraphMachine(RuleBasedStateMachine):
         self._runner.close()
         self._folder.cleanup()
 
-    @rule(actor=members, batch=st.lists(changes, min_size=1, max_size=6, unique_by=repr))
-    def commit(self, actor: int, batch: list[Change]) -> None:
+    @rule(actor=members, batch=st.lists(changes, min_size=1, max_size=6, unique_by=repr), presumed_new=st.booleans())
+    def commit(self, actor: int, batch: list[Change], presumed_new: bool = False) -> None:
         if not _consistent(batch):
             return
         made = Batch(shard_of(actor))
+        # Whether that is wrong or not makes no difference.
+        made.presumed_new = presumed_new
         for change in batch:
             _fill(made, actor, change, AUTHORS)
         made.emit(PostCreated(post_id=1, author_id=actor))

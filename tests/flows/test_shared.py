@@ -17,16 +17,22 @@ from shoal.api.http.limits.ip_guard import IpGuard
 from shoal.core.email_blocks import EmailDomainBlock
 from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
 from shoal.core.ip_blocks import IpSeverity
+from shoal.core.model import Post
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.reading import decode_cursor
+from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.freshness import one_request
 from shoal.graph.contract import Cursor
+from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.postgres import PostgresGraph
-from shoal.graph.redis.nodes import Nodes
+from shoal.graph.postgres.connections import ConnectionPool
+from shoal.graph.redis.nodes import Nodes, Script
 from shoal.graph.schema import AGENDA
 from shoal.services.blocklists import email_blocks
+from shoal.settings import build
 from shoal.timelines.redis import RedisTimelines
 from shoal.wiring import open_network
-from tests.engines import redis
+from tests.engines import dynamodb, redis
 from tests.flows.people import home_texts, register
 from tests.flows.sharing import Place, processes
 from tests.running import eventually, in_loop
@@ -89,6 +95,43 @@ def rounds() -> Iterator[list[int]]:
             yield depths
     finally:
         ours.reset(token)
+
+
+class Waits:
+    """How often in a row the requests of a block began to wait for an engine: what is asked side by side is waited for once."""
+
+    def __init__(self) -> None:
+        self.count = self.statements = self._under_way = 0
+        self._ours = ContextVar("ours", default=False)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        run, have = Nodes._run, ConnectionPool._have
+
+        async def script(nodes: Nodes, client: Any, called: Script, *values: Any, **more: Any) -> Any:
+            answer = run(nodes, client, called, *values, **more)
+            # No request waits for the end of its changes to be told.
+            return await (self._waiting(answer) if called.name != "stamps.end" else answer)
+
+        async def statement(pool: ConnectionPool, *values: Any, **more: Any) -> Any:
+            self.statements += self._ours.get()
+            return await self._waiting(have(pool, *values, **more))
+
+        token = self._ours.set(True)
+        try:
+            with patch.object(Nodes, "_run", script), patch.object(ConnectionPool, "_have", statement), one_request():
+                yield
+        finally:
+            self._ours.reset(token)
+
+    async def _waiting(self, answer: Awaitable[Any]) -> Any:
+        ours = self._ours.get()
+        self.count += ours and not self._under_way
+        self._under_way += ours
+        try:
+            return await answer
+        finally:
+            self._under_way -= ours
 
 
 async def seen_by(shoal: Shoal, handle: Handle) -> Handle:
@@ -180,6 +223,60 @@ async def test_a_warm_page_costs_three_round_trips_for_1_post_or_40() -> None:
                 page = await ann.home(limit=40)
             assert len(page.entries) == posts
             assert asked == ["redis"] * 3
+
+
+@in_loop
+async def test_a_change_waits_for_engines_few_times_in_a_row_and_shows_what_it_has_changed_without_reading_it() -> None:
+    place = Place()
+    async with processes(1, await place.settings(run_consequences=False)) as (shoal,):
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        posts = [await ben.create(f"post {n}") for n in range(3)]
+        await ann.follow(ben)
+        # Who everybody is, and what Ann likes, is read once.
+        for post in (*posts[:2], await ann.create("mine too")):
+            await ann.like(post)
+            await ann.read(post)
+
+        async def cost(act: Callable[[], Awaitable[Any]]) -> tuple[int, int, int]:
+            """Waits and statements of a change, and statements to show a post then."""
+            waits = Waits()
+            with waits.counted():
+                made = await act()
+                done = waits.count, waits.statements
+                shown = await ann.read(made if isinstance(made, Post) else posts[2])
+            assert (shown.likes, shown.liked) == ((0, False) if shown.post.author_id == ann.id else (1, True))
+            return (*done, waits.statements - done[1])
+
+        # The stamps, the marks, the commit.
+        assert await cost(lambda: ann.like(posts[2])) == (3, 1, 0)
+        assert await cost(lambda: ann.follow(cyd)) == (3, 1, 0)
+        assert await cost(lambda: ann.create("mine")) == (3, 1, 0)
+
+
+@in_loop
+async def test_a_warm_page_of_a_network_in_dynamodb_asks_nothing_of_it_in_each_of_several_processes() -> None:
+    settings = build(store=dynamodb.new_table(), media="memory://", timelines=redis.single())
+    async with processes(1, settings) as (shoal,):
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        for other in (ben, cyd):
+            await ann.follow(other)
+        for number in range(8):
+            await ann.like(await (ben, cyd)[number % 2].create(f"post {number}"))
+        await shoal.settle()
+    async with processes(2, replace(settings, run_consequences=False)) as (one, two):
+        for shoal in (one, two):
+            reader = await seen_by(shoal, ann)
+            for _ in range(2):
+                await reader.home()
+            memory = shoal.network.store
+            assert isinstance(memory, CachedGraph)
+            assert isinstance(memory._store, DynamoGraph)
+            before = memory._store.capacity.requests.total()
+            waits = Waits()
+            with waits.counted():
+                assert len((await reader.home()).entries) == 8
+            assert memory._store.capacity.requests.total() == before
+            assert waits.count == 3, "of Redis"
 
 
 @in_loop

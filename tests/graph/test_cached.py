@@ -17,7 +17,7 @@ from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import FOLLOWS, LIKED_BY, LOUD, MUTES, POSTED
+from shoal.graph.schema import FOLLOWS, LIKED_BY, LOUD, MUTES, POSTED, TAGGED
 from tests.running import in_loop
 from tests.stamps import LocalStamps
 from tests.stores import ANN, BEN, POST_OF_BEN, add, begin, end
@@ -301,3 +301,33 @@ async def test_a_commit_that_another_server_may_lack_says_nothing_of_what_an_obj
     await committing
     await MemoryGraph.commit(store, deletion(POST_OF_BEN))
     assert await graph.obj_get((POST_OF_BEN,)) == {}
+
+
+class Silent(MemoryGraph):
+    """A store that does not note what it judged."""
+
+    async def commit_owing(self, batch: Batch):  # type: ignore[no-untyped-def]  # as in the class above
+        noted, batch.judged = batch.judged, None
+        answer = await super().commit_owing(batch)
+        batch.judged = noted
+        return answer
+
+
+@pytest.mark.parametrize("kind", [MemoryGraph, Silent])
+@in_loop
+async def test_nothing_is_asked_about_a_new_object_but_what_its_commit_may_have_changed(
+    kind: type[MemoryGraph],
+) -> None:
+    store = kind()
+    graph = CachedGraph(store, stamps=LocalStamps())
+    batch = Batch(shard_of(POST_OF_BEN))
+    batch.obj_add(Post(id=POST_OF_BEN, author_id=BEN))
+    batch.assoc_add(BEN, POSTED, POST_OF_BEN, POST_OF_BEN)
+    batch.assoc_add(POST_OF_BEN, TAGGED, ANN, POST_OF_BEN)
+    batch.new_id = POST_OF_BEN
+    await graph.commit(batch)
+    with patch.object(store, "assoc_count", side_effect=AssertionError("asked")):
+        assert await graph.assoc_count((POST_OF_BEN,), (LIKED_BY,)) == {LIKED_BY: {}}
+        if kind is MemoryGraph:
+            assert await graph.assoc_count((POST_OF_BEN,), (TAGGED,)) == {TAGGED: {POST_OF_BEN: 1}}
+    assert await graph.assoc_count((POST_OF_BEN,), (TAGGED, LIKED_BY)) == {TAGGED: {POST_OF_BEN: 1}, LIKED_BY: {}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.ids import shard_of
-from shoal.graph.cache import cached
+from shoal.core.model import Post
+from shoal.graph.cache import cached, heads
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.shared_log import FollowedLog, OwnersLog
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, Reader
@@ -18,7 +20,7 @@ from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, MUTES, POSTED, AssocType
 from shoal.readers.memory import POSITION, SharedMemory, barrier
 from tests.stamps import LocalStamps
-from tests.stores import ANN, BEN, CYD
+from tests.stores import ANN, BEN, CYD, id_on
 
 MEMBERS = (ANN, BEN, CYD)
 TYPES = (FOLLOWS, LIKES, MUTES, POSTED)
@@ -37,6 +39,12 @@ class Step(NamedTuple):
     after: int
     limit: int
     oldest_first: bool
+    new: bool
+    """Whether it leads to a post that is made with it, where it is one that begins to be somebody's."""
+    by_other: bool
+    """Whether the second process commits it, where there are two."""
+    early: bool
+    """Whether it is older than all that is there."""
 
 
 members = st.sampled_from(MEMBERS)
@@ -49,16 +57,19 @@ steps = st.builds(
     st.sampled_from((0, *MEMBERS)),
     st.sampled_from((MAX_TIME, MAX_TIME, 3, 10)),
     st.sampled_from((0, 0, 4)),
-    st.sampled_from((1, 3, 100)),
+    st.sampled_from((1, 2, 3, 100)),
     st.sampled_from((False, False, True)),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
 )
 
 
-async def answers(graph: Reader, step: Step) -> list[object]:
+async def answers(graph: Reader, step: Step, made: Sequence[int]) -> list[object]:
     """Counts, the part of each list alone and of all at once, and whom of some each has."""
     part = Cursor(step.before, step.after, step.limit, step.oldest_first)
-    found: list[object] = [await graph.assoc_count(MEMBERS, BOTH_WAYS)]
-    for id1 in MEMBERS:
+    found: list[object] = [await graph.obj_get(made), await graph.assoc_count((*MEMBERS, *made), BOTH_WAYS)]
+    for id1 in (*MEMBERS, *made):
         found.append(await graph.assoc_get(id1, BOTH_WAYS, MEMBERS))
         found += [await graph.assoc_range(id1, atype, part) for atype in BOTH_WAYS]
     return found + [await graph.assoc_ranges(MEMBERS, atype, part) for atype in BOTH_WAYS]
@@ -92,21 +103,31 @@ def processes(store: MemoryGraph, shared: str) -> tuple[CachedGraph, CachedGraph
     return alone, alone
 
 
-@given(st.lists(steps, max_size=20), st.sampled_from(("alone", "stamps", "log")), st.sampled_from((1, 256)))
-def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, short: int) -> None:
+@given(st.lists(steps, max_size=20), st.sampled_from(("alone", "stamps", "log")), st.sampled_from((1, 256)), st.sampled_from((2, 64)))
+def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, short: int, head: int) -> None:
     async def run() -> None:
         store = MemoryGraph()
         one, two = processes(store, shared)
-        for time, step in enumerate(steps, 1):
+        made: list[int] = []
+        for time, step in enumerate(steps, 2):
             batch = Batch(shard_of(step.id1))
-            change = batch.assoc_add if step.alive else batch.assoc_del
-            change(step.id1, step.atype, step.id2, time, tally=step.tally)
-            await one.commit(batch)
-            expected = await answers(store, step)
-            assert await answers(one, step) == expected
-            assert await answers(two, step) == expected
+            change, id2 = batch.assoc_add if step.alive else batch.assoc_del, step.id2
+            if step.new and step.alive and step.atype is POSTED:
+                id2 = batch.new_id = id_on(0, 1_000 + time)
+                batch.obj_add(Post(id=id2, author_id=step.id1))
+                batch.assoc_add(id2, LIKES, step.id2, time)
+                made.append(id2)
+            elif made and step.new:
+                id2 = made[-1]
+            change(step.id1, step.atype, id2, 1 if step.early else time, tally=step.tally)
+            # Whoever follows the log of another changes nothing.
+            await (two if step.by_other and shared != "log" else one).commit(batch)
+            expected = await answers(store, step, made)
+            assert await answers(one, step, made) == expected
+            assert await answers(two, step, made) == expected
             for graph in (one, two):
                 assert await in_common(graph) == await in_common_by_definition(store)
 
-    with patch.multiple(cached, _SHORT=short, _SHORT_AFAR=short):
+    short_lists = patch.multiple(cached, _SHORT=short, _SHORT_AFAR=short, HEAD=head)
+    with short_lists, patch.object(heads, "HEAD", head):
         asyncio.run(run())

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import Context
 
 import pytest
 
+from shoal.core.errors import Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import Renewal, one_request
+from shoal.graph.cache.freshness import MarkedChange, Renewal, one_request
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, AnyNode, AssocType
 from tests.running import in_loop
 from tests.stamps import LocalStamps
-from tests.stores import ANN, BEN, POST_OF_BEN, add, begin, end, moment
+from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, begin, end, moment
 
 
 class Counted(MemoryGraph):
@@ -37,17 +39,27 @@ class Counted(MemoryGraph):
 
 
 class Trying(LocalStamps):
-    """Stamps whose end may take a moment, and that may refuse a mark."""
+    """Stamps whose end may take a moment, and that may refuse a mark, or not be reached for one."""
 
     seconds = 0.0
     full = False
+    deaf = False
+    slow_marks = 0.0
 
-    async def begin(self, ids: Sequence[int]) -> object:
+    def __init__(self) -> None:
+        super().__init__()
+        self.marking = asyncio.Event()
+
+    async def begin(self, ids: Sequence[int]) -> MarkedChange:
         if self.full:
             raise ValueError("no mark")
+        if self.deaf:
+            raise Unavailable("no mark")
+        self.marking.set()
+        await asyncio.sleep(self.slow_marks)
         return await super().begin(ids)
 
-    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
         await asyncio.sleep(self.seconds)
         return await super().end(ids, begun)
 
@@ -151,6 +163,84 @@ async def test_what_is_read_beside_a_change_of_the_same_process_is_not_remembere
             assert await slow == "first"
             assert await text_of(one) == "second"
         assert await text_of(one) == "second"
+
+
+@in_loop
+async def test_a_change_is_answered_before_its_end_is_told_and_every_process_sees_it() -> None:
+    store, stamps, one, two = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    assert [await text_of(graph) for graph in (one, two)] == ["first"] * 2
+    stamps.seconds, renewed = 0.05, stamps.renewed
+    await rewrite(one, "second", 2)
+    assert await text_of(two) == "second"
+    assert stamps.renewed == renewed, "its end is not told yet"
+    asked = store.asked
+    # Another request of the process that changed it waits for the end, and so knows that it need not read.
+    assert await text_of(one) == "second"
+    assert stamps.renewed == renewed + 1
+    assert store.asked == asked
+
+
+@in_loop
+async def test_the_request_that_changes_something_goes_on_before_its_end_is_told() -> None:
+    store, stamps, one, two = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    with one_request():
+        assert await text_of(one) == "first"
+        assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {}
+        stamps.seconds, renewed, asked = 0.05, stamps.renewed, store.asked
+        await begin(one, ANN, LIKES, POST_OF_BEN, moment(1))
+        await asyncio.create_task(rewrite(two, "second", 2), context=Context())
+        assert await text_of(one) == "first", "as it was when the request began"
+        assert (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 1}
+        assert (stamps.renewed, store.asked) == (renewed, asked)
+    # Another process had a part in it meanwhile.
+    await one.close()
+    assert await text_of(one) == "second"
+
+
+@in_loop
+async def test_a_change_that_could_not_be_marked_is_answered_when_its_end_is_told() -> None:
+    _, stamps, one, two = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    assert await text_of(two) == "first"
+    stamps.deaf, stamps.seconds = True, 0.02
+    await rewrite(one, "second", 2)
+    assert await text_of(two) == "second"
+
+
+@in_loop
+async def test_what_was_remembered_before_the_change_of_another_is_no_ground_for_what_comes_after_an_own_one() -> None:
+    _, stamps, one, two = two_memories()
+
+    async def likes() -> int:
+        return (await one.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY].get(POST_OF_BEN, 0)
+
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    assert await likes() == 0
+    await begin(two, BEN, LIKES, POST_OF_BEN, moment(1))
+    # An own like knows of none. Before it is marked, another request hears of the first.
+    stamps.slow_marks = 0.02
+    stamps.marking.clear()
+    like = asyncio.create_task(begin(one, ANN, LIKES, POST_OF_BEN, moment(2)))
+    await stamps.marking.wait()
+    assert await likes() == 1
+    await like
+    assert await likes() == 2
+    # And where nobody has heard of what the other did.
+    await begin(two, CYD, LIKES, POST_OF_BEN, moment(3))
+    await begin(one, CYD + 1, LIKES, POST_OF_BEN, moment(4))
+    assert await likes() == 4
+
+
+@in_loop
+async def test_a_memory_that_closes_has_told_the_end_of_its_changes() -> None:
+    _, stamps, one, _ = two_memories()
+    stamps.seconds = 0.02
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    assert stamps.renewed == 0
+    await one.close()
+    assert stamps.renewed == 1
 
 
 @in_loop

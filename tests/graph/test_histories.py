@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import Renewal, one_request
+from shoal.graph.cache.freshness import MarkedChange, Renewal, one_request
 from shoal.graph.histories import HistoricStamps, Histories, takeovers
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES
@@ -15,6 +15,7 @@ from shoal.settings import build
 from shoal.wiring.stores import open_store
 from tests.ops.moving_world import Databases
 from tests.running import in_loop
+from tests.stamps import LocalStamps
 from tests.stores import ANN, POST_OF_BEN, begin, end, moment
 
 
@@ -24,10 +25,11 @@ class _NeverNew:
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         return dict.fromkeys(ids, b"stamp")
 
-    async def begin(self, ids: Sequence[int]) -> object:
+    async def begin(self, ids: Sequence[int]) -> MarkedChange:
         """Nothing changes."""
+        return await LocalStamps().begin(ids)
 
-    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
         """Nothing has changed."""
         return {}
 

@@ -20,11 +20,11 @@ from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError
 from shoal.core.events import InverseOwed, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.graph.contract import Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing
+from shoal.graph.contract import Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing, Standing
 from shoal.graph.postgres import PostgresGraph, ranks
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.postgres.migrating import GRAPH, migrate
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, PINS, POSTED, Key
 from tests.engines import postgres
 from tests.faults.proxy import Link, moved, port_of
 from tests.graph.committing import batch_of
@@ -301,6 +301,90 @@ async def test_a_commit_costs_two_round_trips_however_much_goes_with_it(database
         before = graph.round_trips
         await asyncio.gather(*[graph.commit(batch_of(id_on(0, n), n)) for n in range(8, 200)])
         assert graph.round_trips - before == 2
+
+
+def like(by: int = ANN, *, presumed_new: bool = True) -> Batch:
+    batch = Batch(shard_of(by))
+    batch.assoc_add(by, LIKES, POST_OF_BEN, moment(7), tally=BEN, anew=True)
+    batch.expect(POST_OF_BEN)
+    batch.presumed_new = presumed_new
+    return batch
+
+
+@in_loop
+async def test_what_is_new_as_presumed_costs_one_round_trip_and_what_is_not_is_looked_at(database: Database) -> None:
+    async with opened(database) as graph:
+
+        async def cost(batch: Batch) -> int:
+            before = graph.round_trips
+            with contextlib.suppress(Conflict):
+                await graph.commit(batch)
+            return graph.round_trips - before
+
+        post = Post(id=POST_OF_BEN, author_id=BEN)
+        gone, made, again = like(), Batch(shard_of(BEN)), Batch(shard_of(BEN))
+        for batch in (made, again):
+            batch.obj_add(post)
+            batch.assoc_add(BEN, POSTED, POST_OF_BEN, POST_OF_BEN)
+            batch.key_add(Key(batch.shard, "request", "1"), POST_OF_BEN)
+            batch.presumed_new = True
+        assert await cost(gone) == 2, "the post that is expected is not there"
+        assert await cost(made) == 1
+        assert await cost(again) == 2, "refused, then looked at: there is nothing to store"
+        assert await cost(like(presumed_new=False)) == 2
+        with pytest.raises(Standing):
+            await graph.commit(like())
+        assert await cost(like(BEN)) == 1
+        await end(graph, ANN, LIKES, POST_OF_BEN, moment(8), tally=BEN)
+        assert await cost(like()) == 3, "a tombstone is there, which lifts the time"
+        assert (await graph.assoc_get(ANN, [LIKES], [POST_OF_BEN]))[LIKES][POST_OF_BEN].time == moment(8) + 1
+        assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 2, BEN: 2}}
+        assert graph.overtaken == 0
+        assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_batches_that_go_together_are_right_whichever_of_them_are_new(database: Database) -> None:
+    async with opened(database) as graph:
+        await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
+        deleted, kept = Batch(shard_of(BEN)), Batch(shard_of(CYD))
+        deleted.obj_del(POST_OF_BEN)
+        kept.assoc_add(CYD, FOLLOWS, ANN, moment(1))
+        kept.presumed_new = True
+        answers = await asyncio.gather(
+            *[graph.commit(batch) for batch in (like(), deleted, like(BEN), kept)], return_exceptions=True
+        )
+        assert [type(answer) for answer in answers] == [type(None), type(None), Missing, type(None)]
+        assert await graph.assoc_count([POST_OF_BEN, ANN], [LIKED_BY, FOLLOWED_BY]) == {
+            LIKED_BY: {POST_OF_BEN: 1},
+            FOLLOWED_BY: {ANN: 1},
+        }
+        again = Batch(shard_of(BEN))
+        again.obj_del(POST_OF_BEN)
+        hung_and_gone = await asyncio.gather(graph.commit(like(CYD)), graph.commit(again), return_exceptions=True)
+        assert [type(answer) for answer in hung_and_gone] == [Missing, type(None)]
+        made, hung = Batch(shard_of(BEN)), Batch(shard_of(BEN))
+        made.obj_add(Post(id=id_on(40, 9), author_id=BEN))
+        hung.assoc_add(BEN, PINS, id_on(40, 9), moment(1))
+        hung.expect(id_on(40, 9))
+        made.presumed_new = hung.presumed_new = True
+        await asyncio.gather(graph.commit(made), graph.commit(hung))
+        assert await graph.assoc_count([BEN], [PINS]) == {PINS: {BEN: 1}}
+
+
+@in_loop
+async def test_of_writers_that_presume_the_same_to_be_new_one_makes_it(database: Database) -> None:
+    async with opened(database) as one, opened(database) as two:
+        await add(one, Post(id=POST_OF_BEN, author_id=BEN))
+        for n in range(20):
+            by = id_on(n, 50)
+            answers = await asyncio.gather(
+                *[graph.commit(like(by)) for graph in (one, two, one, two)], return_exceptions=True
+            )
+            assert answers.count(None) == 1
+            assert sum(isinstance(answer, Standing) for answer in answers) == 3
+        assert await one.assoc_count([POST_OF_BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 20}}
+        assert await broken_promises(two) == []
 
 
 @pytest.mark.parametrize("size", [1, 40])

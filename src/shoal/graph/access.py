@@ -13,6 +13,7 @@ from shoal.core.errors import Gone, NotFound
 from shoal.core.member_lists import MemberList
 from shoal.core.model import Member, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
+from shoal.graph.cache.freshness import foresee
 from shoal.graph.cache.read_sets import good_until
 from shoal.graph.contract import Assoc, Reader
 from shoal.graph.payloads.follow_options import MuteTerms, follow_terms, mute_terms
@@ -95,7 +96,18 @@ async def relation(graph: Reader, viewer: int | None, member: int) -> Relation:
 async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> dict[int, Relation]:
     """As `relations`, and all else that there is between the two; one read."""
     wanted = list(members)
-    found = await graph.assoc_get(viewer, (*_GUARDS, *_REST), wanted)
+    return _fully_related(wanted, await graph.assoc_get(viewer, (*_GUARDS, *_REST), wanted))
+
+
+async def relation_and_bonds(
+    graph: Reader, viewer: int, member: int
+) -> tuple[Relation, Mapping[AssocType, Mapping[int, Assoc]]]:
+    """As `relation`, with the associations of the viewer that it was made of; one read."""
+    found = await graph.assoc_get(viewer, (*_GUARDS, *_REST), (member,))
+    return _fully_related((member,), found)[member], found
+
+
+def _fully_related(wanted: Sequence[int], found: Mapping[AssocType, Mapping[int, Assoc]]) -> dict[int, Relation]:
     stands = _related(dict.fromkeys(wanted, STRANGER), found)
     fans, requests, requested_by, watches, endorses, notes = rest = [found[atype] for atype in _REST]
     for id_ in {id_ for held in rest for id_ in held}:
@@ -132,6 +144,8 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
 
     By the id of a share it is theirs only if they may see the share, too. A post that the viewer reported is as if gone.
     """
+    if viewer is not None:
+        foresee(viewer)
     node = (await graph.obj_get((post_id,))).get(post_id)
     share = node if isinstance(node, Share) else None
     if share is not None:

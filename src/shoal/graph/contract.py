@@ -17,6 +17,7 @@ from msgspec import structs
 from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
 from shoal.core.model import Node
+from shoal.graph.judged import JudgedLists
 from shoal.graph.schema import AnyNode, AssocType, Key
 from shoal.tracing.record import carried
 
@@ -142,12 +143,9 @@ class KeyOp(NamedTuple):
 
 
 class Batch:
-    """Everything one request changes, committed together on one shard.
+    """Everything one request changes, committed together on one shard. The graph derives inverses from the schema."""
 
-    Inverses are not named: the graph derives them from the schema.
-    """
-
-    __slots__ = ("after", "assocs", "events", "expects", "keys", "objects", "shard")
+    __slots__ = ("after", "assocs", "events", "expects", "judged", "keys", "new_id", "objects", "presumed_new", "shard")
 
     def __init__(self, shard: int) -> None:
         self.shard = shard
@@ -158,6 +156,12 @@ class Batch:
         self.expects: list[int] = []
         self.after: Awaitable[object] | None = None
         """Nothing is stored before this is done; may be awaited more than once."""
+        self.presumed_new = False
+        """Most likely nothing that it names is stored yet, but for objects that it expects: a store need not look first."""
+        self.new_id = 0
+        """An id that was made for this batch: nothing else leads to or from it."""
+        self.judged: JudgedLists | None = None
+        """A store may note here what became of the associations, where somebody wants to know it."""
 
     def obj_add(self, node: Node) -> None:
         """Insert; an object of the same id fails the batch with `IdTaken`."""

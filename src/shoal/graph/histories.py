@@ -14,9 +14,10 @@ Glossary (`docs/glossary.md`): stamp.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from shoal.graph.cache.freshness import Renewal, Stamps
+from shoal.graph.cache.freshness import MarkedChange, Renewal, Stamps
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +75,14 @@ class Histories:
         return takeovers.to_bytes(8, "little")[:MARK_BYTES]
 
 
+class _Change(NamedTuple):
+    """A change that began in one history."""
+
+    mark: bytes
+    inner: MarkedChange
+    before: Mapping[int, bytes]
+
+
 class HistoricStamps:
     """Stamps that are each of one history of the stores (`freshness.Stamps`)."""
 
@@ -86,13 +95,19 @@ class HistoricStamps:
         mark = self._histories.mark
         return {id_: stamp + mark for id_, stamp in (await self._stamps.read(ids)).items()}
 
-    async def begin(self, ids: Sequence[int]) -> object:
-        return self._histories.mark, await self._stamps.begin(ids)
+    async def begin(self, ids: Sequence[int]) -> _Change:
+        mark, inner = self._histories.mark, await self._stamps.begin(ids)
+        return _Change(mark, inner, {id_: _marked(stamp, mark) for id_, stamp in inner.before.items()})
 
-    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
-        before, inner = begun if isinstance(begun, tuple) else (None, None)
-        renewed = await self._stamps.end(ids, inner)
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
+        change = begun if isinstance(begun, _Change) else None
+        renewed = await self._stamps.end(ids, change.inner if change is not None else None)
         mark = self._histories.mark
-        if mark != before:
+        if change is None or mark != change.mark:
             return {}
-        return {id_: Renewal(stamps.before + mark, stamps.after + mark) for id_, stamps in renewed.items()}
+        return {id_: Renewal(_marked(stamps.before, mark), stamps.after + mark) for id_, stamps in renewed.items()}
+
+
+def _marked(stamp: bytes, mark: bytes) -> bytes:
+    """Return a stamp of a history, and none of what has none."""
+    return stamp + mark if stamp else b""

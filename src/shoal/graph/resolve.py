@@ -24,6 +24,7 @@ from shoal.core.events import AnyEvent, InverseOp, InverseOwed
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
 from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, Missing, Standing
+from shoal.graph.judged import JudgedLists
 from shoal.graph.payloads import follow_times
 from shoal.graph.schema import ASSOC_TYPES
 
@@ -54,9 +55,11 @@ class Known:
 class Resolution:
     """The changes to store for a group: final states, differences of counts, and events in order."""
 
-    __slots__ = ("counts", "events", "keys", "links", "objects")
+    __slots__ = ("counts", "events", "judged", "keys", "links", "objects")
 
     def __init__(self) -> None:
+        self.judged: JudgedLists | None = None
+        """Where the batch that is being judged notes its lists."""
         self.objects: dict[int, Node | None] = {}
         self.links: dict[Triple, StoredAssoc] = {}
         self.keys: dict[KeyName, tuple[int, int] | None] = {}
@@ -105,6 +108,9 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
     milliseconds, for keys that expire.
     """
     _check(batch, known, owns, now)
+    changes.judged = batch.judged
+    if batch.judged is not None:
+        batch.judged.forget()
     for obj in batch.objects:
         changes.objects[obj.id] = obj.node
         known.versions[obj.id] = obj.node.version if obj.node else 0
@@ -150,6 +156,8 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
         return None
     stored = known.links.get((op.id1, op.atype, op.id2))
     if not op.alive and (stored is None or not stored.alive):
+        if changes.judged is not None:
+            changes.judged.judge(op.id1, op.atype)
         return None
     atype = ASSOC_TYPES[op.atype]
     # Two moments of a history are never the same.
@@ -187,6 +195,8 @@ def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
     after = stored if stored is not None and not _later(op, stored) else StoredAssoc(op.time, op.alive, op.data)
     if ASSOC_TYPES[op.atype].history:
         after = _remember(op, stored, after, known, changes)
+    if changes.judged is not None:
+        changes.judged.note(op.id1, op.atype, op.id2, (after.time, after.data) if after.alive else None)
     if after == stored:
         return
     known.links[triple] = changes.links[triple] = after
@@ -237,3 +247,5 @@ def _moments_of_operation(op: AssocOp) -> frozenset[int]:
 def _count(changes: Resolution, id_: int, atype: int, by: int) -> None:
     pair = (id_, atype)
     changes.counts[pair] = changes.counts.get(pair, 0) + by
+    if changes.judged is not None:
+        changes.judged.judge(id_, atype, by)

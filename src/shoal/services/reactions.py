@@ -186,6 +186,7 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
     now = writes.new_id(batch.shard)
     batch.assoc_add(member_id, atype, post.id, now, tally=post.author_id, anew=True)
     batch.expect(post.id)
+    batch.presumed_new = True
     _tell(batch, atype, member_id, post, now)
     try:
         with contextlib.suppress(Standing):

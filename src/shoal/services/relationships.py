@@ -18,7 +18,8 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
-from shoal.graph.access import access_member, association, members_by_id, relation
+from shoal.graph.access import access_member, association, members_by_id, relation, relation_and_bonds
+from shoal.graph.cache.freshness import foresee
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.follow_options import (
     FOLLOW,
@@ -74,11 +75,11 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
 
     A repeated follow changes its terms. Raises `NotAllowed` for oneself, and where one has blocked the other.
     """
+    foresee(member_id)
     other = await access_member(writes.graph, other_id)
-    stand = await relation(writes.graph, member_id, other_id)
+    stand, held = await relation_and_bonds(writes.graph, member_id, other_id)
     if member_id == other_id or stand.severed:
         raise NotAllowed("This action is not allowed")
-    held = await writes.graph.assoc_get(member_id, _BONDS, (other_id,))
     atype = REQUESTS if other.locked and not stand.following else FOLLOWS
     old = held[atype].get(other_id)
     before = _terms(old, watching=other_id in held[WATCHES])
@@ -167,6 +168,7 @@ async def _begin_follow(
     if claim is not None:
         claim(batch)
     at = old.time if old else writes.new_id(batch.shard)
+    batch.presumed_new = old is None and claim is None
     if old is not None:
         terms = msgspec.structs.replace(terms, since=terms.began(old.time))
     if atype is REQUESTS:

@@ -125,7 +125,9 @@ class Writes:
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
     """Commit a new object. `build` makes it and its batch from an id; when that is taken, from the next."""
     for _ in range(_ID_TRIES):
-        node, batch = build(writes.new_id(shard))
+        new_id = writes.new_id(shard)
+        node, batch = build(new_id)
+        batch.presumed_new, batch.new_id = True, new_id
         try:
             await writes.graph.commit(batch)
         except IdTaken:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
-from shoal.graph.cache.freshness import Renewal
+from shoal.graph.cache.freshness import MarkedChange, Renewal
 from shoal.graph.contract import Batch, Job, Outbox, Store, WakeUp
 from tests.stamps import LocalStamps
 
@@ -155,14 +155,14 @@ class SlowStamps(LocalStamps):
         await self._dice.pause()
         return found
 
-    async def begin(self, ids: Sequence[int]) -> object:
+    async def begin(self, ids: Sequence[int]) -> MarkedChange:
         await self._dice.pause()
         begun = await super().begin(ids)
         if self._dice.happens(self._flushes):
             self.flush()
         return begun
 
-    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
         await self._dice.pause()
         renewed = await super().end(ids, begun)
         await self._dice.pause()

@@ -24,13 +24,14 @@ from shoal.core.events import InverseOp
 from shoal.graph.cache.beneath import Beneath
 from shoal.graph.cache.companions import companions
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
-from shoal.graph.cache.heads import ListHead
-from shoal.graph.cache.memories import Memories, kilobytes
+from shoal.graph.cache.heads import HEAD, ListHead
+from shoal.graph.cache.memories import KnownList, Memories, count_of, kilobytes
 from shoal.graph.cache.read_sets import ChangeLog, lists_of, name_marks
 from shoal.graph.cache.sets import ListSet
 from shoal.graph.cache.shared_log import FollowedLog, LogGuard
 from shoal.graph.cache.unremembered import Unremembered
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
+from shoal.graph.judged import JudgedLists
 from shoal.graph.loading import Loading, LoadPart
 from shoal.graph.schema import AnyNode, AssocType
 
@@ -39,9 +40,8 @@ T = TypeVar("T")
 _SHORT = 256
 """A list of at most so many associations is remembered whole."""
 _SHORT_AFAR = 2_048
-_HEAD = 64
-"""At most so many of the newest associations of a list are remembered in order; of a list in a store afar so many are read."""
-
+_FEW = 2
+"""So many ends, at most, does a verb ask about: a post and its author."""
 _BRIEF = 16
 """Newest entries of each list, at most, that are remembered where many lists are read at once."""
 
@@ -67,7 +67,7 @@ class CachedGraph(Unremembered):
         super().__init__(store)
         self._store = store
         self._short = _SHORT if stamps is None else _SHORT_AFAR
-        self._head = 0 if stamps is None else _HEAD
+        self._head = 0 if stamps is None else HEAD
         self._kept = kept = Memories(objects)
         self._objects, self._counts, self._lists, self._heads = kept.objects, kept.counts, kept.lists, kept.heads
         self._sets, self._common, self._newest_sets = kept.sets, kept.common, kept.newest_sets
@@ -141,6 +141,12 @@ class CachedGraph(Unremembered):
         if self._head and (not self._guard.keeps(ticket, id1) or self._is_one_of_many(id1, atypes, id2s)):
             # It cannot be remembered, or is hardly worth it: no more is read than what is asked for.
             return await self._store.assoc_get(id1, atypes, id2s)
+        if self._head and len(id2s) <= _FEW and self._lacks_counts(id1, atypes):
+            # Lists that are worth to be read whole are known the next time. To learn it first would be a wait more, for a verb.
+            _, found = await asyncio.gather(
+                self._counts_of((id1,), atypes, ticket), self._store.assoc_get(id1, atypes, id2s)
+            )
+            return found
         answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
         short: list[AssocType] = []
         long: list[AssocType] = []
@@ -164,8 +170,13 @@ class CachedGraph(Unremembered):
         if len(atypes) > 1 or len(id2s) > 1:
             return False
         (atype,) = atypes
-        counts, lists = self._counts.get(id1) or {}, self._lists.get(id1) or {}
-        return counts.get(atype.number) != 0 and atype.number not in lists
+        lists = self._lists.get(id1) or {}
+        return count_of(self._counts.get(id1), atype.number) != 0 and atype.number not in lists
+
+    def _lacks_counts(self, id1: int, atypes: Sequence[AssocType]) -> bool:
+        """Whether it is not remembered how long all of these lists are."""
+        held = self._counts.get(id1)
+        return any(atype.counted and count_of(held, atype.number) is None for atype in atypes)
 
     async def _short_lists(
         self, id1: int, atypes: Sequence[AssocType], ticket: Any
@@ -190,7 +201,7 @@ class CachedGraph(Unremembered):
         if atype.counted and not (await self.assoc_count((id1,), (atype,)))[atype].get(id1, 0):
             return []
         before, after, limit, oldest_first = at
-        if not oldest_first and limit <= _HEAD:
+        if not oldest_first and limit <= HEAD:
             head = await self._newest(id1, atype, limit, read=before == MAX_TIME)
             if head is not None:
                 page = [assoc for assoc in head.assocs if after < assoc.time < before][:limit]
@@ -301,11 +312,15 @@ class CachedGraph(Unremembered):
         names = name_marks([op.key for op in batch.keys]) if batch.keys else []
         changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects], names)
         stored = False
+        known: Mapping[tuple[int, int], KnownList] = {}
+        if self._head:
+            # Afar it is worth it: to read a list or its count again would be a round trip.
+            batch.judged, known = JudgedLists(), self._kept.known_of(lists)
 
         def settle(alone: Collection[int]) -> None:
             self._kept.forget_changed(batch, lists)
             if stored:
-                self._kept.remember(batch, alone)
+                self._kept.remember(batch, alone, known)
 
         async with self._guard.change(changed, settle) as batch.after:
             self._kept.forget_changed(batch, lists)
@@ -361,6 +376,7 @@ class CachedGraph(Unremembered):
     async def close(self) -> None:
         """Close the store, after the operations under way have finished."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._guard.close()
         await self._store.close()
 
     async def _count_set(self, id1: int, atype: int, n: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
@@ -21,7 +21,27 @@ from shoal.graph.cache.recent import Recent
 
 _log = logging.getLogger(__name__)
 
-_VERIFIED: ContextVar[dict[int, bytes] | None] = ContextVar("shoal_verified", default=None)
+_OWN = b"own"
+"""Instead of a stamp: this process has made the object, and its stamp is on the way."""
+
+
+class _Verified(dict[int, bytes]):
+    """The stamps that a request has asked for, and objects whose stamps it is to ask for with the next."""
+
+    __slots__ = ("foreseen",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.foreseen: set[int] = set()
+
+
+_VERIFIED: ContextVar[_Verified | None] = ContextVar("shoal_verified", default=None)
+
+
+def foresee(*ids: int) -> None:
+    """Have the stamps of these come along when the request asks for the next: it will ask for them too."""
+    if (verified := _VERIFIED.get()) is not None:
+        verified.foreseen.update(ids)
 
 
 class Renewal(NamedTuple):
@@ -31,6 +51,15 @@ class Renewal(NamedTuple):
     after: bytes
 
 
+class MarkedChange(Protocol):
+    """A change that is marked."""
+
+    @property
+    def before(self) -> Mapping[int, bytes]:
+        """The stamps of what nobody else was changing when it began; empty where there was none."""
+        ...
+
+
 class Stamps(Protocol):
     """One stamp an object, seen by every process: it is new whenever the object may have changed."""
 
@@ -38,11 +67,11 @@ class Stamps(Protocol):
         """The stamps; an object without one is given one. Those that are being changed are left out. Raises `Unavailable`."""
         ...
 
-    async def begin(self, ids: Sequence[int]) -> object:
+    async def begin(self, ids: Sequence[int]) -> MarkedChange:
         """These are about to change; gives what `end` wants. A mark ends by itself when its process died. Raises `Unavailable`."""
         ...
 
-    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
         """They have changed, or may have: their stamps are gone. Never fails: what cannot be done now is done later.
 
         An object that nobody else was changing since `begin` has a new stamp at once, and is in the answer.
@@ -51,7 +80,8 @@ class Stamps(Protocol):
 
 
 Settle = Callable[[Collection[int]], None]
-"""Drops from memory what a commit changes. It is told what nobody else was changing meanwhile, and is as the commit left it."""
+"""Drops from memory what a commit changes. It is told of what nobody else was changing when it began: that is as the commit
+left it, for all that this process can know, and what is remembered of it was true until then."""
 
 
 class Guard(Protocol):
@@ -67,6 +97,10 @@ class Guard(Protocol):
 
     def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Awaitable[object] | None]:
         """Around a commit that may change these. Nothing may be stored before what this gives is done, if it gives anything."""
+        ...
+
+    async def close(self) -> None:
+        """Wait for what changes have left under way."""
         ...
 
 
@@ -88,6 +122,9 @@ class SoleGuard:
 
     def change(self, ids: Collection[int], settle: Settle) -> _Change:
         return _Change(self, ids, settle)
+
+    async def close(self) -> None:
+        pass
 
     def renew(self) -> None:
         """Have nothing remembered that is being read or changed at this moment."""
@@ -153,6 +190,10 @@ class StampGuard:
 
     The process that made the change knows what it was. If nobody else changed 7 meanwhile, all else that it remembers under
     s1 is still true, and is remembered under s2 from then on.
+
+    Nobody waits until s2 is there: as long as the mark is, no process uses what it remembers of 7. The request that made the
+    change goes on under s1, which was fresh after it began, with what it changed itself. Another one of this process that
+    asks for 7 waits for s2.
     """
 
     def __init__(
@@ -171,6 +212,8 @@ class StampGuard:
         # How many changes this process has made, and which of them was the last of each object.
         self._changes = 0
         self._changed: Recent[int, int] = Recent(size)
+        # Changes that are committed, and whose end is being told.
+        self._ending: dict[int, asyncio.Task[dict[int, Renewal]]] = {}
 
     async def enter(self, ids: Collection[int]) -> _Ticket:
         verified = _VERIFIED.get()
@@ -178,13 +221,17 @@ class StampGuard:
             return _Ticket(await self._verify(list(ids)), self._changes)
         asked = [id_ for id_ in ids if id_ not in verified]
         if asked:
+            if verified.foreseen:
+                asked += [id_ for id_ in verified.foreseen.difference(asked) if id_ not in verified]
+                verified.foreseen.clear()
             asked += [id_ for id_ in self._companions(asked) if id_ not in verified]
             verified.update(await self._verify(asked))
         return _Ticket(verified, self._changes)
 
     async def _verify(self, ids: Sequence[int]) -> dict[int, bytes]:
         try:
-            stamps = await self._stamps.read(ids)
+            reading = self._stamps.read(ids)
+            stamps = await (self._read_beside_ends(ids, reading) if self._ending else reading)
         except Unavailable:
             # Nothing can be known: everything is read from the graph until it can.
             stamps = {}
@@ -202,10 +249,22 @@ class StampGuard:
         """Return whether these are the stamps of the objects now, or were at some moment since the request began."""
         verified = _VERIFIED.get()
         if verified is None:
-            verified = await self._verify(list(stamps))
-        elif asked := [id_ for id_ in stamps if id_ not in verified]:
+            return stamps.items() <= (await self._verify(list(stamps))).items()
+        if asked := [id_ for id_ in stamps if id_ not in verified]:
             verified.update(await self._verify(asked))
         return stamps.items() <= verified.items()
+
+    async def _read_beside_ends(
+        self, ids: Sequence[int], reading: Coroutine[Any, Any, dict[int, bytes]]
+    ) -> dict[int, bytes]:
+        """Return the stamps that are read, and those that own changes bring which are ending at this moment."""
+        ends = {end for id_ in ids if (end := self._ending.get(id_))}
+        read = asyncio.ensure_future(reading)
+        await asyncio.gather(read, *ends)
+        stamps = read.result()
+        for renewed in [end.result() for end in ends]:
+            stamps.update({id_: renewed[id_].after for id_ in ids if id_ in renewed and id_ not in stamps})
+        return stamps
 
     def keeps(self, ticket: _Ticket, id_: int) -> bool:
         # Another request may have met a newer stamp meanwhile, or this one may have made a change beside what it reads.
@@ -215,17 +274,22 @@ class StampGuard:
     @asynccontextmanager
     async def change(self, ids: Collection[int], settle: Settle) -> AsyncIterator[Awaitable[object]]:
         changed = list(ids)
+        # Under which stamps all is remembered that the change leaves true.
+        held = [self._seen.get(id_) for id_ in changed]
         marking = asyncio.ensure_future(self._mark(changed))
         try:
             yield marking
         finally:
-            (begun,) = await asyncio.gather(marking, return_exceptions=True)
-            renewed = await self._stamps.end(changed, begun)
-            self._renew(changed, renewed)
-            # Also what was read meanwhile, which may be from before the change.
-            settle(renewed.keys())
+            (marked,) = await asyncio.gather(marking, return_exceptions=True)
+            begun = None if isinstance(marked, BaseException) else marked
+            settle(self._go_on(changed, held, begun.before if begun is not None else {}))
+            ending = asyncio.ensure_future(self._end(changed, begun))
+            self._ending.update(dict.fromkeys(changed, ending))
+            if begun is None:
+                # Others may use what they remember until it is told.
+                await ending
 
-    async def _mark(self, changed: Sequence[int]) -> object:
+    async def _mark(self, changed: Sequence[int]) -> MarkedChange | None:
         try:
             return await self._stamps.begin(changed)
         except Unavailable:
@@ -233,22 +297,64 @@ class StampGuard:
             _log.warning("%d objects change without a mark: the stamps cannot be reached", len(changed))
             return None
 
-    def _renew(self, changed: Sequence[int], renewed: Mapping[int, Renewal]) -> None:
+    def _go_on(self, changed: Sequence[int], held: Sequence[bytes | None], before: Mapping[int, bytes]) -> set[int]:
+        """Go on under the stamps from before an own change. Returns the objects that were remembered under these already.
+
+        All of a new object, which had no stamp yet, is remembered under one of our own until it has one.
+        """
         verified = _VERIFIED.get()
         self._changes += 1
-        for id_ in changed:
+        alone: set[int] = set()
+        for id_, under in zip(changed, held, strict=True):
             self._changed.put(id_, self._changes)
-            stamps = renewed.get(id_)
-            if stamps is None or self._seen.get(id_) != stamps.before:
-                self._forget(id_)
-            if stamps is not None:
-                self._seen.put(id_, stamps.after)
-                if verified is not None:
-                    verified[id_] = stamps.after
+            stamp = before.get(id_)
+            seen = self._seen.get(id_)
+            if stamp and stamp == seen:
+                # Otherwise it was seen only after the change began, and what we knew by then was of another.
+                if under == stamp:
+                    alone.add(id_)
             else:
+                self._forget(id_)
+                if stamp == b"" and under is None and seen is None:
+                    alone.add(id_)
+            if stamp is None:
                 self._seen.forget(id_)
                 if verified is not None:
                     verified.pop(id_, None)
+                continue
+            self._seen.put(id_, stamp or _OWN)
+            if verified is not None:
+                verified[id_] = stamp or _OWN
+        return alone
+
+    async def _end(self, changed: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
+        """Tell that a change has ended. What was remembered is kept under the new stamps, where nobody else had a part in it."""
+        verified = _VERIFIED.get()
+        try:
+            renewed = await self._stamps.end(changed, begun)
+        finally:
+            this = asyncio.current_task()
+            for id_ in changed:
+                if self._ending.get(id_) is this:
+                    del self._ending[id_]
+        for id_ in changed:
+            stamps = renewed.get(id_)
+            seen = self._seen.get(id_)
+            if stamps is None:
+                self._forget(id_)
+                self._seen.forget(id_)
+                continue
+            under = stamps.before or _OWN
+            if seen not in {under, stamps.after}:
+                self._forget(id_)
+            self._seen.put(id_, stamps.after)
+            if verified is not None and verified.get(id_) == under:
+                verified[id_] = stamps.after
+        return renewed
+
+    async def close(self) -> None:
+        while self._ending:
+            await asyncio.gather(*set(self._ending.values()))
 
 
 @contextmanager
@@ -264,7 +370,7 @@ def one_request() -> Iterator[None]:
 @contextmanager
 def another_request() -> Iterator[None]:
     """As `one_request`, begun now also inside another: for what goes on long after that."""
-    token = _VERIFIED.set({})
+    token = _VERIFIED.set(_Verified())
     try:
         yield
     finally:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from shoal.graph.contract import Assoc
+
+HEAD = 64
+"""At most so many of the newest associations of a list are remembered in order; of a list in a store afar so many are read."""
 
 
 class ListHead(NamedTuple):
@@ -21,3 +25,21 @@ class ListHead(NamedTuple):
     def size(self) -> int:
         """Return how many entries it has."""
         return len(self.assocs)
+
+    def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListHead | None:
+        """Return the head after a change of some entries; None where it cannot be told."""
+        if not by_id2:
+            return self
+        most = max(len(self.assocs), HEAD)
+        # What stands below the head is not known, so nothing can be put there.
+        floor = (0, 0) if self.whole else _place(self.assocs[-1])
+        left = [assoc for assoc in self.assocs if assoc.id2 not in by_id2]
+        new = [Assoc(id2, *entry) for id2, entry in by_id2.items() if entry is not None and (entry[0], id2) > floor]
+        both = sorted(left + new, key=_place, reverse=True)
+        if not both and not self.whole:
+            return None
+        return ListHead(both[:most], self.whole and len(both) <= most)
+
+
+def _place(assoc: Assoc) -> tuple[int, int]:
+    return assoc.time, assoc.id2

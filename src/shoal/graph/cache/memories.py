@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.core.model import Post
 from shoal.graph.cache.heads import ListHead
@@ -11,6 +11,52 @@ from shoal.graph.cache.recent import ByType, Recent
 from shoal.graph.cache.sets import ListSet, NewestSets
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import AnyNode
+
+
+class KnownList(NamedTuple):
+    """Memories of one list, as far as there are any."""
+
+    length: int | None
+    entries: dict[int, Assoc] | None
+    """All of them, by the object that they lead to."""
+    head: ListHead | None
+
+
+UNKNOWN_LIST = KnownList(None, None, None)
+NEW_LIST = KnownList(0, None, None)
+
+
+class NewCounts(dict[int, int]):
+    """Counts of an object that is new: all are 0 but for those that are in here, and those that are unknown or were taken out."""
+
+    __slots__ = ("_unknown",)
+
+    def __init__(self, unknown: Iterable[int]) -> None:
+        super().__init__()
+        self._unknown = set(unknown)
+
+    def __missing__(self, atype: int) -> int:
+        if atype in self._unknown:
+            raise KeyError(atype)
+        return 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    def pop(self, atype: int, *_default: Any) -> Any:
+        """Have a count known no more."""
+        self._unknown.add(atype)
+        return super().pop(atype, None)
+
+
+def count_of(counts: Mapping[int, int] | None, atype: int) -> int | None:
+    """Return a count that is remembered; None where it is not."""
+    if counts is None:
+        return None
+    try:
+        return counts[atype]
+    except KeyError:
+        return None
 
 
 class Memories:
@@ -46,11 +92,55 @@ class Memories:
                 if remembered := memory.get(id1):
                     remembered.pop(atype, None)
 
-    def remember(self, batch: Batch, alone: Collection[int]) -> None:
-        """Keep the objects that a batch has stored, where nobody else changed them: they are mostly shown at once."""
+    def known_of(self, lists: Iterable[tuple[int, int]]) -> dict[tuple[int, int], KnownList]:
+        """Return what is remembered of each of these lists, by its object and type."""
+        return {
+            (id1, atype): KnownList(
+                count_of(self.counts.get(id1), atype), (self.lists.get(id1) or {}).get(atype), self.heads.of(id1, atype)
+            )
+            for id1, atype in lists
+        }
+
+    def remember(self, batch: Batch, alone: Collection[int], known: Mapping[tuple[int, int], KnownList]) -> None:
+        """Keep what a batch has stored, where nobody else changed it: it is mostly shown at once.
+
+        `known` are the lists as they were before.
+        """
         for op in batch.objects:
             if op.node is not None and op.id in alone:
                 self.objects.put(op.id, op.node, kilobytes(op.node))  # type: ignore[arg-type]  # a Node is one of AnyNode
+        if batch.judged is None:
+            return
+        if batch.new_id in alone:
+            # What the batch may have changed of it, and does not tell, is not known.
+            self.counts.put(batch.new_id, NewCounts(atype for id1, atype in known if id1 == batch.new_id))
+        for (id1, atype), by in batch.judged.counts.items():
+            if id1 in alone:
+                before = NEW_LIST if id1 == batch.new_id else known.get((id1, atype), UNKNOWN_LIST)
+                self._remember_list(id1, atype, before, by, batch.judged.entries.get((id1, atype), {}))
+
+    def _remember_list(
+        self, id1: int, atype: int, before: KnownList, by: int, changed: Mapping[int, tuple[int, bytes] | None]
+    ) -> None:
+        if before.length == 0 and changed:
+            before = KnownList(0, before.entries or {}, before.head or ListHead([], whole=True))
+        if before.length is not None:
+            counts = self.counts.get(id1)
+            if counts is None:
+                self.counts.put(id1, {atype: before.length + by})
+            else:
+                counts[atype] = before.length + by
+        if before.entries is not None:
+            # In place: nobody else has it, for whoever reads it makes a copy.
+            for id2, entry in changed.items():
+                if entry is None:
+                    before.entries.pop(id2, None)
+                else:
+                    before.entries[id2] = Assoc(id2, *entry)
+            kept = {**(self.lists.get(id1) or {}), atype: before.entries}
+            self.lists.put(id1, kept, sum(map(len, kept.values())))
+        if before.head is not None and (head := before.head.changed(changed)) is not None:
+            self.heads.keep(id1, atype, head)
 
     def forget(self, id_: int) -> None:
         """Forget all that is known of an object."""

@@ -38,6 +38,11 @@ class Loaded:
                 self.known.keys[space, name] = (a, b)
                 self.revisions[space, name] = revision
 
+    def presume(self, ids: Iterable[int]) -> None:
+        """Presume that these objects are stored; a commit finds out whether they are."""
+        for id_ in ids:
+            self.known.versions.setdefault(id_, 1)
+
     def next_revision(self, name: Name) -> int:
         """As `shoal.commit` wants it: of a new row positive, of one to be replaced negative."""
         stored = self.revisions.get(name)

@@ -3,7 +3,8 @@
 The first loads what the batches look at; then they are judged one after the other (`resolve.decide`); the second stores the
 outcome if all of it is still as it was loaded, and refuses otherwise. No lock is held between the two, for this process may
 stop at any moment and others write to the same rows. What was refused is loaded and judged anew. What has to be done before
-anything is stored (`Batch.after`) is under way during the first.
+anything is stored (`Batch.after`) is under way during the first. The first is left out for batches whose rows are presumed to
+be new (`Batch.presumed_new`): a group in which one of them was not is refused, and loaded then.
 
 Groups go side by side, but never two with a row in common, so batches of this process see each other in order. A batch is
 answered when its group is durable; a group whose connection was lost may have been stored or not (`OutcomeUnknown`).
@@ -65,7 +66,7 @@ class _SourcesFrozen(Exception):
 class _Task:
     """A batch and whoever waits for it. `settles`: the caller sees to what is owed."""
 
-    __slots__ = ("_triples", "batch", "future", "names", "settles", "written")
+    __slots__ = ("_triples", "batch", "future", "names", "presumed_new", "settles", "written")
 
     def __init__(self, batch: Batch, owns: Owns, future: asyncio.Future[Owed], *, settles: bool) -> None:
         touched = Touched([batch], owns)
@@ -75,6 +76,8 @@ class _Task:
         self._triples = touched.links
         self.written: set[Name] = {op.id for op in batch.objects} | touched.keys | touched.links
         self.names: set[Name] = self.written | touched.ids
+        # An object that is replaced or deleted is there.
+        self.presumed_new = batch.presumed_new and not any(op.expected or op.node is None for op in batch.objects)
 
     def sources(self) -> set[int]:
         """The data sources of all that it may write."""
@@ -190,16 +193,33 @@ class Writer:
         attempts = _GROUP_ATTEMPTS if len(tasks) > 1 else _ALONE_ATTEMPTS
         for attempt in range(attempts):
             try:
-                return await self._commit(tasks)
+                return await self._commit(tasks, presuming=attempt == 0)
             except _Overtaken:
+                if attempt == 0 and any(task.presumed_new for task in tasks):
+                    # Mostly nobody overtook it.
+                    continue
                 self.overtaken += 1
                 await asyncio.sleep(_jitter(attempt))
         raise _Overtaken
 
-    async def _commit(self, tasks: list[_Task]) -> list[Any]:
-        touched = Touched([task.batch for task in tasks], self._owns)
+    async def _load(self, tasks: list[_Task], *, presuming: bool) -> Loaded:
+        """Load what the batches look at, but for those whose rows are presumed to be new."""
+        written = {op.id for task in tasks for op in task.batch.objects}
+        presumed: list[Batch] = []
+        rest: list[Batch] = []
+        for task in tasks:
+            is_presumed = presuming and task.presumed_new and written.isdisjoint(task.batch.expects)
+            (presumed if is_presumed else rest).append(task.batch)
+        rows: list[Any] = []
+        if rest:
+            rows = await self._connections.ask(sql.LOAD, *load_values(Touched(rest, self._owns)), reads=True)
+        loaded = Loaded(rows)
+        loaded.presume(id_ for batch in presumed for id_ in batch.expects)
+        return loaded
+
+    async def _commit(self, tasks: list[_Task], *, presuming: bool) -> list[Any]:
         history = self._connections.history
-        loaded = Loaded(await self._connections.ask(sql.LOAD, *load_values(touched), reads=True))
+        loaded = await self._load(tasks, presuming=presuming)
         changes = Resolution()
         answers: list[Any] = []
         accepted: list[Batch] = []

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from shoal.core.errors import Unavailable
 from shoal.core.placement import SHARDS
 from shoal.graph.cache.batching import Batching
-from shoal.graph.cache.freshness import Renewal
+from shoal.graph.cache.freshness import MarkedChange, Renewal
 from shoal.graph.redis.nodes import KEY_BYTES, Nodes, Script, keys_of, shards_of
 
 _log = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ class RedisStamps:
         change = _Change(ids, secrets.token_bytes(_TOKEN_BYTES))
         return change._replace(before=await self._beginning.ask(change)) if ids else change
 
-    async def end(self, ids: Sequence[int], begun: object) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
         if not ids:
             return {}
         change = begun if isinstance(begun, _Change) else _Change(ids, secrets.token_bytes(_TOKEN_BYTES))

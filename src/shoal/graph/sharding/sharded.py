@@ -164,7 +164,7 @@ class ShardedGraph:
         store, owed = await self._patiently(lambda: self._commit(batch))
         for target, jobs in self._by_target(owed).items():
             try:
-                await self.settle([op for _, op in jobs], batch.expects)
+                await self.settle([op for _, op in jobs], batch.expects, new=batch.presumed_new)
                 await store.ack([job for job, _ in jobs])
             except Missing:
                 # What the batch leads to was deleted at this moment: whoever does the job sees it, and ends the association.
@@ -202,17 +202,18 @@ class ShardedGraph:
             parts.setdefault(self._at(shard_of(op.id1)), []).append((job, op))
         return parts
 
-    async def settle(self, ops: Sequence[InverseOp], expected: Collection[int] = ()) -> None:
-        """Apply inverses where they belong, as they stand.
+    async def settle(self, ops: Sequence[InverseOp], expected: Collection[int] = (), *, new: bool = False) -> None:
+        """Apply inverses where they belong, as they stand. `new`: most likely none of them is stored yet.
 
         Raises `Missing` when one belongs to an object that is expected and does not exist.
         """
-        await self._patiently(lambda: self._settle(ops, expected))
+        await self._patiently(lambda: self._settle(ops, expected, new=new))
 
-    async def _settle(self, ops: Sequence[InverseOp], expected: Collection[int]) -> None:
+    async def _settle(self, ops: Sequence[InverseOp], expected: Collection[int], *, new: bool) -> None:
         batches: list[tuple[Store, Batch]] = []
         for store, part in await self._split(ops, lambda op: shard_of(op.id1)):
             batch = Batch(shard_of(part[0].id1))
+            batch.presumed_new = new
             for op in part:
                 batch.put(AssocOp(*op, plain=True))
                 if op.id1 in expected:

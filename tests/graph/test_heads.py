@@ -1,0 +1,38 @@
+"""Heads of lists after a change of some entries equal what would be read anew."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from shoal.graph.cache import heads
+from shoal.graph.cache.heads import ListHead
+from shoal.graph.contract import Assoc
+
+times = st.dictionaries(st.integers(1, 9), st.integers(1, 20), max_size=9)
+"""When entries began, by the object that they lead to."""
+
+
+def newest_first(entries: dict[int, int]) -> list[Assoc]:
+    return sorted((Assoc(id2, time, b"") for id2, time in entries.items()), key=lambda a: (a.time, a.id2), reverse=True)
+
+
+@example({1: 5, 2: 4}, 9, {3: 6})
+@given(times, st.integers(1, 9), st.dictionaries(st.integers(1, 9), st.none() | st.integers(1, 20), max_size=3))
+def test_a_head_that_is_changed_has_the_newest_of_the_list(
+    before: dict[int, int], size: int, changes: dict[int, int | None]
+) -> None:
+    listed = newest_first(before)
+    head = ListHead(listed[:size], whole=len(listed) < size or not listed)
+    after = before | {id2: time for id2, time in changes.items() if time is not None}
+    left = newest_first({id2: time for id2, time in after.items() if changes.get(id2, 0) is not None})
+    with patch.object(heads, "HEAD", 2):
+        changed = head.changed({id2: None if time is None else (time, b"") for id2, time in changes.items()})
+    if changed is None:
+        assert not head.whole
+        return
+    assert changed.assocs == left[: len(changed.assocs)]
+    assert not changed.whole or changed.assocs == left
+    assert changed.assocs or changed.whole
