@@ -5,6 +5,9 @@ They are asked of DynamoDB Local by a visitor, and home by a member, in a proces
 Capacity is that of strongly consistent reads, a unit for each 4 KB of an item: what the service reports. `raw engine` is what one
 bare `Query` would take that had everything on the page in a row, copied there whenever something changes: the same bytes, read
 consistently.
+
+At the end, home is asked in each of two processes of one network, which share stamps and timelines on Redis: twice, until all is
+in memory, and once more (warm).
 """
 
 from __future__ import annotations
@@ -12,16 +15,23 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any, NamedTuple, cast
+from unittest.mock import patch
 
 import msgspec
 
 from benchmarks.measure import Report, parser, workplace
+from benchmarks.shared_engines import engines
 from shoal import Handle, Shoal
 from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.contract import Store
 from shoal.graph.dynamodb import DynamoGraph
+from shoal.graph.redis.nodes import Nodes
 from shoal.ops.engines import dynamodb
+from shoal.settings import build
+from shoal.wiring import open_network
 
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
 """DynamoDB Local takes any."""
@@ -36,6 +46,25 @@ class Asked(NamedTuple):
     requests: int
     units: float
     answer: Any
+
+
+class CountedScripts:
+    """Counts the scripts that are run on Redis."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count within this block."""
+        run = Nodes._run
+
+        async def script(nodes: Nodes, *values: Any, **more: Any) -> Any:
+            self.count += 1
+            return await run(nodes, *values, **more)
+
+        with patch.object(Nodes, "_run", script):
+            yield
 
 
 class Filled(NamedTuple):
@@ -83,8 +112,7 @@ async def ask(url: str, question: Question, reader: int, *, times: int) -> list[
     """Ask in a network that was just opened, so many times behind each other."""
     async with Shoal.open(url, run_consequences=False) as shoal:
         handle = await shoal.member(reader)
-        graph = cast("DynamoGraph", cast("CachedGraph", shoal.network.store)._store)
-        spent, found = graph.capacity, []
+        spent, found = _graph(shoal.network.store).capacity, []
         for _ in range(times):
             requests, units = spent.requests.total(), spent.reads
             answer = await question(shoal, handle)
@@ -92,12 +120,17 @@ async def ask(url: str, question: Question, reader: int, *, times: int) -> list[
         return found
 
 
+def _graph(store: Store) -> DynamoGraph:
+    """Return the graph behind the memory."""
+    return cast("DynamoGraph", cast("CachedGraph", store)._store)
+
+
 def size(answer: Any) -> int:
     """Return about how many bytes an answer has."""
     return len(msgspec.json.encode(answer, enc_hook=lambda thing: getattr(thing, "id", str(thing))))
 
 
-async def run(url: str, people: int, report: Report) -> None:
+async def run(url: str, cache: str, people: int, report: Report) -> None:
     """Fill, ask, report."""
     filled = await fill(url, people)
     # The star has written a post more than there are others, and a home has one's own comment too.
@@ -119,6 +152,28 @@ async def run(url: str, people: int, report: Report) -> None:
         report.check(f"{name}: asked twice, with the same answer", size(warm.answer) == size(cold.answer), 1)
         if name in pages:
             report.check(f"{name}: on the page", _rows(cold.answer), pages[name])
+    await among_several(url, cache, filled, report)
+
+
+async def among_several(url: str, cache: str, filled: Filled, report: Report) -> None:
+    """Ask for a home in both of two processes that share the table."""
+    settings = build(store=url, timelines=cache, media="memory://", rate_limits=False, run_consequences=False)
+    async with AsyncExitStack() as stack:
+        networks = [await stack.enter_async_context(open_network(settings)) for _ in range(2)]
+        sizes: set[int] = set()
+        requests, scripts = 0, CountedScripts()
+        for network in networks:
+            reader = await Shoal(network).member(filled.reader)
+            spent = _graph(network.store).capacity.requests
+            for _ in range(2):
+                await reader.home()
+            before = spent.total()
+            with scripts.counted():
+                sizes.add(_rows(await reader.home()))
+            requests += spent.total() - before
+        report.add("home, one of two processes: requests, warm", requests / len(networks))
+        report.add("home, one of two processes: scripts on Redis, warm", scripts.count / len(networks))
+        report.check("home: sizes of pages in two processes", len(sizes), 1)
 
 
 def _rows(page: Any) -> int:
@@ -136,7 +191,9 @@ def main() -> None:
     with workplace(None) as place:
         server = dynamodb.start(place / "dynamodb", durable=False)
         try:
-            asyncio.run(run(f"dynamodb://shoal?region=local&endpoint={server.url}", chosen.people, report))
+            url = f"dynamodb://shoal?region=local&endpoint={server.url}"
+            with engines(0) as of:
+                asyncio.run(run(url, of.redis.url, chosen.people, report))
         finally:
             server.stop()
     report.show()
