@@ -103,7 +103,12 @@ def processes(store: MemoryGraph, shared: str) -> tuple[CachedGraph, CachedGraph
     return alone, alone
 
 
-@given(st.lists(steps, max_size=20), st.sampled_from(("alone", "stamps", "log")), st.sampled_from((1, 256)), st.sampled_from((2, 64)))
+@given(
+    st.lists(steps, max_size=20),
+    st.sampled_from(("alone", "stamps", "log")),
+    st.sampled_from((1, 256)),
+    st.sampled_from((2, 64)),
+)
 def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, short: int, head: int) -> None:
     async def run() -> None:
         store = MemoryGraph()

@@ -16,9 +16,9 @@ For example, member 7 has 3 followers, and the count is in no memory. The proces
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from shoal.core.events import InverseOp
 from shoal.graph.cache.beneath import Beneath
@@ -29,13 +29,12 @@ from shoal.graph.cache.memories import KnownList, Memories, count_of, kilobytes
 from shoal.graph.cache.read_sets import ChangeLog, lists_of, name_marks
 from shoal.graph.cache.sets import ListSet
 from shoal.graph.cache.shared_log import FollowedLog, LogGuard
+from shoal.graph.cache.under_way import UnderWay
 from shoal.graph.cache.unremembered import Unremembered
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
 from shoal.graph.judged import JudgedLists
 from shoal.graph.loading import Loading, LoadPart
 from shoal.graph.schema import AnyNode, AssocType
-
-T = TypeVar("T")
 
 _SHORT = 256
 """A list of at most so many associations is remembered whole."""
@@ -80,7 +79,7 @@ class CachedGraph(Unremembered):
         """The memories by name, for figures. Bulk reads of objects, counts and heads count what they asked for."""
         self.changes = log or ChangeLog()
         """Marks of what this process has changed, for answers that are remembered whole."""
-        self._under_way: set[asyncio.Future[Any]] = set()
+        self._under_way = UnderWay()
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         ticket = await self._guard.enter(ids)
@@ -291,21 +290,7 @@ class CachedGraph(Unremembered):
         await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        return await self._whatever_happens(self._commit(batch))
-
-    async def _whatever_happens(self, work: Coroutine[Any, Any, T]) -> T:
-        """In a task of its own: the store goes on when the caller is cancelled, and we must forget when it is done."""
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        task = asyncio.ensure_future(_answering(work, answer))
-        self._under_way.add(task)
-        task.add_done_callback(self._ended)
-        return await answer
-
-    def _ended(self, task: asyncio.Future[Any]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled():
-            # Whoever waited has it, or has gone.
-            task.exception()
+        return await self._under_way.finish(self._commit(batch))
 
     async def _commit(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         lists = lists_of(batch)
@@ -348,7 +333,7 @@ class CachedGraph(Unremembered):
         """See `Loading`."""
         if not isinstance(self._store, Loading):
             raise TypeError("this store takes no parts")
-        await self._whatever_happens(self._load(self._store, part))
+        await self._under_way.finish(self._load(self._store, part))
 
     async def _load(self, store: Loading, part: LoadPart) -> None:
         changed = part.changed()
@@ -367,7 +352,7 @@ class CachedGraph(Unremembered):
                 self.changes.forget_all()
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
-        await self._whatever_happens(self._count_set(id1, atype, n))
+        await self._under_way.finish(self._count_set(id1, atype, n))
 
     def beneath(self) -> Graph:
         """Return a view of this graph that remembers nothing it reads; its changes drop what this cache holds."""
@@ -375,7 +360,7 @@ class CachedGraph(Unremembered):
 
     async def close(self) -> None:
         """Close the store, after the operations under way have finished."""
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._under_way.close()
         await self._guard.close()
         await self._store.close()
 
@@ -393,21 +378,3 @@ class CachedGraph(Unremembered):
             finally:
                 forget()
                 self.changes.note((), ((id1, atype),))
-
-
-async def _answering(work: Coroutine[Any, Any, T], answer: asyncio.Future[T]) -> None:
-    """Do the work, and answer with its result or error, unless nobody waits any more.
-
-    Where the end of a task is awaited, or shielded, the answer comes one or two turns of the loop later.
-    """
-    try:
-        result = await work
-    except asyncio.CancelledError:
-        answer.cancel()
-        raise
-    except Exception as error:  # noqa: BLE001  # whoever waits gets it
-        if not answer.done():
-            answer.set_exception(error)
-    else:
-        if not answer.done():
-            answer.set_result(result)

@@ -138,3 +138,6 @@ class LogGuard:
 
     def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Any]:  # noqa: ARG002
         raise Unavailable("this process only reads the store")
+
+    async def close(self) -> None:
+        """Nothing is under way."""
