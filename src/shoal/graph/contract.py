@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import NamedTuple, Protocol
 
-import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
@@ -57,12 +56,10 @@ class Frozen(Unavailable):
     """This data source is moving to another store: repeat in a moment."""
 
 
-class Assoc(msgspec.Struct, frozen=True, gc=False):
-    """One association as its list shows it: whom it leads to, when (a snowflake, the cursor of the list), and a little data.
+class Assoc(Struct, frozen=True, gc=False):
+    """One association as its list shows it: whom it leads to, when (a snowflake, the cursor of the list), and a little data."""
 
-    A process remembers hundreds of thousands of them, which the collection of garbage does not look at: they lead to nothing.
-    """
-
+    # Hundreds of thousands are remembered, and none leads to another: without `gc` the collection of garbage passes them over.
     id2: int
     time: int
     data: bytes
@@ -157,11 +154,10 @@ class Batch:
         self.after: Awaitable[object] | None = None
         """Nothing is stored before this is done; may be awaited more than once."""
         self.presumed_new = False
-        """Most likely nothing that it names is stored yet, but for objects that it expects: a store need not look first."""
+        """Most likely nothing that it names is stored yet, but for objects that it expects."""
         self.new_id = 0
         """An id that was made for this batch: nothing else leads to or from it."""
-        self.judged: JudgedLists | None = None
-        """A store may note here what became of the associations, where somebody wants to know it."""
+        self.judged: JudgedLists | None = None  # where a store notes what became of the associations
 
     def obj_add(self, node: Node) -> None:
         """Insert; an object of the same id fails the batch with `IdTaken`."""

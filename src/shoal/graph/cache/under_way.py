@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class UnderWay:
-    """Changes of a store, which goes on with them when the caller is cancelled: what was remembered must be forgotten afterwards."""
+    """Changes of a store, which goes on with them when a caller is cancelled: what was remembered must be forgotten afterwards."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Future[Any]] = set()
