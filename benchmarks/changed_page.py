@@ -21,6 +21,7 @@ from shoal.services import reactions
 from shoal.wiring import Network, open_network
 
 _HOME = "/api/v1/timelines/home?limit=20"
+_UNTIL_REMEMBERED = 5
 
 
 async def measure_changed_pages(store: Path, keys: Keys, rounds: int, report: Report) -> None:
@@ -39,7 +40,9 @@ async def measure_changed_pages(store: Path, keys: Keys, rounds: int, report: Re
         posts = [int(status["id"]) for status in msgspec.json.decode(body)]
 
         async def as_it_was(_round: int) -> None:
-            pass
+            # A page that has changed before it was asked for again is remembered at the fourth time only.
+            for _ in range(_UNTIL_REMEMBERED):
+                await ask(_HOME, reader)
 
         async def liked(number: int) -> None:
             await _turn_like(network, liker, posts[number % len(posts)])

@@ -253,7 +253,7 @@ def main() -> None:
     keep_option(options)
     options.add_argument("--circle", type=int, default=1_000, help="members, beside one whom all follow")
     options.add_argument("--rate", type=float, default=1_500.0, help="requests a second")
-    options.add_argument("--seconds", type=float, default=600.0, help="for how long")
+    options.add_argument("--seconds", type=float, default=120.0, help="for how long")
     options.add_argument("--seed", type=int, default=1, help="of everything that is drawn at random")
     chosen = options.parse_args()
     report = Report("mixed_load", chosen.size)

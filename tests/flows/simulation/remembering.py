@@ -22,7 +22,7 @@ class RememberedHomes:
     def __init__(self, reads: Reads, graph: NotedGraph, halting: Haltable) -> None:
         self._reads = reads
         self._halting = halting
-        self.answers: Answers[Page] = Answers(graph.changes, 1_000, lambda page: (page, 1))
+        self.answers: Answers[Page] = Answers(graph.changes, 1_000, lambda page: (page, 1), left_out=0)
 
     async def compare(self, viewer: int, limit: int) -> None:
         """Look at a page twice while nobody commits. Where its timeline stays as it is, both are as a fresh one."""

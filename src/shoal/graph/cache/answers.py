@@ -43,14 +43,17 @@ class Answers(Generic[A]):
     """A memory of answers by name, of about `kilobytes`; never more than twice as many. With 0 it remembers nothing.
 
     An answer that is kept is first made `ready`, with its size in bytes. `asked` counts the answers that were asked for, and
-    `missed` those that had to be made.
+    `missed` those that had to be made. After one that was of no use, `left_out` are not remembered.
     """
 
-    def __init__(self, log: ChangeLog, kilobytes: int, ready: Callable[[A], tuple[A, int]]) -> None:
+    def __init__(
+        self, log: ChangeLog, kilobytes: int, ready: Callable[[A], tuple[A, int]], *, left_out: int = _LEFT_OUT
+    ) -> None:
         self._log = log
         self._ready = ready
         self._room = kilobytes
         self._held: Recent[Hashable, _Held[A]] = Recent(kilobytes)
+        self._after_useless = left_out
         self._left_out: Recent[Hashable, int] = Recent(64 * kilobytes)
         self.asked = self.missed = 0
 
@@ -75,7 +78,7 @@ class Answers(Generic[A]):
 
     def _leaves_out(self, name: Hashable, held: _Held[A] | None) -> bool:
         """Count an answer that has to be made; say whether it is not worth remembering. `held` is the one that has changed."""
-        left = self._left_out.get(name) if held is None else 0 if held.used else _LEFT_OUT
+        left = self._left_out.get(name) if held is None else 0 if held.used else self._after_useless
         if left == 0:
             return False
         self._left_out.put(name, 0 if left is None else left - 1)
