@@ -255,7 +255,7 @@ def test_acts_that_cross_leave_nothing_half_done(stores: int, rounds: list[list[
 def _late() -> Iterator[None]:
     """Keep inverses that are owed to another store from reaching it at once."""
 
-    async def away(*_: object) -> None:
+    async def away(*_: object, **__: object) -> None:
         raise Unavailable("away")
 
     logging.disable(logging.WARNING)

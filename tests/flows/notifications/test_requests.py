@@ -199,7 +199,7 @@ async def test_across_stores_who_is_agreed_to_follows_and_who_is_removed_does_no
 async def test_what_another_store_is_owed_is_there_before_anything_follows_from_it(tmp_path: Path) -> None:
     """The far store cannot be reached when the near one commits."""
 
-    async def away(*_: object) -> None:
+    async def away(*_: object, **__: object) -> None:
         raise Unavailable("away")
 
     async with two_stores(tmp_path) as (shoal, shy, fan):
