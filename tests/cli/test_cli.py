@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -304,8 +305,10 @@ def test_a_wrong_usage_is_one_line_that_names_the_help(store: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("worker",), ("serve", "--port", "0", "--workers", "2")])
-def test_several_processes_on_one_file_are_refused_with_what_to_do(store: Path, command: tuple[str, ...]) -> None:
-    done = shoal(store, *command)
+def test_several_processes_on_files_are_refused_with_what_to_do(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """Processes that serve one file read it beside its owner; two files have no owner for both."""
+    halves = {half: f"sqlite:///{tmp_path / half}.db" for half in ("0-31", "32-63")}
+    done = CliRunner().invoke(main, ["--store", json.dumps(halves), *command])
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     assert "need a store that processes share" in done.stderr
     assert "set store to postgresql://" in done.stderr
