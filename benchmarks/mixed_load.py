@@ -1,12 +1,13 @@
 """Readers and writers at once, at a steady rate: 90 % home pages, 5 % posts, 5 % likes, follows and unfollows.
 
-`shoal serve` runs as a child with the network that GoToSocial was measured with (`benchmarks.network`); the client shares the
-machine's cores with it. Requests are due at random moments, 1,500 a second on average, whether or not those before are
-answered (`benchmarks.open_load`), and a latency begins when a request is due. Members read their homes in turn; so many posts
-come between two looks that most pages are made anew. Who posts, likes and follows is drawn at random. What is measured
-begins after a tenth of the time, at full load. How long the server's event loop stood still, and how long garbage was
-collected, the server's own metrics say. The raw engine is an ASGI application under the same server that answers everything
-with a ready 25 KB body, loaded the same way in the same run, for a tenth of the time.
+`shoal serve`, by one process and then by two, runs as a child with the network that GoToSocial was measured with
+(`benchmarks.network`); the client shares the machine's cores with it. Requests are due at random moments, 1,500 a second on
+average, whether or not those before are answered (`benchmarks.open_load`), and a latency begins when a request is due. Members
+read their homes in turn; so many posts come between two looks that most pages are made anew. Who posts, likes and follows is
+drawn at random. What is measured begins after a minute at full load, or after a tenth of a short run. How long the event loop of
+the process that makes the changes stood still, and how long garbage was collected, its own metrics say. The raw engine is an
+ASGI application under the same server that answers everything with a ready 25 KB body, loaded the same way in the same run, for
+a tenth of the time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from benchmarks.child import Child, bare_server, serving
 from benchmarks.http_client import Check, Server
 from benchmarks.http_load import Posted, homes, is_page, seen
-from benchmarks.measure import Report, keep_option, main_thread_clock, parser, process_cpu, spread, tree_rss, workplace
+from benchmarks.measure import Report, keep_option, parser, spread, tree_cpu, tree_rss, workplace
 from benchmarks.network import Keys, Shape, build
 from benchmarks.open_load import OpenOutcome, Request, open_load
 from benchmarks.stores import url_of
@@ -41,6 +42,7 @@ _FORM = "application/x-www-form-urlencoded"
 _NEWEST = 500
 """Posts that may be liked, and follows that were made and will be taken back."""
 _LOOK_SECONDS = 20.0
+_MINUTE = 60.0
 _SHARES = {"home": 90.0, "post": 5.0, "like": 2.5, "follow": 2.5}
 
 _posted = msgspec.json.Decoder(Posted)
@@ -152,9 +154,10 @@ class Pauses:
         samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
         return {(sample.name, sample.labels.get("le", "")): sample.value for sample in samples}
 
-    def tell(self, report: Report) -> None:
+    def tell(self, report: Report, workers: int) -> None:
         """The rows of both."""
-        for name, words in (("loop_delay", "the loop stood still"), ("garbage_pause", "garbage was collected")):
+        for name, said in (("loop_delay", "the loop stood still"), ("garbage_pause", "garbage was collected")):
+            words = f"{workers}: {said}"
             report.add(f"{words}: longest", self._longest[name] * 1e3, "ms")
             report.add(f"{words}: p99 at most", self._percentile(f"shoal_{name}_seconds", 0.99) * 1e3, "ms")
             report.add(f"{words}: times", self._grown(f"shoal_{name}_seconds_count", ""))
@@ -169,34 +172,42 @@ class Pauses:
         return next((edge for edge in edges if self._grown(f"{name}_bucket", str(edge)) >= wanted), float("inf"))
 
 
-def tell(report: Report, outcome: OpenOutcome, bare: OpenOutcome) -> None:
-    """The rows of the load."""
-    report.add("requests", outcome.answers / outcome.seconds, "1/s")
+def tell(report: Report, workers: int, outcome: OpenOutcome, bare: OpenOutcome) -> None:
+    """The rows of the load on so many processes."""
+    report.add(f"{workers}: requests", outcome.answers / outcome.seconds, "1/s")
     raw = spread(bare.latencies())
-    for name, latencies in [
+    for kind_, latencies in [
         ("all", outcome.latencies()),
         *((name, kind.latencies) for name, kind in sorted(outcome.kinds.items())),
     ]:
-        times = spread(latencies)
+        times, name = spread(latencies), f"{workers}: {kind_}"
         report.add(f"{name}: answers", len(latencies), f"in {outcome.seconds:.0f} s")
         report.add(f"{name}: p50", times.median * 1e3, "ms", raw=raw.median * 1e3)
         report.add(f"{name}: p99", times.p99 * 1e3, "ms", raw=raw.p99 * 1e3)
         report.add(f"{name}: max", times.most * 1e3, "ms", raw=raw.most * 1e3)
-    report.add("the client itself was late, p99", spread(outcome.late).p99 * 1e3, "ms", raw=spread(bare.late).p99 * 1e3)
-    report.add("connections", outcome.connections, raw=bare.connections)
-    report.add("errors", outcome.wrong.total(), f"in {outcome.answers}")
+    late = spread(outcome.late).p99 * 1e3
+    report.add(f"{workers}: the client itself was late, p99", late, "ms", raw=spread(bare.late).p99 * 1e3)
+    report.add(f"{workers}: connections", outcome.connections, raw=bare.connections)
+    report.add(f"{workers}: errors", outcome.wrong.total(), f"in {outcome.answers}")
     for problem, count in outcome.wrong.items():
-        report.add(f"wrong: {problem}", count)
+        report.add(f"{workers}: wrong: {problem}", count)
 
 
-async def measure(child: Child, port: int, keys: Keys, chosen: argparse.Namespace, report: Report) -> OpenOutcome:
-    """Load the server; tell its memory and its pauses."""
+def _warming(seconds: float) -> float:
+    """Return for how long the load runs before it is measured: a tenth, or a minute, as the longest pauses are of the last one."""
+    return max(1.0, seconds / 10, _MINUTE if seconds > _MINUTE else 0.0)
+
+
+async def measure(
+    child: Child, port: int, keys: Keys, chosen: argparse.Namespace, report: Report, workers: int
+) -> OpenOutcome:
+    """Load the server; tell its memory, and the pauses of the process that makes the changes."""
     server = child.server
     mixture = Mixture(server, keys, await _ids_of(server, keys.all), chosen.seed)
     requests = mixture.requests()
-    await open_load(server, requests, chosen.rate, max(chosen.seconds / 10, 1.0), chosen.seed)
-    report.add("memory at the beginning", tree_rss(child.pid) / _MIB, "MiB")
-    cpu, clock = process_cpu(child.pid), main_thread_clock(child.pid)
+    await open_load(server, requests, chosen.rate, _warming(chosen.seconds), chosen.seed)
+    report.add(f"{workers}: memory at the beginning", tree_rss(child.pid) / _MIB, "MiB")
+    cpu = tree_cpu(child.pid)
     pauses = Pauses(port)
     watching = asyncio.create_task(pauses.watch())
     try:
@@ -205,16 +216,15 @@ async def measure(child: Child, port: int, keys: Keys, chosen: argparse.Namespac
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-    report.add("memory at the end", tree_rss(child.pid) / _MIB, "MiB")
-    used, after = process_cpu(child.pid) - cpu, main_thread_clock(child.pid)
-    report.add("server: processor time a request", used / max(1, outcome.answers) * 1e6, "us")
-    report.add("server: main thread ran", after.ran - clock.ran, "s")
-    report.add("server: main thread was kept off the cores", after.waited - clock.waited, "s")
-    pauses.tell(report)
-    report.check("answers that were right", outcome.answers - outcome.wrong.total(), max(1, outcome.answers))
-    report.check("kinds of requests that were answered", len(outcome.kinds) >= 4, wanted=True)
+    report.add(f"{workers}: memory at the end", tree_rss(child.pid) / _MIB, "MiB")
+    used = tree_cpu(child.pid) - cpu
+    report.add(f"{workers}: server: processor time a request", used / max(1, outcome.answers) * 1e6, "us")
+    pauses.tell(report, workers)
+    right = outcome.answers - outcome.wrong.total()
+    report.check(f"{workers}: answers that were right", right, max(1, outcome.answers))
+    report.check(f"{workers}: kinds of requests that were answered", len(outcome.kinds) >= 4, wanted=True)
     arrived = not mixture.last or await seen(server, keys.probe, mixture.last)
-    report.check("a follower has the last post", arrived, wanted=True)
+    report.check(f"{workers}: a follower has the last post", arrived, wanted=True)
     return outcome
 
 
@@ -228,19 +238,22 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
         keys = await build(store, shape)
         kept.write_bytes(msgspec.json.encode(keys))
     report.figures += keys.figures
-    port, metrics_port = free_port(), free_port()
-    command = [sys.executable, "-m", "shoal.cli", "--store", url_of(store), "serve", "--port", str(port)]
-    environ = {
-        "SHOAL_RATE_LIMITS": "false",
-        "SHOAL_MEDIA": "memory://",
-        "SHOAL_METRICS_PORT": str(metrics_port),
-    }
-    async with serving(command, port, "/api/v1/instance", environ) as child:
-        outcome = await measure(child, metrics_port, keys, chosen, report)
+    outcomes = {}
+    for workers in chosen.workers:
+        port, metrics_port = free_port(), free_port()
+        command = [sys.executable, "-m", "shoal.cli", "--store", url_of(store), "serve", "--port", str(port)]
+        environ = {
+            "SHOAL_RATE_LIMITS": "false",
+            "SHOAL_MEDIA": "memory://",
+            "SHOAL_METRICS_PORT": str(metrics_port),
+        }
+        async with serving([*command, "--workers", str(workers)], port, "/api/v1/instance", environ) as child:
+            outcomes[workers] = await measure(child, metrics_port, keys, chosen, report, workers)
     async with bare_server("asgi") as server:
         ready = (Request("ready", wire, is_page) for wire in homes(server, ["none"]))
         bare = await open_load(server, ready, chosen.rate, max(chosen.seconds / 10, 1.0), chosen.seed)
-    tell(report, outcome, bare)
+    for workers, outcome in outcomes.items():
+        tell(report, workers, outcome, bare)
 
 
 def main() -> None:
@@ -254,6 +267,9 @@ def main() -> None:
     options.add_argument("--circle", type=int, default=1_000, help="members, beside one whom all follow")
     options.add_argument("--rate", type=float, default=1_500.0, help="requests a second")
     options.add_argument("--seconds", type=float, default=120.0, help="for how long")
+    options.add_argument(
+        "--workers", type=int, nargs="+", default=[1, 2], help="by how many processes, one after the other"
+    )
     options.add_argument("--seed", type=int, default=1, help="of everything that is drawn at random")
     chosen = options.parse_args()
     report = Report("mixed_load", chosen.size)
