@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
-import msgspec
 import uvloop
 
 from benchmarks.changed_page import measure_changed_pages
@@ -26,7 +25,7 @@ from benchmarks.child import Child, bare_server, serving
 from benchmarks.http_client import Outcome, Server, load, until
 from benchmarks.http_load import homes, is_page, post_and_drain, tell
 from benchmarks.measure import Report, keep_option, parser, tree_rss, workplace
-from benchmarks.network import Keys, Shape, build
+from benchmarks.network import Keys, Shape, kept
 from benchmarks.stores import url_of
 from shoal.ops.engines.program import free_port
 
@@ -78,13 +77,7 @@ async def ceiling(server: Server, seconds: float) -> float:
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     """Build the network if it is not there, serve it, load it."""
-    shape = Shape.of(chosen.circle)
-    store, kept = place / f"http-{shape.circle}.db", place / f"http-{shape.circle}.json"
-    if kept.exists():
-        keys = msgspec.json.decode(kept.read_bytes(), type=Keys)
-    else:
-        keys = await build(store, shape)
-        kept.write_bytes(msgspec.json.encode(keys))
+    store, keys = await kept(place, Shape.of(chosen.circle))
     (place / "tokens.txt").write_text("\n".join(keys.all), "utf-8")
     report.figures += keys.figures
     port = free_port()

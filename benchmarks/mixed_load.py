@@ -31,7 +31,7 @@ from benchmarks.child import Child, bare_server, serving
 from benchmarks.http_client import Check, Server
 from benchmarks.http_load import Posted, homes, is_page, seen
 from benchmarks.measure import Report, keep_option, parser, spread, tree_cpu, tree_rss, workplace
-from benchmarks.network import Keys, Shape, build
+from benchmarks.network import Keys, Shape, kept
 from benchmarks.open_load import OpenOutcome, Request, open_load
 from benchmarks.stores import url_of
 from shoal.ops.engines.program import free_port
@@ -230,13 +230,7 @@ async def measure(
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     """Build the network if it is not there, serve it, load it; then load the server that does nothing."""
-    shape = Shape.of(chosen.circle)
-    store, kept = place / f"http-{shape.circle}.db", place / f"http-{shape.circle}.json"
-    if kept.exists():
-        keys = msgspec.json.decode(kept.read_bytes(), type=Keys)
-    else:
-        keys = await build(store, shape)
-        kept.write_bytes(msgspec.json.encode(keys))
+    store, keys = await kept(place, Shape.of(chosen.circle))
     report.figures += keys.figures
     outcomes = {}
     for workers in chosen.workers:

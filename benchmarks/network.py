@@ -73,6 +73,16 @@ async def build(path: Path, shape: Shape) -> Keys:
     return await build_on(Settings(store=url_of(path), media="memory://"), shape)
 
 
+async def kept(place: Path, shape: Shape) -> tuple[Path, Keys]:
+    """Return the store in a folder, and who is there; they are made where no earlier run has left them."""
+    store, told = place / f"http-{shape.circle}.db", place / f"http-{shape.circle}.json"
+    if told.exists():
+        return store, msgspec.json.decode(told.read_bytes(), type=Keys)
+    keys = await build(store, shape)
+    told.write_bytes(msgspec.json.encode(keys))
+    return store, keys
+
+
 async def build_on(settings: Settings, shape: Shape) -> Keys:
     """Make the network on empty stores."""
     async with open_network(settings) as network:

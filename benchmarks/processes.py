@@ -17,14 +17,13 @@ import sys
 from collections.abc import Awaitable
 from pathlib import Path
 
-import msgspec
 import uvloop
 
 from benchmarks.child import Child, serving
 from benchmarks.http_client import Outcome, load, until
 from benchmarks.http_load import homes, is_page, post_and_drain, tell
 from benchmarks.measure import Report, keep_option, parser, tree_cpu, tree_rss, workplace
-from benchmarks.network import Keys, Shape, build
+from benchmarks.network import Keys, Shape, kept
 from benchmarks.stores import url_of
 from shoal.ops.engines.program import free_port
 
@@ -89,13 +88,7 @@ class Measured:
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     """Build the network if it is not there; serve it by one process and by two."""
-    shape = Shape.of(chosen.circle)
-    store, kept = place / f"processes-{shape.circle}.db", place / f"processes-{shape.circle}.json"
-    if kept.exists():
-        keys = msgspec.json.decode(kept.read_bytes(), type=Keys)
-    else:
-        keys = await build(store, shape)
-        kept.write_bytes(msgspec.json.encode(keys))
+    store, keys = await kept(place, Shape.of(chosen.circle))
     report.figures += keys.figures
     raw: dict[str, float] = {}
     for workers in (1, 2):

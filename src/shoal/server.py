@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -43,7 +43,6 @@ _FRAME_BYTES = 64 * 1024
 """The largest message that a client may send over a WebSocket."""
 _START_SECONDS = 5.0
 """For which a connection of another process waits until this one is ready."""
-_LOOK_SECONDS = 0.02
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -65,7 +64,7 @@ class SeveralProcesses(Protocol):
         ...
 
     def met(
-        self, take: Callable[[socket.socket, bytes], Awaitable[None]], front: Front
+        self, take: Callable[[socket.socket, bytes], Coroutine[Any, Any, None]], front: Front
     ) -> AbstractAsyncContextManager[None]:
         """Be in touch with the others until the block ends: connections that they pass on are taken."""
         ...
@@ -194,15 +193,15 @@ class _Server(uvicorn.Server):
     def __init__(self, config: Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
         super().__init__(config)
         self._parts = config
+        self._up = asyncio.Event()
         self._ready = ready
         self._ending = ending
 
     async def take(self, sock: socket.socket, data: bytes) -> None:
         """Go on with a connection that another process has begun. The socket is closed when it cannot be had."""
-        waited = 0.0
-        while not self.started and waited < _START_SECONDS:
-            await asyncio.sleep(_LOOK_SECONDS)
-            waited += _LOOK_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_START_SECONDS):
+                await self._up.wait()
         if not self.started or self.should_exit:
             sock.close()
             return
@@ -215,6 +214,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        self._up.set()
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

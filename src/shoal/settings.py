@@ -156,8 +156,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     object_cache: Positive = 100_000
     """Kilobytes of objects kept decoded in memory; counts, short lists and JSON may take three times as much."""
     answer_cache: Count = 72_000
-    """Kilobytes of whole answers (home pages, threads, profiles) that are used again while nothing they were made of has changed,
-    where one process has the store: a home page is 25 to 35. At most twice as much; 0: none."""
+    """Kilobytes of whole answers (home pages, threads, profiles; of the API, and as pages) that are used again while nothing they
+    were made of has changed: a home page is 25 to 35, in the web app 80. At most twice as much; 0: none."""
     tombstone_days: Days = 30.0
     """Days for which ended associations are remembered, so that a late repeat cannot revive them."""
     audit_days: Annotated[float, msgspec.Meta(ge=0, le=36_500)] = 365.0

@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 
@@ -80,18 +80,18 @@ def _serve_together(settings: Settings, workers: int) -> None:
 
     Those of one SQLite file have a memory in common: the first one owns the file, the others read beside it.
     """
-    with ExitStack() as stack:
-        listener = stack.enter_context(listen(settings.host, settings.port))
+    beside = read_beside(settings)
+    if not beside:
+        shared(settings, "several processes")
+    with listen(settings.host, settings.port) as listener:
         chosen = structs.replace(settings, port=listener.getsockname()[1])
         command = [sys.executable, "-m", "shoal.cli", *sys.argv[1:]]
         command += ["--port", str(chosen.port), "--listener", str(listener.fileno())]
         inherited = [listener.fileno()]
-        if read_beside(settings):
+        if beside:
             memory = SharedMemory.create(workers, settings.timeline_members, settings.timeline_length)
             inherited.append(memory.number)
             command += ["--memory", str(memory.number)]
-        else:
-            shared(settings, "several processes")
         for number in inherited:
             os.set_inheritable(number, True)
         _say_where(base_url(chosen))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
@@ -16,7 +17,7 @@ _MOST_BYTES = 1 << 20
 """Bytes that a client has sent, at most: one read of a loop is less."""
 
 
-Take = Callable[[socket.socket, bytes], Awaitable[None]]
+Take = Callable[[socket.socket, bytes], Coroutine[Any, Any, None]]
 """Goes on with a connection whose client has sent these bytes."""
 
 
@@ -70,8 +71,3 @@ class ConnectionParts:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-
-async def taken(take: Take, sock: socket.socket, data: bytes) -> None:
-    """Go on with a connection, as a task."""
-    await take(sock, data)

@@ -22,7 +22,7 @@ from shoal.feeds.home import warm_up
 from shoal.ops.socket_files import at, bound, remove
 from shoal.readers.link import CONNECTION, HERE, USED, WARM, WARMED, ProcessLink, ProcessMessage
 from shoal.readers.memory import SharedMemory
-from shoal.readers.messages import OWNER, ConnectionParts, Take, TokenUsed, id_of, taken
+from shoal.readers.messages import OWNER, ConnectionParts, Take, TokenUsed, id_of
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class _Conversation:
     def __init__(self, owner: StoreOwner, take: Take, front: Front) -> None:
         self._owner = owner
         self._front = front
-        self._joining = ConnectionParts(lambda sock, data: owner.begin(taken(take, sock, data)))
+        self._joining = ConnectionParts(lambda sock, data: owner.begin(take(sock, data)))
         self._place = OWNER
 
     def heard(self, message: ProcessMessage) -> None:

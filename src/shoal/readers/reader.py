@@ -18,7 +18,7 @@ from shoal.core.login.token_use import Origin
 from shoal.ops.socket_files import at
 from shoal.readers.link import CONNECTION, HERE, USED, WARM, WARMED, ProcessLink, ProcessMessage
 from shoal.readers.memory import SharedMemory
-from shoal.readers.messages import OWNER, ConnectionParts, Take, TokenUsed, id_of, taken
+from shoal.readers.messages import OWNER, ConnectionParts, Take, TokenUsed, id_of
 
 _AGAIN_SECONDS = 0.05
 _OWNER_SECONDS = 100.0
@@ -137,7 +137,7 @@ class StoreReader:
         if self._take is None:
             sock.close()
             return
-        task = asyncio.create_task(taken(self._take, sock, data))
+        task = asyncio.create_task(self._take(sock, data))
         self._taking.add(task)
         task.add_done_callback(self._taking.discard)
 

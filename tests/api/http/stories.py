@@ -246,6 +246,18 @@ class Story:
         return self.dice.sample(chosen, 5)
 
 
+def told(story: Story, steps: int, ours: FrontEnd, look: Callable[[], str]) -> str:
+    """Act a story out and look after each step; return the first thing that differed, empty for nothing."""
+    for _ in range(steps):
+        story.step()
+        if wrong := look():
+            return wrong
+    answers = ours.front.answers
+    assert answers is not None
+    assert answers.missed < answers.asked - steps, "hardly anything was remembered"
+    return ""
+
+
 def differs(story: Story, ours: FrontEnd, fresh: FrontEnd) -> str:
     """Look at some pages twice; return the first that is not as a fresh one, empty for none."""
     for path, token in story.pages():

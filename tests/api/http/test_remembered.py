@@ -11,7 +11,7 @@ from shoal.core.login.bearer import opened
 from shoal.feeds import home
 from shoal.graph.cache.read_sets import ChangeLog, ReadSet
 from shoal.services.login import sessions
-from tests.api.http.stories import HOME, FrontEnd, Story, differs
+from tests.api.http.stories import HOME, FrontEnd, Story, differs, told
 from tests.api.world import world
 from tests.examples import examples
 
@@ -24,14 +24,7 @@ def played(seed: int, steps: int) -> str:
         story = Story(here, seed)
         ours, fresh = FrontEnd(here, 64_000), FrontEnd(here, 0)
         with contextlib.closing(ours), contextlib.closing(fresh):
-            for _ in range(steps):
-                story.step()
-                if wrong := differs(story, ours, fresh):
-                    return wrong
-            answers = ours.front.answers
-            assert answers is not None
-            assert answers.missed < answers.asked - steps, "hardly anything was remembered"
-    return ""
+            return told(story, steps, ours, lambda: differs(story, ours, fresh))
 
 
 @pytest.mark.parametrize("seed", range(examples(3)))

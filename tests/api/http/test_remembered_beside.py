@@ -19,7 +19,7 @@ from shoal.graph.cache.shared_log import FollowedLog, OwnersLog
 from shoal.readers.memory import SharedMemory
 from shoal.wiring import open_network
 from shoal.wiring.several import Several, one_of_several
-from tests.api.http.stories import HOME, FrontEnd, Story, differs
+from tests.api.http.stories import HOME, FrontEnd, Story, differs, told
 from tests.api.world import World, world
 from tests.examples import examples
 
@@ -65,14 +65,7 @@ def played(folder: Path, seed: int, steps: int = STEPS) -> str:
     """Return what differed in a story; empty for nothing."""
     with beside(folder) as (here, read, fresh):
         story = Story(here, seed)
-        for _ in range(steps):
-            story.step()
-            if wrong := differs(story, read, fresh):
-                return wrong
-        answers = read.front.answers
-        assert answers is not None
-        assert answers.missed < answers.asked - steps, "hardly anything was remembered"
-    return ""
+        return told(story, steps, read, lambda: differs(story, read, fresh))
 
 
 @pytest.mark.parametrize("seed", range(examples(3)))

@@ -14,7 +14,7 @@ from shoal.graph.cache.freshness import StampGuard
 from shoal.graph.cache.read_sets import ReadSet
 from shoal.server import Deps
 from shoal.wiring import open_network
-from tests.api.http.stories import HOME, FrontEnd, Story, differs
+from tests.api.http.stories import HOME, FrontEnd, Story, differs, told
 from tests.api.world import BASE, World, world
 from tests.examples import examples
 from tests.flows.sharing import Place
@@ -44,14 +44,7 @@ def played(seed: int, steps: int) -> str:
         story = Story(here, seed)
         ours, fresh = FrontEnd(here, 64_000, there), FrontEnd(here, 0)
         with contextlib.closing(ours), contextlib.closing(fresh):
-            for _ in range(steps):
-                story.step()
-                if wrong := differs(story, ours, fresh):
-                    return wrong
-            answers = ours.front.answers
-            assert answers is not None
-            assert answers.missed < answers.asked - steps, "hardly anything was remembered"
-    return ""
+            return told(story, steps, ours, lambda: differs(story, ours, fresh))
 
 
 @pytest.mark.parametrize("seed", range(examples(2)))

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import socket
 import time
@@ -28,8 +27,6 @@ from typing import Protocol
 from shoal.api.http.calls import Route
 from shoal.api.http.matching import Trie
 from shoal.core.errors import Unavailable
-
-_log = logging.getLogger(__name__)
 
 _HEAD_END = b"\r\n\r\n"
 _BUSIER = 200

@@ -33,7 +33,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 FOREVER = 1 << 62
-_COMPARED = 4_096
+COMPARED = 4_096
 """Changes that are compared with a read set, at most: more of them cost as much as a new answer."""
 _TYPE_BITS = 40
 
@@ -152,8 +152,8 @@ class ChangeLog:
     def add(self, marks: Iterable[int]) -> None:
         """These have changed, or may have."""
         self._marks.extend(marks)
-        if len(self._marks) > 4 * _COMPARED:
-            gone = len(self._marks) - _COMPARED
+        if len(self._marks) > 4 * COMPARED:
+            gone = len(self._marks) - COMPARED
             del self._marks[:gone]
             self._first += gone
 
@@ -175,7 +175,7 @@ class ChangeLog:
         new = self._marks[start:]
         if not new:
             return True
-        return len(new) <= _COMPARED and frozenset(marks).isdisjoint(new)
+        return len(new) <= COMPARED and frozenset(marks).isdisjoint(new)
 
 
 def packed(marks: Iterable[int]) -> array[int]:

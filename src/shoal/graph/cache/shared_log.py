@@ -19,11 +19,10 @@ from typing import Any, Protocol
 
 from shoal.core.errors import Unavailable
 from shoal.graph.cache.freshness import Settle
-from shoal.graph.cache.read_sets import ChangeLog, list_mark
+from shoal.graph.cache.read_sets import COMPARED, ChangeLog, list_mark
 
 _EPOCH = 1 << 40
 """How far the position jumps when a new owner begins, or when anything may have changed."""
-_COMPARED = 4_096
 
 
 class LogMemory(Protocol):
@@ -34,75 +33,29 @@ class LogMemory(Protocol):
     log_ids: memoryview
 
 
-class OwnersLog(ChangeLog):
-    """The log as the owner of the store writes it, for itself and for its readers. `at` is where its position stands."""
+class SharedLog(ChangeLog):
+    """The log as every process sees it. `at` is where its position stands."""
 
-    def __init__(self, ring: LogMemory, at: int, barrier: Callable[[], None]) -> None:
+    def __init__(self, memory: LogMemory, at: int) -> None:
         super().__init__()
-        self._ring, self._at, self._barrier = ring, at, barrier
-        self._size = len(ring.log_marks)
-        self._jump()
-
-    def note(self, objects: Iterable[int], lists: Collection[tuple[int, int]]) -> None:
-        """Objects have changed, or may have, and lists, each by its object and type."""
-        ids = list(objects)
-        marks = [*ids, *(list_mark(id1, atype) for id1, atype in lists)]
-        ids += [id1 for id1, _ in lists]
-        super().add(marks)
-        if len(ids) > self._size // 2:
-            self._jump()
-            return
-        ring = self._ring
-        position = ring.words[self._at]
-        log_marks, log_ids, size = ring.log_marks, ring.log_ids, self._size
-        for at, mark, id_ in zip(range(position, position + len(ids)), marks, ids, strict=True):
-            log_marks[at % size], log_ids[at % size] = mark, id_
-        self._barrier()
-        ring.words[self._at] = position + len(ids)
-
-    def forget_all(self) -> None:
-        """Anything may have changed."""
-        super().forget_all()
-        self._jump()
-
-    def _jump(self) -> None:
-        words = self._ring.words
-        words[self._at] = (words[self._at] // _EPOCH + 1) * _EPOCH
-
-
-class FollowedLog(ChangeLog):
-    """The log as a reader sees it. `alive` says whether the owner is known to write it."""
-
-    def __init__(self, ring: LogMemory, at: int, alive: Callable[[], bool]) -> None:
-        super().__init__()
-        self._ring, self._at, self._alive = ring, at, alive
-        self._size = len(ring.log_marks)
-        self._seen = 0
+        self._memory, self._at = memory, at
+        self._size = len(memory.log_marks)
 
     @property
     def position(self) -> int:
         """Return where the next change will stand."""
-        return int(self._ring.words[self._at])
+        return int(self._memory.words[self._at])
 
     def unchanged(self, marks: Sequence[int], since: int) -> bool:
         """Return whether none of these is known to have changed since a position. It is false also where that is too long ago."""
-        if not self.alive:
-            return False
         position = self.position
         if position == since:
             return True
-        new = self._between(self._ring.log_marks, since, position, _COMPARED)
+        new = self._between(self._memory.log_marks, since, position, COMPARED)
         return new is not None and frozenset(marks).isdisjoint(new)
 
-    def newly_changed(self) -> list[int] | None:
-        """Return the objects that have changed, or whose lists have, since this was asked last; None where it may be any."""
-        position, seen = self.position, self._seen
-        if position == seen:
-            return []
-        self._seen = position
-        return self._between(self._ring.log_ids, seen, position, self._size // 2)
-
     def _between(self, ring: memoryview, first: int, end: int, most: int) -> list[int] | None:
+        """Return the entries of a part of the log; None where they are too many, or gone."""
         if not 0 <= end - first <= most:
             return None
         start, stop = first % self._size, end % self._size
@@ -110,10 +63,59 @@ class FollowedLog(ChangeLog):
         # The owner may have come round meanwhile.
         return found if self.position - first < self._size else None
 
+
+class OwnersLog(SharedLog):
+    """The log as the owner of the store writes it, for itself and for its readers."""
+
+    def __init__(self, memory: LogMemory, at: int, barrier: Callable[[], None]) -> None:
+        super().__init__(memory, at)
+        self._barrier = barrier
+        self.forget_all()
+
+    def note(self, objects: Iterable[int], lists: Collection[tuple[int, int]]) -> None:
+        """Objects have changed, or may have, and lists, each by its object and type."""
+        ids = list(objects)
+        marks = [*ids, *(list_mark(id1, atype) for id1, atype in lists)]
+        ids += [id1 for id1, _ in lists]
+        if len(ids) > self._size // 2:
+            self.forget_all()
+            return
+        log_marks, log_ids, size = self._memory.log_marks, self._memory.log_ids, self._size
+        position = self.position
+        for at, mark, id_ in zip(range(position, position + len(ids)), marks, ids, strict=True):
+            log_marks[at % size], log_ids[at % size] = mark, id_
+        self._barrier()
+        self._memory.words[self._at] = position + len(ids)
+
+    def forget_all(self) -> None:
+        """Anything may have changed."""
+        self._memory.words[self._at] = (self.position // _EPOCH + 1) * _EPOCH
+
+
+class FollowedLog(SharedLog):
+    """The log as a reader sees it. `alive` says whether the owner is known to write it."""
+
+    def __init__(self, memory: LogMemory, at: int, alive: Callable[[], bool]) -> None:
+        super().__init__(memory, at)
+        self._alive = alive
+        self._seen = 0
+
     @property
     def alive(self) -> bool:
         """Whether the owner is known to write the log."""
         return self._alive()
+
+    def unchanged(self, marks: Sequence[int], since: int) -> bool:
+        """As in any log; without its owner nothing is known."""
+        return self.alive and super().unchanged(marks, since)
+
+    def newly_changed(self) -> list[int] | None:
+        """Return the objects that have changed, or whose lists have, since this was asked last; None where it may be any."""
+        position, seen = self.position, self._seen
+        if position == seen:
+            return []
+        self._seen = position
+        return self._between(self._memory.log_ids, seen, position, self._size // 2)
 
 
 class LogGuard:

@@ -108,7 +108,4 @@ def _checked(name: str) -> str:
         raise NotFound("There is no such tag") from None
 
 
-ROUTES = (
-    rows.page("/tags/{name}", tag, NamedQuery),
-    rows.form("/tags/{name}/follow", follow, TagForm),
-)
+ROUTES = (rows.page("/tags/{name}", tag, NamedQuery), rows.form("/tags/{name}/follow", follow, TagForm))
