@@ -370,6 +370,45 @@ async def test_an_answer_that_has_changed_before_it_is_used_is_remembered_every_
 
 
 @in_loop
+async def test_those_used_last_are_kept_and_never_more_than_there_is_room_for() -> None:
+    answers: Answers[int] = Answers(ChangeLog(), 10, lambda answer: (answer, 3_000))
+
+    async def ask(*names: int) -> int:
+        """Ask for each twice, which has it remembered; return how many had to be made."""
+        before = answers.missed
+        for name in names:
+            for _ in range(2):
+
+                async def make(name: int = name) -> int:
+                    return name
+
+                assert await answers.get(name, make) == name
+        return answers.missed - before
+
+    assert await ask(1, 2, 3) == 6
+    assert await ask(1, 2, 3) == 0
+    assert await ask(4) == 2, "a fourth of 3 KB does not fit into 10"
+    assert len(answers) == 3
+    assert await ask(2, 3, 4) == 0
+    assert await ask(1) == 1, "the one that was used longest ago has gone, but not its name"
+
+
+@in_loop
+async def test_an_answer_that_is_larger_than_all_room_puts_no_other_out() -> None:
+    sizes = {1: 3_000, 2: 30_000}
+    answers: Answers[int] = Answers(ChangeLog(), 10, lambda answer: (answer, sizes[answer]))
+    for name in (1, 1, 2, 2, 2):
+
+        async def make(name: int = name) -> int:
+            return name
+
+        assert await answers.get(name, make) == name
+    before = answers.missed
+    assert await answers.get(1, make) == 1
+    assert (len(answers), answers.missed) == (1, before)
+
+
+@in_loop
 async def test_errors_are_not_remembered() -> None:
     answers: Answers[str] = Answers(ChangeLog(), 100, ready)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from array import array
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
@@ -28,10 +29,13 @@ _LEFT_OUT = 3
 class _Held(Generic[A]):
     """An answer, what it was made of, and the position in the log up to which that is known to be unchanged."""
 
-    __slots__ = ("answer", "checks", "marks", "since", "until", "used")
+    __slots__ = ("answer", "checks", "kilobytes", "marks", "since", "until", "used")
 
-    def __init__(self, answer: A, marks: array[int], checks: Sequence[Dependence], until: int, since: int) -> None:
+    def __init__(
+        self, answer: A, marks: array[int], checks: Sequence[Dependence], until: int, since: int, kilobytes: int
+    ) -> None:
         self.answer = answer
+        self.kilobytes = kilobytes
         self.marks = marks
         self.checks = checks
         self.until = until
@@ -40,7 +44,7 @@ class _Held(Generic[A]):
 
 
 class Answers(Generic[A]):
-    """A memory of answers by name, of about `kilobytes`; never more than twice as many. With 0 it remembers nothing.
+    """A memory of answers by name, of at most so many kilobytes: those that were used last. With 0 it remembers nothing.
 
     An answer that is kept is first made `ready`, with its size in bytes. `asked` counts the answers that were asked for, and
     `missed` those that had to be made. After one that was of no use, `left_out` are not remembered.
@@ -52,7 +56,9 @@ class Answers(Generic[A]):
         self._log = log
         self._ready = ready
         self._room = kilobytes
-        self._held: Recent[Hashable, _Held[A]] = Recent(kilobytes)
+        # In the order of their last use.
+        self._held: OrderedDict[Hashable, _Held[A]] = OrderedDict()
+        self._filled = 0
         self._after_useless = left_out
         self._left_out: Recent[Hashable, int] = Recent(64 * kilobytes)
         self.asked = self.missed = 0
@@ -67,10 +73,12 @@ class Answers(Generic[A]):
         self.asked += 1
         held = self._held.get(name)
         if held is not None:
+            self._held.move_to_end(name)
             if await self._is_good(held):
                 held.used = True
                 return held.answer
-            self._held.forget(name)
+            if self._held.get(name) is held:
+                self._forget(name)
         self.missed += 1
         if self._leaves_out(name, held):
             return await make()
@@ -103,10 +111,23 @@ class Answers(Generic[A]):
             answer = await make()
         if read.whole and _now_ms() < read.until:
             answer, size = self._ready(answer)
-            held = _Held(answer, packed(read.marks), read.checks, read.until, since)
-            size += _MARK_BYTES * len(held.marks) + _STAMP_BYTES * len(read.stamps)
-            self._held.put(name, held, 1 + size // 1024)
+            marks = packed(read.marks)
+            size += _MARK_BYTES * len(marks) + _STAMP_BYTES * len(read.stamps)
+            self._put(name, _Held(answer, marks, read.checks, read.until, since, 1 + size // 1024))
         return answer
+
+    def _put(self, name: Hashable, held: _Held[A]) -> None:
+        if name in self._held:
+            self._forget(name)
+        if held.kilobytes > self._room:
+            return
+        self._held[name] = held
+        self._filled += held.kilobytes
+        while self._filled > self._room:
+            self._forget(next(iter(self._held)))
+
+    def _forget(self, name: Hashable) -> None:
+        self._filled -= self._held.pop(name).kilobytes
 
 
 async def _are_answered_alike(checks: Sequence[Dependence]) -> bool:
