@@ -25,7 +25,7 @@ from shoal.graph.cache.beneath import Beneath
 from shoal.graph.cache.companions import companions
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.cache.heads import HEAD, ListHead
-from shoal.graph.cache.memories import KnownList, Memories, count_of, kilobytes
+from shoal.graph.cache.memories import Memories, count_of, kilobytes
 from shoal.graph.cache.read_sets import ChangeLog, lists_of, name_marks
 from shoal.graph.cache.sets import ListSet
 from shoal.graph.cache.shared_log import FollowedLog, LogGuard
@@ -297,10 +297,8 @@ class CachedGraph(Unremembered):
         names = name_marks([op.key for op in batch.keys]) if batch.keys else []
         changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects], names)
         stored = False
-        known: Mapping[tuple[int, int], KnownList] = {}
-        if self._head:
-            # Afar it is worth it: to read a list or its count again would be a round trip.
-            batch.judged, known = JudgedLists(), self._kept.known_of(lists)
+        # What is known of the lists as they were, and what the commit made of them: so none has to be read again.
+        batch.judged, known = JudgedLists(), self._kept.known_of(lists)
 
         def settle(alone: Collection[int]) -> None:
             self._kept.forget_changed(batch, lists)

@@ -33,9 +33,12 @@ class ListHead(NamedTuple):
         most = max(len(self.assocs), HEAD)
         # What stands below the head is not known, so nothing can be put there.
         floor = (0, 0) if self.whole else _place(self.assocs[-1])
-        left = [assoc for assoc in self.assocs if assoc.id2 not in by_id2]
-        new = [Assoc(id2, *entry) for id2, entry in by_id2.items() if entry is not None and (entry[0], id2) > floor]
-        both = sorted(left + new, key=_place, reverse=True)
+        both = [assoc for assoc in self.assocs if assoc.id2 not in by_id2]
+        for id2, entry in by_id2.items():
+            if entry is not None and (entry[0], id2) > floor:
+                # Mostly it is the newest, and stands first.
+                at = next((at for at, assoc in enumerate(both) if _place(assoc) < (entry[0], id2)), len(both))
+                both.insert(at, Assoc(id2, *entry))
         if not both and not self.whole:
             return None
         return ListHead(both[:most], self.whole and len(both) <= most)
