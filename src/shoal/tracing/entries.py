@@ -159,7 +159,7 @@ def job_entry(record: Record, attempt: int, *, slow: bool) -> LoggedJob:
 
 def before_sending(record: Record) -> float:
     """Return the seconds until the answer began: how long a client takes to read it is not the server's time."""
-    return next((began for stage, began, _ in record.spans() if stage == SEND), record.ended) - record.began
+    return next((began for stage, began in record.stages if stage == SEND), record.ended) - record.began
 
 
 @lru_cache(1024)

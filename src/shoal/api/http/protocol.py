@@ -28,6 +28,7 @@ from uvicorn.server import ServerState
 
 from shoal.api.http.limits.connections import OpenConnections
 from shoal.api.http.passing import Passing
+from shoal.api.http.sending import WholeAnswers
 
 _ALWAYS = (b"/health", b"/ready")
 """Paths that are answered however many requests their client has under way."""
@@ -193,7 +194,8 @@ class HttpConnection(HttpToolsProtocol):
                 self._refuse(408)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._all.pace.begin(partial(super()._start_asgi_task, cycle, app))
+        whole: Any = WholeAnswers(app, cycle)
+        self._all.pace.begin(partial(super()._start_asgi_task, cycle, whole))
 
     def _begin(self) -> None:
         """Read the client's address from the proxy's headers, and count the request for that client."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -52,10 +53,11 @@ def start(status: int, content: bytes, more: Iterable[RawHeader] = (), named: tu
     if status == NOT_MODIFIED:
         headers = list(more)
     if named:
-        # A line break in a value would start a header of somebody's choosing.
-        headers += [(k.lower().encode("latin-1"), _one_line(v).encode("latin-1", "replace")) for k, v in named]
+        headers += [_raw_header(name, value) for name, value in named]
     return {"type": "http.response.start", "status": status, "headers": headers}
 
 
-def _one_line(value: str) -> str:
-    return _CONTROLS.sub(" ", value)
+@lru_cache(4_096)
+def _raw_header(name: str, value: str) -> RawHeader:
+    # A line break in a value would start a header of somebody's choosing.
+    return name.lower().encode("latin-1"), _CONTROLS.sub(" ", value).encode("latin-1", "replace")
