@@ -395,16 +395,18 @@ async def test_those_used_last_are_kept_and_never_more_than_there_is_room_for() 
 
 @in_loop
 async def test_an_answer_that_is_larger_than_all_room_puts_no_other_out() -> None:
-    sizes = {1: 3_000, 2: 30_000}
-    answers: Answers[int] = Answers(ChangeLog(), 10, lambda answer: (answer, sizes[answer]))
-    for name in (1, 1, 2, 2, 2):
+    answers: Answers[int] = Answers(ChangeLog(), 10, lambda answer: (answer, 30_000 if answer == 2 else 3_000))
 
-        async def make(name: int = name) -> int:
-            return name
+    async def one() -> int:
+        return 1
 
+    async def two() -> int:
+        return 2
+
+    for name, make in ((1, one), (1, one), (2, two), (2, two), (2, two)):
         assert await answers.get(name, make) == name
     before = answers.missed
-    assert await answers.get(1, make) == 1
+    assert await answers.get(1, one) == 1
     assert (len(answers), answers.missed) == (1, before)
 
 
