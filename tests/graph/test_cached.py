@@ -11,16 +11,16 @@ import pytest
 
 from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
-from shoal.core.model import Post
+from shoal.core.model import Member, Post
 from shoal.graph.cache import cached
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import FOLLOWS, LIKED_BY, LOUD, MUTES, POSTED, TAGGED
+from shoal.graph.schema import FOLLOWS, LIKED_BY, LOUD, MUTES, POSTED, TAGGED, AssocType
 from tests.running import in_loop
 from tests.stamps import LocalStamps
-from tests.stores import ANN, BEN, POST_OF_BEN, add, begin, end
+from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, begin, end
 
 
 class Slow(MemoryGraph):
@@ -128,21 +128,42 @@ class SlowCounting(Slow, Counting):
     """Both."""
 
 
+async def both_at_once(store: SlowCounting, graph: CachedGraph, id1: int, atype: AssocType) -> None:
+    """Commit two beginnings in one list, of which the one that was stored first returns last."""
+    store.after = 0.02
+    first = asyncio.create_task(begin(graph, id1, atype, POST_OF_BEN, 1))
+    await asyncio.sleep(0.01)
+    store.after = 0.0
+    await begin(graph, id1, atype, POST_OF_BEN + 1, 2)
+    await first
+    store.counts = 0
+
+
 @in_loop
 async def test_a_count_that_two_commits_move_at_once_is_asked_for_anew() -> None:
     store = SlowCounting()
     graph = CachedGraph(store)
     await graph.assoc_count((ANN,), (POSTED, MUTES))
-    store.after = 0.02
-    first = asyncio.create_task(begin(graph, ANN, POSTED, POST_OF_BEN, 1))
-    await asyncio.sleep(0.01)
-    store.after = 0.0
-    await begin(graph, ANN, POSTED, POST_OF_BEN + 1, 2)
-    await first
-    store.counts = 0
+    await both_at_once(store, graph, ANN, POSTED)
     assert await graph.assoc_count((ANN,), (MUTES,)) == {MUTES: {}}
     assert store.counts == 0
     assert await graph.assoc_count((ANN,), (POSTED,)) == {POSTED: {ANN: 2}}
+    assert store.counts == 1
+
+
+@in_loop
+async def test_so_is_that_of_a_new_object_whose_counts_are_all_known() -> None:
+    store = SlowCounting()
+    graph = CachedGraph(store)
+    batch = Batch(shard_of(CYD))
+    batch.new_id = CYD
+    batch.obj_add(Member(id=CYD, name="cyd"))
+    await graph.commit(batch)
+    assert await graph.assoc_count((CYD,), (FOLLOWS,)) == {FOLLOWS: {}}
+    await both_at_once(store, graph, CYD, POSTED)
+    assert await graph.assoc_count((CYD,), (FOLLOWS, MUTES)) == {FOLLOWS: {}, MUTES: {}}
+    assert store.counts == 0, "nobody has moved these"
+    assert await graph.assoc_count((CYD,), (POSTED,)) == {POSTED: {CYD: 2}}
     assert store.counts == 1
 
 

@@ -67,7 +67,7 @@ class CachedGraph(Unremembered):
         self._store = store
         self._short = _SHORT if stamps is None else _SHORT_AFAR
         self._head = 0 if stamps is None else HEAD
-        self._kept = kept = Memories(objects)
+        self._kept = kept = Memories(objects, afar=stamps is not None)
         self._objects, self._counts, self._lists, self._heads = kept.objects, kept.counts, kept.lists, kept.heads
         self._sets, self._common, self._newest_sets = kept.sets, kept.common, kept.newest_sets
         self._guard: Guard = SoleGuard()
@@ -113,7 +113,13 @@ class CachedGraph(Unremembered):
                         counts[id1] = n
             except KeyError:
                 # Remembered, but not of all these types.
-                missing.append(id1)
+                for number, counts in numbered:
+                    known = count_of(held, number)
+                    if known is None:
+                        missing.append(id1)
+                        break
+                    if known:
+                        counts[id1] = known
         self._counts.count(len(id1s), len(missing))
         if missing:
             await self._count(missing, atypes, answer, ticket)
