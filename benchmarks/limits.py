@@ -15,11 +15,13 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from benchmarks.measure import REPOSITORY, Figure
+from benchmarks.peers import marks
 from benchmarks.results import Result
 from shoal.charts.plots import PlotBar, bars
 from shoal.charts.shapes import Chart
 
 CHART = REPOSITORY / "docs" / "limits.svg"
+ACROSS = "acts a second; dots are what peers published of themselves, on other machines and under other loads"
 MOST_WORSE = 0.1
 """Share by which a path may come further from its limit."""
 
@@ -91,14 +93,18 @@ def figure_of(limit: Limit, figures: Iterable[Figure]) -> Figure | None:
 
 
 def chart(measured: Sequence[Measured], below: str) -> Chart:
-    """Return all paths as bars on one scale, each above its limit."""
+    """Return all paths as bars on one scale, each above its limit and the dots of its peers."""
     drawn: list[PlotBar] = []
     for path in measured:
         drawn += [
             PlotBar(path.limit.path, 1.0, path.ours, f"{shown(path.ours)}/s: {_beside(path.share)}"),
             PlotBar(path.limit.engine, 1.0, path.raw, f"{shown(path.raw)}/s", "before"),
         ]
-    return bars("Paths of Shoal, each above a bare engine", below, drawn, shown, "acts a second")
+        drawn += [
+            PlotBar(mark.label, mark.rate, mark.rate, f"{shown(mark.rate)}/s", "amber", dot=True)
+            for mark in marks(path.limit.path)
+        ]
+    return bars("Paths of Shoal, each above a bare engine", below, drawn, shown, ACROSS)
 
 
 def _beside(share: float) -> str:

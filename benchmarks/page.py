@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks import peers
 from benchmarks.limits import CHART, chart, paths
 from benchmarks.measure import FULL, REPOSITORY, Figure, decode_line
 from benchmarks.results import BUSY, Result, Results, commit, load, machine, today
@@ -38,7 +39,11 @@ def rendered(prose: str, results: Results, long: Sequence[Results] = ()) -> str:
     by_name = {result.benchmark: result for result in results.results}
     page = _LONG_BLOCK.sub(lambda block: _long_table(block[1], long, block[2].splitlines()), prose)
     page = _BLOCK.sub(lambda block: _table(block[1], by_name.get(block[1]), block[2].splitlines()), page)
-    return page.replace("{facts}\n", _facts(results)).replace("{targets}\n", _summary(results.results))
+    return (
+        page.replace("{facts}\n", _facts(results))
+        .replace("{targets}\n", _summary(results.results))
+        .replace("{peers}\n", peers.table())
+    )
 
 
 def _long_table(name: str, long: Sequence[Results], patterns: Sequence[str]) -> str:

@@ -17,6 +17,8 @@ _LEGEND = 24
 _ROW = 30
 _ABOVE = 16
 _SMALL = 12
+_DOT = 10.0
+"""Points across a dot."""
 _TALL, _WIDE = 30.0, 90.0
 """Points between two numbers of a scale, at least."""
 _LONG_NAME = 24
@@ -87,13 +89,14 @@ class Landmark(NamedTuple):
 
 
 class PlotBar(NamedTuple):
-    """A bar from one number to another, with its name before it and words behind it."""
+    """A bar from one number to another, with its name before it and words behind it; or a dot, where only the place counts."""
 
     name: str
     low: float
     high: float
     words: str
     colour: Colour = "after"
+    dot: bool = False
 
 
 class Axes(NamedTuple):
@@ -207,11 +210,14 @@ def bars(
 
 def _bar(scale: Scale, bar: PlotBar, middle: float | None, y: float) -> Iterator[Shape]:
     begin, end = scale.at(bar.low), scale.at(bar.high)
-    if middle is None:
+    if bar.dot:
+        yield Box(end - _DOT / 2, y + 12 - _DOT / 2, _DOT, _DOT, bar.colour, _DOT / 2)
+    elif middle is None:
         yield Box(begin, y + 3, max(1.0, end - begin), _ROW - 12, bar.colour, 3)
     else:
         yield from _both_sides(begin, scale.at(middle), end, y)
-    yield TextLine(max(begin, end) + 8, y + 16, bar.words, _SMALL, "soft")
+    beyond = _DOT / 2 if bar.dot else 0.0
+    yield TextLine(max(begin, end) + beyond + 8, y + 16, bar.words, _SMALL, "soft")
 
 
 def _both_sides(low: float, middle: float, high: float, y: float) -> Iterator[Shape]:

@@ -1,0 +1,341 @@
+"""Figures that makers of feed servers and of their stores published about themselves, each with the document that says it.
+
+They are printed on the page as a table (`table`), and stand on the chart of the limits beside the path that does a like thing
+(`marks`). Machines, loads and promises are theirs and differ from ours, and from each other: they give the size of a thing, not a
+ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_MINUTE, _DAY, _MONTH = 60, 86_400, 30 * 86_400
+"""Seconds."""
+
+
+class Document(NamedTuple):
+    """A document to cite. `account` names who wrote it down, where that is not the maker: then it is an account of their words."""
+
+    title: str
+    by: str
+    year: str
+    address: str
+    account: str = ""
+
+    def cited(self) -> str:
+        """Return the document as the page cites it."""
+        told = f", as told by {self.account}" if self.account else ""
+        return f"{self.by}, [{self.title}]({self.address}), {self.year or 'undated'}{told}"
+
+
+class PeerFigure(NamedTuple):
+    """A figure as its document has it.
+
+    `rate` is in acts a second. `machines` is their number if the document has one, and 0 if not; `each` is the name of one of them.
+    `path` is the path of `benchmarks.limits` that it stands beside on the chart; empty where none does a like thing.
+    """
+
+    peer: str
+    says: str
+    on: str
+    document: Document
+    rate: float = 0.0
+    machines: int = 0
+    each: str = "machine"
+    path: str = ""
+
+    def rate_of_one(self) -> float:
+        """Return acts a second of one machine, or of all of them where their number is not told."""
+        return self.rate / (self.machines or 1)
+
+    def label(self) -> str:
+        """Return the name of the figure's dot: peer, year, and what the rate is of."""
+        return f"{self.peer} {self.document.year}, {f'a {self.each}' if self.machines else 'all of it'}"
+
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Return the figure as cells of the page's table."""
+        of_one = f"{self.rate_of_one():,.0f} a second" if self.machines > 1 else ""
+        return self.peer, self.says, self.on, of_one, self.document.cited()
+
+
+class Mark(NamedTuple):
+    """A figure on the chart: its label, and acts a second."""
+
+    label: str
+    rate: float
+
+
+_RAMA_RUN = Document(
+    "Twitter-scale Mastodon instance",
+    "Red Planet Labs",
+    "2023",
+    "https://blog.redplanetlabs.com/twitter-scale-mastodon-instance/",
+)
+_RAMA_SCALING = Document(
+    "twitter-scale-mastodon, README and its chart of scalability",
+    "Red Planet Labs",
+    "2023",
+    "https://github.com/redplanetlabs/twitter-scale-mastodon",
+)
+_TIMELINES = Document(
+    "Timelines at Scale (talk)",
+    "Raffi Krikorian, Twitter",
+    "2013",
+    "https://highscalability.com/the-architecture-twitter-uses-to-deal-with-150m-active-users/",
+    "High Scalability",
+)
+_UPDATES = Document(
+    "Staple Yourself to a Tweet",
+    "Raffi Krikorian, Twitter",
+    "2013",
+    "https://tanzu.vmware.com/content/blog/case-study-staple-yourself-to-a-tweet-to-understand-30-billion-redis-updates-per-day",
+    "Adam Bloom, VMware Tanzu",
+)
+_FOR_YOU = Document(
+    "Twitter's Recommendation Algorithm",
+    "Twitter",
+    "2023",
+    "https://blog.twitter.com/engineering/en_us/topics/open-source/2023/twitter-recommendation-algorithm",
+)
+_FLOCKDB = Document("FlockDB, README", "Twitter", "2010", "https://github.com/twitter-archive/flockdb")
+_TUMBLR = Document(
+    "Tumblr Architecture",
+    "Blake Matheny, Tumblr",
+    "2012",
+    "http://highscalability.com/blog/2012/2/13/tumblr-architecture-15-billion-page-views-a-month-and-harder.html",
+    "High Scalability",
+)
+_STREAM = Document(
+    "Stream & Go: News Feeds for Over 300 Million End Users",
+    "Stream",
+    "2018",
+    "https://getstream.io/blog/stream-and-go-news-feeds-for-over-300-million-end-users",
+)
+_STREAM_RUN = Document("Activity feeds benchmark", "Stream", "", "https://getstream.io/blog/activity-feeds-benchmark")
+_INSTAGRAM = Document(
+    "Instagram's Shift to Cassandra from Redis (talk)",
+    "Rick Branson, Instagram",
+    "2013",
+    "http://planetcassandra.org/blog/cassandra-summit-2013-instagrams-shift-to-cassandra-from-redis-by-rick-branson/",
+    "Planet Cassandra",
+)
+_PINLATER = Document("PinLater, README", "Pinterest", "2017", "https://github.com/pinterest/pinlater")
+_TAO = Document(
+    "TAO: Facebook's Distributed Data Store for the Social Graph, USENIX ATC",
+    "Bronson and others, Facebook",
+    "2013",
+    "https://www.usenix.org/conference/atc13/technical-sessions/presentation/bronson",
+)
+_COMMENTS = Document(
+    "Live Commenting: Behind the Scenes",
+    "Ken Deeter, Facebook",
+    "2011",
+    "https://engineering.fb.com/2011/02/07/core-infra/live-commenting-behind-the-scenes",
+)
+_LINKEDIN = Document(
+    "Feed Infrastructure",
+    "LinkedIn",
+    "",
+    "https://engineering.linkedin.com/teams/data/data-infrastructure/feed-infrastructure",
+)
+_RELAY = Document("Relay Updates for Sync v1.1", "Bluesky", "2025", "https://docs.bsky.app/blog/relay-sync-updates")
+_PDS = Document("PDS, README", "Bluesky", "", "https://github.com/bluesky-social/pds")
+_GOTOSOCIAL = Document(
+    "Deployment considerations, v0.21", "GoToSocial", "", "https://docs.gotosocial.org/en/v0.21.0/getting_started/"
+)
+_STREAMING = Document("Scaling up your server", "Mastodon", "", "https://docs.joinmastodon.org/admin/scaling/")
+_DELETION = Document(
+    "Pull request 23320", "ClearlyClaire, Mastodon", "2023", "https://github.com/mastodon/mastodon/pull/23320"
+)
+_NEXTCLOUD = Document(
+    "Pull request 2145", "karlitschek, Nextcloud", "2026", "https://github.com/nextcloud/social/pull/2145"
+)
+_NUAGE = Document("Nuage, README", "Nuage, a fork of Mastodon", "", "https://github.com/nametoolong/nuage")
+_REDIS = Document(
+    "Redis benchmark",
+    "Redis",
+    "",
+    "https://github.com/redis/redis-doc/blob/1c0d8f401e54d3d9a297b68c55a289cce5575bc3/docs/management/optimization/benchmarks/index.md",
+)
+_PARTITIONS = Document(
+    "Best practices for designing and using partition keys",
+    "Amazon DynamoDB",
+    "",
+    "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html",
+)
+
+_RAMA_NODES = "128 nodes, r6gd.large at AWS"
+_RAMA_FOLLOWERS = 403
+
+PEERS = (
+    PeerFigure(
+        "Rama",
+        "at most 19,400 posts a second, 403 followers each (read off the chart)",
+        _RAMA_NODES,
+        _RAMA_SCALING,
+        19_400,
+        128,
+        "node",
+        "Durable posts",
+    ),
+    PeerFigure(
+        "Rama",
+        "of these, timeline deliveries: 403 each",
+        _RAMA_NODES,
+        _RAMA_SCALING,
+        19_400 * _RAMA_FOLLOWERS,
+        128,
+        "node",
+        "Deliveries in memory",
+    ),
+    PeerFigure(
+        "Rama",
+        "3,500 posts a second, 403 followers each, for nine days",
+        "a cluster, size not told",
+        _RAMA_RUN,
+        3_500 * _RAMA_FOLLOWERS,
+        path="Deliveries in memory",
+    ),
+    PeerFigure(
+        "Twitter",
+        "300,000 home timelines read a second",
+        "the whole fleet",
+        _TIMELINES,
+        300_000,
+        path="Home page, made anew",
+    ),
+    PeerFigure("Twitter", "6,000 writes a second", "the whole fleet", _TIMELINES, 6_000, path="Durable posts"),
+    PeerFigure(
+        "Twitter",
+        "30 billion timeline updates a day",
+        "the whole fleet",
+        _UPDATES,
+        30e9 / _DAY,
+        path="Deliveries in memory",
+    ),
+    PeerFigure(
+        "Twitter",
+        "5 billion For You timelines a day, each in 1.5 s and with 220 s of processor time",
+        "the whole fleet",
+        _FOR_YOU,
+        5e9 / _DAY,
+        path="For You",
+    ),
+    PeerFigure(
+        "FlockDB",
+        "20,000 writes of the follow graph a second, and 100,000 reads, at peak",
+        "Twitter's cluster",
+        _FLOCKDB,
+        20_000,
+        path="Follows imported",
+    ),
+    PeerFigure(
+        "Tumblr",
+        "a million writes to dashboards a second",
+        "about 1,000 machines, which do all else too",
+        _TUMBLR,
+        1_000_000,
+        1_000,
+        path="Deliveries in memory",
+    ),
+    PeerFigure(
+        "Tumblr",
+        "50,000 reads of dashboards a second",
+        "about 1,000 machines, which do all else too",
+        _TUMBLR,
+        50_000,
+        1_000,
+        path="Home page, made anew",
+    ),
+    PeerFigure(
+        "Stream",
+        "34 billion feed updates a month",
+        "180 servers",
+        _STREAM,
+        34e9 / _MONTH,
+        180,
+        "server",
+        "Deliveries in memory",
+    ),
+    PeerFigure(
+        "Stream",
+        "1,500 requests a second, nine in ten of them reads, in 11 to 15 ms at the median",
+        "not told",
+        _STREAM_RUN,
+        1_500,
+    ),
+    PeerFigure(
+        "Instagram",
+        "23,000 writes to inboxes of news a second",
+        "12 nodes of Cassandra at EC2",
+        _INSTAGRAM,
+        23_000,
+        12,
+        "node",
+        "Deliveries to Redis",
+    ),
+    PeerFigure(
+        "Instagram",
+        "16,000 reads of inboxes of news a second",
+        "12 nodes of Cassandra at EC2",
+        _INSTAGRAM,
+        16_000,
+        12,
+        "node",
+        "Home page from Redis",
+    ),
+    PeerFigure(
+        "PinLater",
+        "no more than 1,000 jobs a second a shard (advice)",
+        "a shard on MySQL",
+        _PINLATER,
+        1_000,
+        1,
+        "shard",
+        "Jobs through RabbitMQ",
+    ),
+    PeerFigure("TAO", "a billion reads and millions of writes a second", "thousands of machines", _TAO, 1e9),
+    PeerFigure("Facebook", "650,000 comments a minute", "the whole fleet", _COMMENTS, 650_000 / _MINUTE),
+    PeerFigure("LinkedIn", "tens of thousands of feed queries a second", "the whole fleet", _LINKEDIN),
+    PeerFigure("Bluesky relay", "thousands of messages a second", "about 2 vCPUs, 12 GB", _RELAY),
+    PeerFigure("Bluesky PDS", "1 to 20 members", "1 core, 1 GB (advice)", _PDS),
+    PeerFigure(
+        "Nextcloud",
+        "Nextcloud Social: a home page in 49.6 ms among 22,642 posts",
+        "one reader in the process, machine not told",
+        _NEXTCLOUD,
+        1_000 / 49.6,
+        1,
+        "reader",
+        "Home page, library",
+    ),
+    PeerFigure(
+        "Nuage",
+        'a home page over HTTP in 358 ms at the median; 545 ms of the Mastodon beside it ("completely unscientific")',
+        "not told",
+        _NUAGE,
+    ),
+    PeerFigure("GoToSocial", "250 to 350 MB for 1 to 20 active members", "1 core, 1 GB (advice)", _GOTOSOCIAL),
+    PeerFigure(
+        "Mastodon", "800 to 1,200 streaming connections with 50,000 accounts", "typical, machines not told", _STREAMING
+    ),
+    PeerFigure("Mastodon", "56 to 96 new posts a minute", "mastodon.social", _DELETION),
+    PeerFigure("Redis", "403,063 SET and 508,388 GET a second, 16 to a pipeline", "one instance", _REDIS),
+    PeerFigure("Redis", "72,145 SET a second without pipelines", "one instance", _REDIS),
+    PeerFigure("DynamoDB", "at most 3,000 read and 1,000 write units a second", "a partition", _PARTITIONS),
+)
+
+
+def marks(path: str) -> Iterator[Mark]:
+    """Yield what stands on the chart beside a path, the highest first."""
+    beside = [figure for figure in PEERS if figure.path == path]
+    for figure in sorted(beside, key=PeerFigure.rate_of_one, reverse=True):
+        yield Mark(figure.label(), figure.rate_of_one())
+
+
+def table() -> str:
+    """Return the figures as a table in Markdown, a line each."""
+    lines = ["| | published | on | for each machine | document |", "|---|---|---|---|---|"]
+    lines += [f"| {' | '.join(figure.cells())} |" for figure in PEERS]
+    return "\n".join(lines) + "\n"
