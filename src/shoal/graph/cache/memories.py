@@ -27,7 +27,8 @@ NEW_LIST = KnownList(0, None, None)
 
 
 _REST = 0
-"""A key among the counts of a new object: all that are not in there are 0, but for those of the types `~type`. No type has the number 0.
+"""A key among the counts of a new object: all that are not in there are 0, but for those of the types `~type`. No type has the
+number 0.
 
 A class of its own would say it better, but its objects are looked at whenever garbage is collected, a dictionary of numbers is
 not: the counts of 45,000 new posts would make that 20 ms longer.
