@@ -42,7 +42,7 @@ class Wire(asyncio.Transport):
 
 
 class Sent(NamedTuple):
-    """What came of an answer."""
+    """Bytes on the wire, and the state in which they left the connection."""
 
     data: bytes
     complete: bool
@@ -53,7 +53,7 @@ class Sent(NamedTuple):
 
 
 class Spoken(NamedTuple):
-    """What an application sends."""
+    """The answer of an application, in its pieces."""
 
     status: int
     headers: list[RawHeader]
