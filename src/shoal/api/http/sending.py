@@ -8,6 +8,7 @@ that it is to refuse.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,10 +22,6 @@ _APART = frozenset((b"connection", b"transfer-encoding"))
 _CONTROLS = bytes((*range(0x20), 0x7F)).replace(b"\t", b"")
 _LINE_END = 2
 """Control characters at the end of a line."""
-
-_names: dict[bytes, bytes] = {}
-"""Names of headers as they begin a line. The program's own, so there are few."""
-_MOST_NAMES = 256
 
 
 class WholeAnswers:
@@ -56,9 +53,9 @@ class WholeAnswers:
     def _write(self, start: Message, message: Message) -> bool:
         """Write a whole answer; False when it is not plain, and nothing was written."""
         cycle = self._cycle
-        if message.get("more_body") or not cycle.keep_alive or cycle.flow.write_paused or cycle.disconnected:
+        if message["type"] != "http.response.body" or message.get("more_body") or cycle.scope["method"] == "HEAD":
             return False
-        if cycle.response_started or cycle.scope["method"] == "HEAD":
+        if cycle.response_started or not cycle.keep_alive or cycle.flow.write_paused or cycle.disconnected:
             return False
         body = message.get("body", b"")
         head = head_of(start["status"], (*cycle.default_headers, *start["headers"]), len(body))
@@ -83,7 +80,7 @@ def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | Non
     parts = [STATUS_LINE[status]]
     lines = 2
     for name, value in headers:
-        begin = _names.get(name) or _begin(name)
+        begin = _begin(name)
         if begin is None or (name == _LENGTH and value != b"%d" % size):
             return None
         parts += (begin, value, b"\r\n")
@@ -96,11 +93,8 @@ def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | Non
     return head if len(head) - len(head.translate(None, _CONTROLS)) == _LINE_END * lines else None
 
 
+@lru_cache(256)
 def _begin(name: bytes) -> bytes | None:
     """Return how the line of a header begins; None where it needs uvicorn's look."""
-    if name in _APART or not name.replace(b"-", b"").isalnum() or name != name.lower():
-        return None
-    made = name + b": "
-    if len(_names) < _MOST_NAMES:
-        _names[name] = made
-    return made
+    plain = name not in _APART and name.replace(b"-", b"").isalnum() and name == name.lower()
+    return name + b": " if plain else None
