@@ -186,6 +186,16 @@ def test_the_directory_lists_who_wants_to_be_found() -> None:
         assert [one["username"] for one in w.json("GET", "/api/v1/directory", ann)] == ["ann"]
 
 
+def test_the_directory_is_in_order_when_some_of_it_is_in_memory() -> None:
+    with world() as w:
+        names = [w.join(name).member.name for name in ("ann", "ben", "cyd", "dot")]
+        w.settle()
+        w.network.memory.forget_all()
+        w.json("GET", "/api/v1/accounts/lookup", params={"acct": "ben"})
+        found = w.json("GET", "/api/v1/directory", params={"order": "new"})
+        assert [one["username"] for one in found] == names[::-1]
+
+
 def test_friends_of_friends_are_suggested_until_they_are_dismissed() -> None:
     with world() as w:
         ann, ben, cyd, dot = (w.join(name) for name in ("ann", "ben", "cyd", "dot"))

@@ -11,11 +11,13 @@ from shoal.graph.access import members_by_id, relations
 
 async def page(reads: Reads, viewer: int | None, order: Order, limit: int, offset: int = 0) -> list[Profile]:
     """Part of the directory; whom the viewer mutes, and who has to do with them by a block, is left out of it. Three reads."""
-    found = await members_by_id(reads.graph, await reads.search.directory(order, limit, offset))
+    ids = await reads.search.directory(order, limit, offset)
+    found = await members_by_id(reads.graph, ids)
     stands = await relations(reads.graph, viewer, found)
+    # In the order of the index: members come in another one where some of them were in memory.
     shown = {
         id_: member
-        for id_, member in found.items()
-        if is_listed(member) and not stands[id_].severed and not stands[id_].muting
+        for id_ in ids
+        if (member := found.get(id_)) and is_listed(member) and not stands[id_].severed and not stands[id_].muting
     }
     return list((await profiles(reads.graph, shown, viewer, stands)).values())
