@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.core.errors import Unavailable
 from shoal.core.ids import compose
 from shoal.core.model import Member, Post
 from shoal.graph.cache.answers import Answers
 from shoal.graph.cache.freshness import StampGuard, one_request
 from shoal.graph.cache.noted import NotedGraph
-from shoal.graph.cache.read_sets import ChangeLog, ReadSet, depends_on, list_mark, reading
+from shoal.graph.cache.read_sets import ChangeLog, ReadSet, compared, depends_on, list_mark, reading
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, USER_NAME, AssocType, Key
@@ -339,6 +340,60 @@ async def test_nothing_is_remembered_without_room_or_past_its_end_or_when_anothe
     assert (none.asked, some.asked, some.missed) == (0, 4, 2)
     says = "no"
     assert await some.get("a", make) == "no"
+
+
+@in_loop
+async def test_what_is_compared_may_move_as_long_as_its_answer_stays() -> None:
+    graph, said = MemoryGraph(), {"asked": 0}
+    noted = NotedGraph(graph)
+    await act(noted, 0, "join", MEMBERS[0], MEMBERS[0])
+
+    async def even() -> bool:
+        said["asked"] += 1
+        held = (await noted.obj_get([MEMBERS[0]]))[MEMBERS[0]]
+        return isinstance(held, Member) and int(held.name[1:]) % 2 == 0
+
+    async def make() -> list[bool]:
+        return [await compared(even), await compared(partial(compared, even))]
+
+    answers: Answers[list[bool]] = Answers(noted.changes, 100, lambda answer: (answer, 1))
+    for number, missed in ((0, 2), (2, 2), (4, 2), (5, 3)):
+        await act(noted, number, "join", MEMBERS[0], MEMBERS[0])
+        assert [await answers.get("a", make) for _ in range(3)] == [[number % 2 == 0] * 2] * 3
+        assert answers.missed == missed
+    with reading() as read:
+        await make()
+    assert not read.marks
+    assert (read.checks[0].ask, read.checks[0].answer) == (even, False)
+    assert len(read.checks) == 2
+    before = said["asked"]
+    assert await compared(even) is False
+    assert said["asked"] == before + 1
+
+
+@in_loop
+async def test_an_answer_made_while_a_question_failed_is_not_remembered() -> None:
+    away = True
+
+    async def ask() -> str:
+        if away:
+            raise Unavailable("away")
+        return "yes"
+
+    async def make() -> str:
+        try:
+            return await compared(ask)
+        except Unavailable:
+            return "no"
+
+    answers: Answers[str] = Answers(ChangeLog(), 100, lambda answer: (answer, 1))
+    assert [await answers.get("a", make) for _ in range(4)] == ["no"] * 4
+    assert answers.missed == 4
+    away = False
+    assert [await answers.get("a", make) for _ in range(4)] == ["yes"] * 4
+    assert answers.missed == 5
+    away = True
+    assert await answers.get("a", make) == "no"
 
 
 @in_loop

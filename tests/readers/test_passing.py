@@ -41,6 +41,11 @@ def said(line: str, more: str = "") -> bytes:
         (said("GET /api/v1/timelines/home?limit=40"), True),
         (said("GET /api/v1/statuses/123/context"), True),
         (said("GET /api/v1/statuses/123/"), True),
+        (said("GET /api/v1/timelines/tag/tide"), True),
+        # Remembered too, but made of more than readers know.
+        (said("GET /api/v1/tags/tide"), False),
+        (said("GET /api/v1/trends/tags"), False),
+        (said("GET /api/v1/trends/statuses"), False),
         (said("HEAD /api/v1/timelines/home"), False),
         (said("POST /api/v1/statuses"), False),
         (said("GET /api/v1/statuses/%31"), False),

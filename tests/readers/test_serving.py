@@ -108,6 +108,14 @@ def test_a_connection_goes_to_the_owner_with_its_first_change_and_stays_whole(
     assert json.loads(connection.ask("GET", HOME)[1])[0]["id"] == first
 
 
+def test_trends_and_tags_are_the_owners(running: Running) -> None:
+    to, ann, _, _ = running
+    for path in ("/api/v1/trends/tags", "/api/v1/trends/statuses", "/api/v1/tags/tide"):
+        connection = to.at(READER, ann.token)
+        assert [connection.ask("GET", path)[0] for _ in range(3)] == [200] * 3
+        assert connection.place() == OWNER
+
+
 def large(boundary: str) -> bytes:
     """A form with a picture of 3 MB, so a request in many pieces."""
     dice = random.Random(1)

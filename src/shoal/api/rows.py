@@ -35,6 +35,7 @@ class Words(TypedDict, total=False):
     delivers: bool
     page: bool
     remembered: bool
+    by_owner: bool
     once: bool
     stub: bool
 

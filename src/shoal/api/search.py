@@ -31,7 +31,6 @@ from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
 from shoal.feeds.search import ResultRange
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
-from shoal.tagcloud.increment import DAY_MS
 
 _NAME = re.compile(r"@?([A-Za-z0-9_]+)(?:@([^\s@/]+))?")
 _OURS = re.compile(r"(?:@(?P<name>\w+)(?:/(?P<id>\d{1,19}))?|tags/(?P<tag>[^/?#]+))/?(?:[?#].*)?")
@@ -194,7 +193,7 @@ async def _tags(front: Front, viewer: int | None, names: Sequence[str]) -> list[
     if viewer is not None:
         found_tags = await front.graph.assoc_get(viewer, (FOLLOWS_TAG,), list(map(tag_id, names)))
         followed = set(found_tags[FOLLOWS_TAG])
-    today = front.reads.tags.clock() // DAY_MS
+    today = front.reads.tags.today()
     return [
         tag_entities.tag(
             name,

@@ -23,8 +23,7 @@ from shoal.graph.contract import Assoc
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
 from shoal.services import relationships
 from shoal.services.profile import featured_tags
-from shoal.tagcloud.increment import DAY_MS
-from shoal.tagcloud.words import Counted
+from shoal.tagcloud.words import DailyUses
 
 
 class ByName(msgspec.Struct, frozen=True):
@@ -91,10 +90,10 @@ async def shown_tags(context: Context, names: Sequence[str]) -> list[tag_entitie
     """Tags by canonical name, with how the caller stands to them; three reads."""
     front = context.deps
     tags, viewer = front.reads.tags, context.caller.member_id
-    counted: dict[str, Counted] = {}
+    counted: dict[str, DailyUses] = {}
     # A follow is done, and must not be answered as if it were not, because numbers beside it cannot be had.
     with contextlib.suppress(Unavailable):
-        counted = await tags.counted(names)
+        counted = await tags.uses(names)
     held: dict[AssocType, dict[int, Assoc]] = {FOLLOWS_TAG: {}, FEATURES_TAG: {}}
     if viewer is not None:
         held = await front.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(name) for name in names])
@@ -103,7 +102,7 @@ async def shown_tags(context: Context, names: Sequence[str]) -> list[tag_entitie
             name,
             front.at,
             counted.get(name),
-            tags.clock() // DAY_MS,
+            tags.today(),
             following=None if viewer is None else tag_id(name) in held[FOLLOWS_TAG],
             featuring=tag_id(name) in held[FEATURES_TAG],
         )
@@ -116,7 +115,16 @@ def _verb(name: str, handler: Handler[ByName], scope: str) -> Route:
 
 
 ROUTES = (
-    rows.seen("GET", "/api/v1/tags/{name}", one, scope="read:follows", params=ByName, answer=Tag),
+    rows.seen(
+        "GET",
+        "/api/v1/tags/{name}",
+        one,
+        scope="read:follows",
+        params=ByName,
+        answer=Tag,
+        remembered=True,
+        by_owner=True,
+    ),
     rows.route("POST", "/api/v1/tags/{name}/follow", follow, scope="write:follows", params=ByName, answer=Tag),
     rows.route("POST", "/api/v1/tags/{name}/unfollow", unfollow, scope="write:follows", params=ByName, answer=Tag),
     _verb("feature", feature, "write:accounts"),

@@ -1,4 +1,7 @@
-"""Cached answers that may be a minute old and are shared between requests: what is made of them is not remembered for longer."""
+"""Cached answers that may be a minute old and are shared between requests: what is made of them is not remembered for longer.
+
+A question whose answer is made of them may be compared instead (`read_sets.compared`): it is put again, and finds a new one here.
+"""
 
 from __future__ import annotations
 

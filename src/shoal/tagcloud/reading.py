@@ -2,17 +2,21 @@
 
 What an admin denied is nowhere in it, and what was merged into another tag is there as that one. While the store is away,
 what is remembered goes on being shown.
+
+The cloud has no marks by which an answer could be remembered. `cloud`, `sized`, `uses` and `summary` are compared instead
+(`read_sets.compared`). Warmth moves all the time: pages that are to be remembered ask for what is made of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.text import check_tag
-from shoal.graph.cache.read_sets import not_noted
+from shoal.graph.cache.read_sets import compared, good_until, not_noted
 from shoal.graph.schema import tag_id
 from shoal.tagcloud import ruling
 from shoal.tagcloud.cloud import (
@@ -30,8 +34,21 @@ from shoal.tagcloud.cloud import (
 )
 from shoal.tagcloud.contract import CloudStore, TagRule
 from shoal.tagcloud.emitter import now_ms
+from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.merger import SIZES, MergedTags, Sizes
-from shoal.tagcloud.words import MAX_WORDS, Counted, Shown, Word, check_words, history
+from shoal.tagcloud.words import (
+    MAX_WORDS,
+    Counted,
+    DailyUses,
+    Shown,
+    SizedTag,
+    TagSummary,
+    Word,
+    check_words,
+    history,
+    summary_of,
+    uses_of,
+)
 
 _LEAST = 0.001
 """Least warmth, in uses of this moment, at which a tag is in a window's cloud."""
@@ -51,10 +68,17 @@ class _Held(NamedTuple):
     rules: Mapping[str, TagRule]
     groups: MergedTags
     shown: dict[tuple[str, int], Shown]
+    sized: dict[tuple[str, int], list[SizedTag]]
 
     def hides(self, name: str) -> bool:
         """Whether an admin denied this tag."""
         return name in self.rules and self.rules[name].denied
+
+    def cloud_of(self, order: str, limit: int) -> Shown:
+        """Return the first tags of an order."""
+        if (order, limit) not in self.shown:
+            self.shown[order, limit] = _shown(self, order, limit)
+        return self.shown[order, limit]
 
 
 class TagCloud:
@@ -75,18 +99,53 @@ class TagCloud:
 
         Raises `InvalidInput` for another order, or a limit outside 1 to 200.
         """
-        if order not in ORDERS:
-            raise InvalidInput(f"order: one of {', '.join(ORDERS)}, not {order!r}", field="order")
-        check_words(limit)
+        _check(order, limit)
+        return await compared(partial(self._cloud, order, limit))
+
+    async def sized(self, order: str, limit: int) -> list[SizedTag]:
+        """The first tags of an order, as they are drawn. Raises as `cloud`."""
+        _check(order, limit)
+        return await compared(partial(self._sized, order, limit))
+
+    async def _cloud(self, order: str, limit: int) -> Shown:
+        return (await self._latest()).cloud_of(order, limit)
+
+    async def _sized(self, order: str, limit: int) -> list[SizedTag]:
         held = await self._latest()
-        if (order, limit) not in held.shown:
-            held.shown[order, limit] = _shown(held, order, limit)
-        return held.shown[order, limit]
+        if (order, limit) not in held.sized:
+            words = held.cloud_of(order, limit).words
+            held.sized[order, limit] = [SizedTag(word.name, word.form, word.uses, word.level) for word in words]
+        return held.sized[order, limit]
 
     async def tag(self, name: str) -> Counted | None:
         """A tag, in numbers; None when nobody uses it or it is denied. Raises `InvalidInput` for what is no tag."""
         name = check_tag(name)
         return (await self.counted((name,))).get(name)
+
+    async def uses(self, names: Collection[str]) -> dict[str, DailyUses]:
+        """As `counted`, without the reasons."""
+
+        async def ask() -> dict[str, DailyUses]:
+            return {name: uses_of(tag) for name, tag in (await self.counted(names)).items()}
+
+        return await compared(ask)
+
+    async def summary(self, name: str) -> TagSummary | None:
+        """How lively a tag is; as `tag`."""
+        name = check_tag(name)
+
+        async def ask() -> TagSummary | None:
+            found = (await self.counted((name,))).get(name)
+            return summary_of(found) if found else None
+
+        return await compared(ask)
+
+    def today(self) -> int:
+        """The day, in days since 1970-01-01 UTC. An answer that is made of it holds until the day ends."""
+        now = self.clock()
+        day = now // DAY_MS
+        good_until((day + 1) * DAY_MS, now)
+        return day
 
     async def counted(self, names: Collection[str]) -> dict[str, Counted]:
         """These tags (canonical) by the names asked for, in one read of the store; unused and denied ones are left out."""
@@ -178,15 +237,21 @@ class TagCloud:
                 raise
             return _looked_at(held, now)
         return _Held(
-            now, now, head.version, head.at, head.complete_to, decode(head.cloud), rules, MergedTags(rules), {}
+            now, now, head.version, head.at, head.complete_to, decode(head.cloud), rules, MergedTags(rules), {}, {}
         )
+
+
+def _check(order: str, limit: int) -> None:
+    if order not in ORDERS:
+        raise InvalidInput(f"order: one of {', '.join(ORDERS)}, not {order!r}", field="order")
+    check_words(limit)
 
 
 def _looked_at(held: _Held, now: int) -> _Held:
     """Note a look. Computed words serve for a while: no warmth changes by more than a few thousandths."""
     if abs(now - held.now) < _SERVES_MS:
         return held._replace(looked=now)
-    return held._replace(looked=now, now=now, shown={})
+    return held._replace(looked=now, now=now, shown={}, sized={})
 
 
 def _shown(held: _Held, order: str, limit: int) -> Shown:

@@ -28,8 +28,8 @@ class DayCount(NamedTuple):
     members: int
 
 
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of a tag, and the reasons for its place."""
+class DailyUses(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of a tag that stay as they are until it is used, or the day ends."""
 
     name: str
     form: str
@@ -37,6 +37,11 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     uses: int
     days: tuple[DayCount, ...]
     """The last seven, newest first."""
+
+
+class Counted(DailyUses, frozen=True, kw_only=True):
+    """The numbers of a tag, and the reasons for its place."""
+
     reasons: Reasons
     merged: tuple[str, ...] = ()
     """Tags that count as this one."""
@@ -51,6 +56,15 @@ class Word(Counted, frozen=True, kw_only=True):
     """1 to 9, by the logarithm of the weight between the least and the greatest shown."""
     why: str = ""
     """In a cloud made for one member: what of theirs brought it there."""
+
+
+class SizedTag(NamedTuple):
+    """A tag in a cloud, as it is drawn."""
+
+    name: str
+    form: str
+    uses: int
+    level: int
 
 
 class Trend(IntEnum):
@@ -74,6 +88,42 @@ def trend(tag: Counted) -> Trend:
     if warm["day"] < 0.5 * expected:
         return Trend.DOWN
     return Trend.LESS if warm["day"] < 0.85 * expected else Trend.STEADY
+
+
+class TagSummary(DailyUses, frozen=True, kw_only=True):
+    """How lively a tag is, without numbers that move with every look at the clock."""
+
+    merged: tuple[str, ...]
+    trend: Trend
+    recent_uses: int
+    """Uses of today and yesterday, UTC."""
+    members: int
+    """Members who used it in that time."""
+    loudest: float
+    """The share of those uses by the member who used it most, 0 to 1."""
+    rising: bool
+
+
+def uses_of(tag: DailyUses) -> DailyUses:
+    """Return the numbers of a tag that move with its uses alone."""
+    return DailyUses(name=tag.name, form=tag.form, uses=tag.uses, days=tag.days)
+
+
+def summary_of(tag: Counted) -> TagSummary:
+    """Return how lively a tag is."""
+    why = tag.reasons
+    return TagSummary(
+        name=tag.name,
+        form=tag.form,
+        uses=tag.uses,
+        days=tag.days,
+        merged=tag.merged,
+        trend=trend(tag),
+        recent_uses=why.today,
+        members=why.members,
+        loudest=why.loudest,
+        rising=why.surprise > 0.0,
+    )
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):

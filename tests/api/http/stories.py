@@ -12,7 +12,11 @@ from msgspec import structs
 
 from shoal.api.context import front_of
 from shoal.core.model import Role
+from shoal.feeds.reads import Reads
+from shoal.feeds.shared_answers import Remembered, Renewed
 from shoal.server import Deps, application
+from shoal.tagcloud.reading import TagCloud
+from shoal.wiring import Network
 from tests.api.world import BASE, Someone, World, picture
 
 NAMES = ("ann", "ben", "cleo", "dan", "eva")
@@ -20,12 +24,20 @@ HOME = "/api/v1/timelines/home"
 WORDS = ("tide", "boat", "gull", "#harbour", "#Morning", "@ann", "@cleo")
 
 
+def never_old(network: Network, reads: Reads) -> Reads:
+    """Reads that look at the tag cloud for each request, and rank for each: what they give is never a second or a minute old."""
+    tags = TagCloud(network.tag_store, seconds=0)
+    return replace(
+        reads, tags=tags, trending=Renewed(0, 0), popular=Renewed(0, 0), related=Remembered[Any, Any](keep_ms=0)
+    )
+
+
 class FrontEnd:
     """A front end of a network, which remembers so many kilobytes of answers."""
 
     def __init__(self, here: World, answer_cache: int, deps: Deps | None = None) -> None:
-        """`deps`: of another process than `here`."""
-        deps = deps or here.deps
+        """`deps`: of another process than `here`, or of one that is not `never_old`."""
+        deps = deps or replace(here.deps, reads=never_old(here.network, here.deps.reads))
         settings = structs.replace(deps.settings, answer_cache=answer_cache)
         self.front = front_of(replace(deps, settings=settings))
         self._here = here
@@ -74,6 +86,7 @@ class Story:
             self.filtering,
             self.tag,
             self.judge,
+            self.trend,
             self.report,
             self.tidy,
         ]
@@ -97,7 +110,7 @@ class Story:
         }
         if self.dice.random() < 0.15:
             form["poll"] = {"options": ["yes", "no"], "expires_in": self.dice.choice((300, 3_600))}
-        elif self.dice.random() < 0.15:
+        elif self.dice.random() < 0.25:
             files = {"file": ("a.png", picture(), "image/png")}
             made = self.here.ask("POST", "/api/v2/media", who, files=files).json()
             form["media_ids"] = [made["id"]] if "id" in made else []
@@ -161,6 +174,7 @@ class Story:
     def profile(self) -> None:
         form: dict[str, Any] = self.dice.choice(
             (
+                {"discoverable": self.dice.random() < 0.7},
                 {"display_name": self.dice.choice(WORDS)},
                 {"note": self.dice.choice(WORDS)},
                 {"locked": self.dice.random() < 0.3},
@@ -208,6 +222,15 @@ class Story:
         else:
             self.say(self.boss, path=f"/api/v1/admin/accounts/{whom}/{verb}")
 
+    def trend(self) -> None:
+        trends = "/api/v1/admin/trends"
+        if self.posts and self.dice.random() < 0.5:
+            _, id_ = self.dice.choice(self.posts)
+            self.say(self.boss, path=f"{trends}/statuses/{id_}/{self.dice.choice(('reject', 'approve'))}")
+        else:
+            tag = self.dice.choice(("harbour", "morning"))
+            self.say(self.boss, path=f"{trends}/tags/{tag}/{self.dice.choice(('reject', 'approve'))}")
+
     def report(self) -> None:
         if self.posts:
             owner, id_ = self.dice.choice(self.posts)
@@ -227,6 +250,7 @@ class Story:
         anybody = self.dice.choice((who.token, ""))
         chosen = [
             (HOME, who.token),
+            (HOME, self.someone().token),
             (f"{HOME}?limit=5", self.someone().token),
             ("/api/v1/timelines/public", anybody),
             ("/api/v1/timelines/tag/harbour", anybody),
@@ -236,6 +260,10 @@ class Story:
             (f"/api/v1/accounts/{of}/followers", anybody),
             (f"/api/v1/accounts/{of}/following", anybody),
             ("/api/v1/notifications", who.token),
+            ("/api/v1/trends/tags", anybody),
+            ("/api/v1/trends/statuses", anybody),
+            ("/api/v1/tags/harbour", anybody),
+            ("/api/shoal/v1/tags/harbour/related", ""),
         ]
         if self.posts:
             _, id_ = self.dice.choice(self.posts)
@@ -243,7 +271,7 @@ class Story:
         if self.lists:
             owner, id_ = self.dice.choice(self.lists)
             chosen.append((f"/api/v1/timelines/list/{id_}", owner.token))
-        return self.dice.sample(chosen, 5)
+        return self.dice.sample(chosen, 7)
 
 
 def told(story: Story, steps: int, ours: FrontEnd, look: Callable[[], str]) -> str:
@@ -260,10 +288,22 @@ def told(story: Story, steps: int, ours: FrontEnd, look: Callable[[], str]) -> s
 
 def differs(story: Story, ours: FrontEnd, fresh: FrontEnd) -> str:
     """Look at some pages twice; return the first that is not as a fresh one, empty for none."""
-    for path, token in story.pages():
+    return next(filter(None, (_differs(story, ours, fresh, *page) for page in story.pages())), "")
+
+
+def _differs(story: Story, ours: FrontEnd, fresh: FrontEnd, path: str, token: str) -> str:
+    def looked() -> str:
         wanted = fresh.ask(path, token)
         for found in (ours.ask(path, token), ours.ask(path, token)):
             said = [(one.status_code, one.content, one.headers.get("link", "")) for one in (found, wanted)]
             if said[0] != said[1]:
                 return f"{path}: {said[0]}, fresh: {said[1]}"
-    return ""
+        return ""
+
+    return looked() and at_rest(story, looked)
+
+
+def at_rest(story: Story, looked: Callable[[], str]) -> str:
+    """Return what differs still when all that was done has its consequences: tags may have been counted between two looks."""
+    story.here.settle()
+    return looked()

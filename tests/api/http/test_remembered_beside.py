@@ -19,7 +19,7 @@ from shoal.graph.cache.shared_log import FollowedLog, OwnersLog
 from shoal.readers.memory import SharedMemory
 from shoal.wiring import open_network
 from shoal.wiring.several import Several, one_of_several
-from tests.api.http.stories import HOME, FrontEnd, Story, differs, told
+from tests.api.http.stories import HOME, FrontEnd, Story, differs, never_old, told
 from tests.api.world import World, world
 from tests.examples import examples
 
@@ -55,9 +55,8 @@ async def _opened(stack: AsyncExitStack, here: World, fresh: FrontEnd, owner: Se
     await stack.enter_async_context(owner.owner.met(_no_connection, fresh.front))
     await stack.enter_async_context(reader.reader.opened())
     network = await stack.enter_async_context(open_network(here.network.settings, read_only=True, several=reader))
-    deps = replace(
-        here.deps, store=network.store, writes=network.writes, reads=network.reads, tell_use=reader.reader.used
-    )
+    reads = never_old(network, network.reads)
+    deps = replace(here.deps, store=network.store, writes=network.writes, reads=reads, tell_use=reader.reader.used)
     return FrontEnd(here, 64_000, deps)
 
 

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -13,8 +15,12 @@ from shoal.feeds import home
 from shoal.graph.cache.freshness import StampGuard
 from shoal.graph.cache.read_sets import ReadSet
 from shoal.server import Deps
+from shoal.tagcloud import reading
+from shoal.tagcloud.contract import CloudStore
+from shoal.tagcloud.reading import TagCloud
 from shoal.wiring import open_network
-from tests.api.http.stories import HOME, FrontEnd, Story, differs, told
+from tests.api.http.stories import HOME, FrontEnd, Story, differs, never_old, told
+from tests.api.http.test_remembered import unnoted
 from tests.api.world import BASE, World, world
 from tests.examples import examples
 from tests.flows.sharing import Place
@@ -31,7 +37,8 @@ def two_processes() -> Iterator[tuple[World, Deps]]:
     with world(store=settings.store, timelines=settings.timelines, media=settings.media) as here:
         stack = AsyncExitStack()
         other = here.run(stack.enter_async_context(open_network(here.network.settings)))
-        parts = (other.settings, other.store, other.writes, other.reads, other.media, other.hub)
+        reads = never_old(other, other.reads)
+        parts = (other.settings, other.store, other.writes, reads, other.media, other.hub)
         try:
             yield here, Deps(*parts, base_url=BASE)
         finally:
@@ -52,14 +59,18 @@ def test_a_page_that_a_process_remembers_is_as_another_one_makes_it(seed: int) -
     assert played(seed, STEPS) == ""
 
 
-@pytest.mark.parametrize(("where", "what"), [(StampGuard, "are_still"), (ReadSet, "note_stamps"), (home, "depends_on")])
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [(StampGuard, "are_still"), (ReadSet, "note_stamps"), (home, "depends_on"), (reading, "compared")],
+)
 def test_that_would_fail_if_stamps_were_not_noted_or_not_compared(
     monkeypatch: pytest.MonkeyPatch, where: object, what: str
 ) -> None:
     async def still(*_: object) -> bool:
         return True
 
-    monkeypatch.setattr(where, what, still if what == "are_still" else lambda *_: None)
+    instead: dict[str, object] = {"are_still": still, "compared": unnoted}
+    monkeypatch.setattr(where, what, instead.get(what, lambda *_: None))
     assert any(played(seed, STEPS) for seed in range(3))
 
 
@@ -87,3 +98,34 @@ def test_a_home_that_stayed_as_it_was_costs_a_look_at_the_token_and_one_round_tr
             assert same.status_code == 304
             here.json("POST", f"/api/v1/statuses/{again.json()[0]['id']}/favourite", others[0])
             assert [one["favourites_count"] for one in ours.ask(HOME, ann.token).json()] == [1, 0]
+
+
+class AskedCloud:
+    """A store of the tag cloud that notes which of its methods are called."""
+
+    def __init__(self, store: CloudStore) -> None:
+        self._store = store
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
+        return getattr(self._store, name)
+
+
+def test_tags_and_trends_that_stayed_as_they_were_cost_one_question_to_the_cloud_at_most() -> None:
+    with two_processes() as (here, there):
+        ann = here.join("ann")
+        for _ in range(2):
+            here.json("POST", "/api/v1/statuses", ann, json={"status": "Low tide #harbour #boats"})
+        here.settle()
+        store = AskedCloud(here.network.tag_store)
+        tags = TagCloud(cast("CloudStore", store), seconds=600)
+        ours = FrontEnd(here, 64_000, replace(there, reads=replace(there.reads, tags=tags)))
+        with contextlib.closing(ours):
+            for path, questions in (("/api/v1/trends/tags", []), ("/api/v1/tags/harbour", ["tags"])):
+                for _ in range(3):
+                    assert ours.ask(path).json()
+                store.asked.clear()
+                with counted() as asked:
+                    ours.ask(path)
+                assert (asked, store.asked) == ([], questions), path

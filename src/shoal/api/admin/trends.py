@@ -26,7 +26,6 @@ from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.schema import tag_id
 from shoal.ops import tag_rules
 from shoal.services import moderation
-from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.words import Counted
 
 _log = logging.getLogger("shoal.moderation")
@@ -139,7 +138,7 @@ async def _named(front: Front, text: str) -> str:
 
 
 def _tag(front: Front, name: str, counted: Counted | None, *, trendable: bool) -> AdminTag:
-    today = front.reads.tags.clock() // DAY_MS
+    today = front.reads.tags.today()
     tag = tag_entities.tag(name, front.at, counted, today, following=None)
     return AdminTag(id=tag.id, name=tag.name, url=tag.url, history=tag.history, trendable=trendable)
 

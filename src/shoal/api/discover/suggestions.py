@@ -163,6 +163,8 @@ ROUTES = (
         scope="read:statuses",
         params=TrendingQuery,
         answer=list[Status],
+        remembered=True,
+        by_owner=True,
     ),
     rows.seen(
         "GET",

@@ -22,7 +22,6 @@ from shoal.api.tags import tag_named
 from shoal.core.errors import Unauthenticated
 from shoal.feeds.discover import related, trends
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, tag_id
-from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.words import MAX_WORDS, Shown
 
 _MOST_TRENDS = 1_000
@@ -54,14 +53,14 @@ async def tags(context: Context, params: RisingQuery) -> object:
     """Tags on the rise; those of the day, the week and all time where there are too few."""
     front = context.deps
     limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
-    words = await trends.trending(front.reads, limit, offset)
+    words = await trends.rising(front.reads, limit, offset)
     viewer = context.caller.member_id
     followed: set[int] = set()
     shown: set[int] = set()
     if viewer is not None and words:
         found = await front.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(word.name) for word in words])
         followed, shown = set(found[FOLLOWS_TAG]), set(found[FEATURES_TAG])
-    today = front.reads.tags.clock() // DAY_MS
+    today = front.reads.tags.today()
     body = [
         tag_entities.tag(
             word.name,
@@ -114,10 +113,12 @@ def _limit(params: CloudQuery) -> int:
     return page_size(params.limit, 100, MAX_WORDS)
 
 
+_remembered = rows.seen.having(remembered=True, by_owner=True)
+
 ROUTES = (
-    rows.seen("GET", "/api/v1/trends/tags", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
-    rows.seen("GET", "/api/v1/trends", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
-    rows.seen(
+    _remembered("GET", "/api/v1/trends/tags", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
+    _remembered("GET", "/api/v1/trends", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
+    _remembered(
         "GET",
         "/api/shoal/v1/tags/cloud",
         cloud,
@@ -133,5 +134,13 @@ ROUTES = (
         params=CloudQuery,
         answer=Body("image/svg+xml"),
     ),
-    rows.public("GET", "/api/shoal/v1/tags/{name}/related", alike, params=RelatedQuery, answer=list[AlikeTag]),
+    rows.public(
+        "GET",
+        "/api/shoal/v1/tags/{name}/related",
+        alike,
+        params=RelatedQuery,
+        answer=list[AlikeTag],
+        remembered=True,
+        by_owner=True,
+    ),
 )

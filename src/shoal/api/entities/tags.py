@@ -11,7 +11,7 @@ from shoal.api.entities.addresses import Addresses
 from shoal.api.entities.presenter import moment
 from shoal.graph.schema import tag_id
 from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.words import HISTORY, Counted, DayCount, Shown, Word
+from shoal.tagcloud.words import HISTORY, DailyUses, DayCount, Shown, Word
 
 _DAY_SECONDS = 86_400
 
@@ -91,7 +91,7 @@ class AlikeTag(msgspec.Struct):
 def tag(
     name: str,
     at: Addresses,
-    counted: Counted | None,
+    counted: DailyUses | None,
     today: int,
     *,
     following: bool | None,

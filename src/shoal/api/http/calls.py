@@ -105,7 +105,10 @@ class Route(_Address, frozen=True, kw_only=True):
     page: bool = False
     """Whether it answers HTML for a person to read; its refusals are pages too."""
     remembered: bool = False
-    """Whether its answers are made of the graph, timelines and the clock alone, and remembered while these stay as they are."""
+    """Whether its answers are remembered while everything that they are made of stays as it is."""
+    by_owner: bool = False
+    """Whether they are made of more than the graph, timelines and the clock. Of several processes on one SQLite file the owner
+    alone gives such an answer."""
     once: bool = False
     """Whether a parameter that comes twice is refused, as RFC 6749, 3.1 asks; elsewhere the last one counts."""
     stub: bool = False

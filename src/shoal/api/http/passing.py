@@ -85,7 +85,10 @@ class ReadableRoutes:
         if b"%" in target or not target.isascii():
             return False
         found = self._trie.find(target.decode())
-        return found is not None and found[0]["GET"].remembered
+        if found is None:
+            return False
+        route = found[0]["GET"]
+        return route.remembered and not route.by_owner
 
 
 class Balance:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from shoal.feeds.reads import Reads
+from shoal.graph.cache.read_sets import compared
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
 
@@ -23,7 +25,11 @@ async def most_followed(reads: Reads) -> list[int]:
 
     The answer is the same for everybody. Three reads.
     """
-    return await reads.popular.get(reads.tags.clock(), lambda: _found(reads))
+    return await compared(partial(_latest, reads))
+
+
+async def _latest(reads: Reads) -> list[int]:
+    return await reads.popular.get(reads.tags.clock(), partial(_found, reads))
 
 
 async def _found(reads: Reads) -> list[int]:

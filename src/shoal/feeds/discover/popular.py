@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from shoal.core.model import Member, Post
 from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_publicly
@@ -20,6 +21,7 @@ from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.reactions import reactions_to
 from shoal.feeds.reads import Popular, Reads, Trending
 from shoal.graph.access import members_by_id
+from shoal.graph.cache.read_sets import compared
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.activity import oldest_active
 from shoal.graph.schema import ACTIVE, LIKED_BY, PUBLIC_LISTS, SHARED_BY
@@ -45,9 +47,13 @@ _LEAST = 2
 
 async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) -> list[Entry]:
     """Return part of the trending posts that the viewer may see: at most seven reads, and thirteen more once a minute."""
-    found = await hydrate(reads.graph, viewer, (await ids(reads))[offset : offset + limit])
+    found = await hydrate(reads.graph, viewer, await compared(partial(_part, reads, limit, offset)))
     # Some that were taken out a moment ago are still among those remembered.
     return [entry for entry in found if not entry.post.untrendable and _is_listed(entry)]
+
+
+async def _part(reads: Reads, limit: int, offset: int) -> list[int]:
+    return (await ids(reads))[offset : offset + limit]
 
 
 async def ids(reads: Reads, *, outdated: bool = False) -> list[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from shoal.core.model import Member, Post, Visibility
@@ -15,6 +16,7 @@ from shoal.core.text import check_tag
 from shoal.core.visibility import STRANGER, may_list
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id
+from shoal.graph.cache.read_sets import compared
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import TAG_OF, tag_id
 from shoal.tagcloud.likeness import RelatedTag, likeness
@@ -42,7 +44,10 @@ async def related(reads: Reads, name: str, limit: int = 20) -> list[RelatedTag]:
 
     Raises `InvalidInput` for a name that cannot be a tag.
     """
-    name = check_tag(name)
+    return await compared(partial(_related, reads, check_tag(name), limit))
+
+
+async def _related(reads: Reads, name: str, limit: int) -> list[RelatedTag]:
     return (await related_to_each(reads, (name,)))[name][:limit]
 
 

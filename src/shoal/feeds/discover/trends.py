@@ -13,10 +13,11 @@ from shoal.core.visibility import may_list
 from shoal.feeds.discover.related import related_to_each
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id, relations
+from shoal.graph.cache.read_sets import compared
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS_TAG, LIKES, POSTED
 from shoal.tagcloud.cloud import levels
-from shoal.tagcloud.words import MAX_WORDS, Counted, Shown, Word, check_words
+from shoal.tagcloud.words import MAX_WORDS, Counted, DailyUses, Shown, Word, check_words, uses_of
 
 FOR_YOU = "for_you"
 _FALLBACKS = ("rising", "day", "week", "all")
@@ -46,6 +47,15 @@ async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
             for word in (await reads.tags.cloud(order)).words:
                 found.setdefault(word.name, word)
     return list(found.values())[offset : offset + limit]
+
+
+async def rising(reads: Reads, limit: int, offset: int = 0) -> list[DailyUses]:
+    """As `trending`, without the reasons."""
+
+    async def ask() -> list[DailyUses]:
+        return [uses_of(word) for word in await trending(reads, limit, offset)]
+
+    return await compared(ask)
 
 
 async def for_you(reads: Reads, viewer: int, limit: int = MAX_WORDS) -> Shown:

@@ -22,6 +22,8 @@ A = TypeVar("A")
 _MARK_BYTES = 8
 _STAMP_BYTES = 150
 """Bytes of a stamp, and of its place among others."""
+_CHECK_BYTES = 1_000
+"""Bytes of a question and its answer, about: answers are mostly shared with whoever was asked."""
 _LEFT_OUT = 3
 """Answers that are not remembered after one that was of no use."""
 
@@ -112,7 +114,7 @@ class Answers(Generic[A]):
         if read.whole and _now_ms() < read.until:
             answer, size = self._ready(answer)
             marks = packed(read.marks)
-            size += _MARK_BYTES * len(marks) + _STAMP_BYTES * len(read.stamps)
+            size += _MARK_BYTES * len(marks) + _STAMP_BYTES * len(read.stamps) + _CHECK_BYTES * len(read.checks)
             self._put(name, _Held(answer, marks, read.checks, read.until, since, 1 + size // 1024))
         return answer
 

@@ -2,7 +2,8 @@
 
 While an answer is made, its *read set* notes each object, list and count that is asked for, and how long what depends on the
 clock stays so. A commit adds what it touched to the log of changes. An answer is as good as new while the log has nothing of its
-read set.
+read set. What is no part of the graph (a timeline, the tag cloud, a ranking) is noted as a question with its answer, and asked
+again.
 
 Where several processes write to the same stores, nobody has a log of all changes. There the read set notes the stamp that each
 object had before anything of it was read, and the answer is as good as new while all of them have the same stamps
@@ -118,6 +119,28 @@ def depends_on(ask: Callable[[], Awaitable[Any]], answer: Any) -> None:
     read = _READ.get()
     if read is not None:
         read.checks.append(Dependence(ask, answer))
+
+
+async def compared(ask: Callable[[], Awaitable[T]]) -> T:
+    """Put a question to something without marks, and return its answer; raises as the question does.
+
+    The answer that is being made holds while the question is answered alike: it is put again whenever that is looked up. Nothing
+    that it reads itself is noted. It should be cheap to put, and its answer must not move with every look at the clock.
+    """
+    read = _READ.get()
+    if read is None:
+        return await ask()
+    token = _READ.set(None)
+    try:
+        answer = await ask()
+    except BaseException:
+        # Something else may stand on a page in the place of an answer that could not be had.
+        read.whole = False
+        raise
+    finally:
+        _READ.reset(token)
+    read.checks.append(Dependence(ask, answer))
+    return answer
 
 
 def not_noted() -> None:

@@ -10,6 +10,7 @@ from shoal.core.errors import Unavailable
 from shoal.feeds import public
 from shoal.feeds.discover import popular
 from shoal.feeds.hydrate import Profile
+from shoal.graph.cache.read_sets import not_noted
 from shoal.graph.contract import Cursor
 from shoal.web import rows
 from shoal.web.pages.discover.people import followed_most
@@ -52,6 +53,7 @@ async def _people(visit: Visit) -> tuple[list[Profile], bool]:
     try:
         return await followed_most(visit, 0, _PEOPLE)
     except Unavailable:
+        not_noted()
         return [], False
 
 
@@ -61,6 +63,6 @@ async def about(visit: Visit, _params: None) -> Response:
 
 
 ROUTES = (
-    rows.page("/explore", explore),
+    rows.page("/explore", explore, remembered=True),
     rows.page("/about", about),
 )

@@ -11,7 +11,7 @@ from shoal.api.cloud.picture import DrawnWord, Frame, NamedLevel, arranged
 from shoal.core.errors import Unavailable
 from shoal.core.model import MediaKind
 from shoal.feeds.hydrate import Entry
-from shoal.tagcloud.words import Word
+from shoal.tagcloud.words import SizedTag
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import Photo, photo_of, tag_path
 from shoal.web.visit import Visit
@@ -78,15 +78,15 @@ async def cloud_of(visit: Visit, limit: int, order: str = "all") -> list[CloudWo
     return cloud_words(visit, await words_of_cloud(visit, limit, order))
 
 
-async def words_of_cloud(visit: Visit, limit: int, order: str = "all") -> list[Word]:
+async def words_of_cloud(visit: Visit, limit: int, order: str = "all") -> list[SizedTag]:
     """Return the tags of the network, the first first; none while the cloud is away."""
     try:
-        return (await visit.front.reads.tags.cloud(order, limit)).words
+        return await visit.front.reads.tags.sized(order, limit)
     except Unavailable:
         return []
 
 
-def cloud_words(visit: Visit, words: Sequence[Word]) -> list[CloudWord]:
+def cloud_words(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
     """Return tags as words of a page, in the order of the alphabet."""
     return [
         CloudWord(word.form, tag_path(visit, word.name), word.level, visit.words.number(word.uses))
@@ -94,7 +94,7 @@ def cloud_words(visit: Visit, words: Sequence[Word]) -> list[CloudWord]:
     ]
 
 
-async def drawn_cloud(visit: Visit, words: Sequence[Word]) -> DrawnCloud | None:
+async def drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | None:
     """Return the picture of a tag cloud; None for no tags. Its layout takes a tenth of a second, and is remembered."""
     if not words:
         return None
@@ -124,6 +124,6 @@ def _laid_out(words: tuple[NamedLevel, ...]) -> tuple[Frame, tuple[DrawnWord, ..
     return frame, tuple(placed)
 
 
-def _uses(visit: Visit, word: Word) -> str:
+def _uses(visit: Visit, word: SizedTag) -> str:
     text = visit.words.plural("#%(tag)s: %(n)s post", "#%(tag)s: %(n)s posts", word.uses)
     return text % {"tag": word.form, "n": visit.words.number(word.uses)}

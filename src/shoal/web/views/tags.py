@@ -11,7 +11,7 @@ from babel.dates import format_date
 
 from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.words import Counted, Trend, trend
+from shoal.tagcloud.words import DailyUses, TagSummary, Trend
 from shoal.web.views.posts import tag_path
 from shoal.web.visit import Visit
 
@@ -59,50 +59,50 @@ class TagView(msgspec.Struct, frozen=True):
 
 
 def tag_view(
-    visit: Visit, name: str, counted: Counted | None, alike: Sequence[RelatedTag], *, following: bool
+    visit: Visit, name: str, found: TagSummary | None, alike: Sequence[RelatedTag], *, following: bool
 ) -> TagView:
     """Return a tag. One that nobody counted (denied, new or never used) has no days and no reasons."""
     words = visit.words
-    icon, said = _TRENDS[trend(counted)] if counted else ("hash", "")
+    icon, said = _TRENDS[found.trend] if found else ("hash", "")
     return TagView(
         name,
-        counted.form if counted else name,
+        found.form if found else name,
         tag_path(visit, name),
         following,
-        words.plural("%(n)s post", "%(n)s posts", counted.uses) % {"n": words.number(counted.uses)} if counted else "",
+        words.plural("%(n)s post", "%(n)s posts", found.uses) % {"n": words.number(found.uses)} if found else "",
         words.text(said) if said else "",
         icon,
-        tuple(_days(visit, counted)) if counted else (),
-        tuple(_reasons(visit, counted)) if counted else (),
-        counted.merged if counted else (),
+        tuple(_days(visit, found)) if found else (),
+        tuple(_reasons(visit, found)) if found else (),
+        found.merged if found else (),
         tuple((one.form, tag_path(visit, one.name)) for one in alike),
     )
 
 
-def _days(visit: Visit, counted: Counted) -> Iterator[DayBar]:
-    most = max(1, *(day.uses for day in counted.days))
-    for day in reversed(counted.days):
+def _days(visit: Visit, tag: DailyUses) -> Iterator[DayBar]:
+    most = max(1, *(day.uses for day in tag.days))
+    for day in reversed(tag.days):
         at = datetime.fromtimestamp(day.day * DAY_MS / 1000, UTC)
         height = max(_LEAST, round(_HIGH * day.uses / most, 1)) if day.uses else _LEAST
         yield DayBar(format_date(at, "EEE", locale=visit.words.code), visit.words.number(day.uses), height)
 
 
-def _reasons(visit: Visit, counted: Counted) -> Iterator[str]:
+def _reasons(visit: Visit, tag: TagSummary) -> Iterator[str]:
     """Yield why a tag is where it is, in sentences."""
-    words, why = visit.words, counted.reasons
-    if why.today:
-        by = words.plural("by %(n)s person", "by %(n)s people", why.members) % {"n": words.number(why.members)}
+    words = visit.words
+    if tag.recent_uses:
+        by = words.plural("by %(n)s person", "by %(n)s people", tag.members) % {"n": words.number(tag.members)}
         text = words.plural(
-            "Used %(n)s time since yesterday, %(by)s.", "Used %(n)s times since yesterday, %(by)s.", why.today
+            "Used %(n)s time since yesterday, %(by)s.", "Used %(n)s times since yesterday, %(by)s.", tag.recent_uses
         )
-        yield text % {"n": words.number(why.today), "by": by}
+        yield text % {"n": words.number(tag.recent_uses), "by": by}
     else:
         yield words.text("Not used since yesterday.")
-    if why.today > 1 and why.members > 1 and why.loudest >= _LOUD:
+    if tag.recent_uses > 1 and tag.members > 1 and tag.loudest >= _LOUD:
         yield words.text("One of them is behind %(n)s %% of it, which counts for less.") % {
-            "n": round(100 * why.loudest)
+            "n": round(100 * tag.loudest)
         }
-    if why.surprise > 0:
+    if tag.rising:
         yield words.text("That is more than its week lets one expect, so it is among the rising tags.")
     else:
         yield words.text("That is no more than its week lets one expect, so it is not among the rising tags.")

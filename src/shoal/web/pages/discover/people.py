@@ -14,6 +14,7 @@ from shoal.feeds.discover import directory
 from shoal.feeds.discover.most_followed import most_followed
 from shoal.feeds.hydrate import Profile, profiles_by_id
 from shoal.graph.access import relations
+from shoal.graph.cache.read_sets import not_noted
 from shoal.web import rows
 from shoal.web.rendering import page, part
 from shoal.web.views.people import people_of
@@ -49,6 +50,7 @@ async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile]
             return await followed_most(visit, query.offset, _SIZE)
         found = await directory.page(reads, visit.viewer_id, query.order, _SIZE, query.offset)
     except Unavailable:
+        not_noted()
         return [], False
     # Some may be left out of a page that is not the last: the next one says whether anybody follows.
     return found, bool(found) and not last
@@ -70,4 +72,4 @@ async def followed_most(visit: Visit, offset: int, limit: int) -> tuple[list[Pro
     return found, offset + limit < len(every)
 
 
-ROUTES = (rows.page("/explore/people", people, DirectoryPageQuery),)
+ROUTES = (rows.page("/explore/people", people, DirectoryPageQuery, remembered=True),)

@@ -18,7 +18,7 @@ from shoal.feeds.pipeline import Page
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
 from shoal.services import relationships
 from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.words import Counted
+from shoal.tagcloud.words import TagSummary
 from shoal.web import rows
 from shoal.web.pages import syndication
 from shoal.web.paging import NamedQuery, feed_page, next_of
@@ -74,15 +74,15 @@ async def follow(visit: Visit, asked: TagForm) -> Response:
 
 
 async def _shown(visit: Visit, name: str) -> TagView:
-    counted, alike, following = await asyncio.gather(_counted(visit, name), _alike(visit, name), _follows(visit, name))
+    found, alike, following = await asyncio.gather(_summary(visit, name), _alike(visit, name), _follows(visit, name))
     # What moderators denied is in no cloud, so its numbers and its neighbours are nowhere either.
-    return tag_view(visit, name, counted, alike if counted else (), following=following)
+    return tag_view(visit, name, found, alike if found else (), following=following)
 
 
-async def _counted(visit: Visit, name: str) -> Counted | None:
+async def _summary(visit: Visit, name: str) -> TagSummary | None:
     """Return the numbers of a tag; None for one that was denied or never used, and while the tag cloud is away."""
     try:
-        return await visit.front.reads.tags.tag(name)
+        return await visit.front.reads.tags.summary(name)
     except Unavailable:
         return None
 
@@ -108,4 +108,7 @@ def _checked(name: str) -> str:
         raise NotFound("There is no such tag") from None
 
 
-ROUTES = (rows.page("/tags/{name}", tag, NamedQuery), rows.form("/tags/{name}/follow", follow, TagForm))
+ROUTES = (
+    rows.page("/tags/{name}", tag, NamedQuery, remembered=True),
+    rows.form("/tags/{name}/follow", follow, TagForm),
+)

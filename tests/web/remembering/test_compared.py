@@ -1,0 +1,182 @@
+"""Pages that show more than the graph has: tags, trends and the directory. They change as soon as that does."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+from shoal.core.errors import Unavailable
+from shoal.feeds.discover import directory, most_followed, popular, related, trends
+from shoal.tagcloud import reading
+from shoal.tagcloud.increment import DAY_MS
+from shoal.web.pages.discover import people
+from tests.api.http.stories import FrontEnd, never_old
+from tests.api.http.test_remembered import unnoted
+from tests.api.world import Someone, World, picture, world
+from tests.web.remembering.test_remembered_pages import Look, seen
+
+_COOKIE = (("Cookie", f"shoal_form={'s' * 43}"),)
+
+
+def post(here: World, who: Someone, status: str, *, photo: bool = False) -> str:
+    """Have somebody write, and return the id of the post."""
+    form: dict[str, object] = {"status": status}
+    if photo:
+        files = {"file": ("a.png", picture(), "image/png")}
+        form["media_ids"] = [here.json("POST", "/api/v2/media", who, files=files)["id"]]
+    return str(here.json("POST", "/api/v1/statuses", who, json=form)["id"])
+
+
+def _denied(here: World, _post: str) -> None:
+    here.run(here.network.tags.deny("harbour"))
+
+
+def _used(here: World, _post: str) -> None:
+    post(here, here.join("dan"), "Fog #harbour #fog")
+
+
+def _liked(here: World, post_id: str) -> None:
+    for name in ("dan", "eva"):
+        here.json("POST", f"/api/v1/statuses/{post_id}/favourite", here.join(name))
+
+
+def _joined(here: World, _post: str) -> None:
+    post(here, here.join("dan"), "Hello")
+
+
+class Move(NamedTuple):
+    """A page, what changes it, and where that is compared. Nothing that the page has of the graph has a part in it."""
+
+    path: str
+    act: Callable[[World, str], None]
+    where: tuple[ModuleType, ...]
+
+
+MOVES = (
+    Move("/", _denied, (reading,)),
+    Move("/explore", _denied, (reading,)),
+    Move("/explore/people", _joined, (most_followed,)),
+    Move("/explore/people?order=new", _joined, (directory,)),
+    Move("/explore/people?order=active", _joined, (directory,)),
+    Move("/tags/harbour", _denied, (reading, related)),
+    Move("/api/v1/trends", _denied, (trends,)),
+    Move("/api/v1/trends/tags", _used, (trends,)),
+    Move("/api/v1/trends/statuses", _liked, (popular,)),
+    Move("/api/v1/tags/harbour", _used, (reading,)),
+    Move("/api/shoal/v1/tags/cloud", _used, (reading,)),
+    Move("/api/shoal/v1/tags/harbour/related", _used, (related,)),
+)
+
+
+def looked(move: Move) -> tuple[str, str, str]:
+    """Return how a stranger sees a page before something changes it, and after that: remembered, and made anew."""
+    with world() as here:
+        ann = here.join("ann")
+        ids = [post(here, ann, "Low tide #harbour #boats", photo=n == 0) for n in range(3)]
+        here.settle()
+        deps = replace(here.deps, reads=never_old(here.network, here.deps.reads))
+        ours, fresh = FrontEnd(here, 64_000, deps), FrontEnd(here, 0, deps)
+        asked = Look(move.path, _COOKIE)
+        with contextlib.closing(ours), contextlib.closing(fresh):
+            before = [seen(ours, asked)[1] for _ in range(4)]
+            assert ours.front.answers is not None
+            assert ours.front.answers.missed == 2, "the page is not remembered"
+            assert len(set(before)) == 1
+            move.act(here, ids[0])
+            here.settle()
+            return before[0], seen(ours, asked)[1], seen(fresh, asked)[1]
+
+
+@pytest.mark.parametrize("move", MOVES, ids=[move.path for move in MOVES])
+def test_a_page_is_remembered_until_what_has_no_marks_changes(move: Move) -> None:
+    before, remembered, fresh = looked(move)
+    assert remembered == fresh != before
+
+
+@pytest.mark.parametrize("move", MOVES, ids=[move.path for move in MOVES])
+def test_it_would_stay_as_it_was_if_that_was_not_compared(move: Move, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in move.where:
+        monkeypatch.setattr(module, "compared", unnoted)
+    before, remembered, fresh = looked(move)
+    assert remembered == before != fresh
+
+
+@pytest.mark.parametrize("path", ["/tags/harbour", "/explore", "/api/v1/tags/harbour", "/api/v1/trends/statuses"])
+def test_what_may_be_a_minute_old_is_no_older_on_a_remembered_page(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trends and neighbours of tags stay for a minute, and the days of a tag end by the clock."""
+    real, ahead = time.time_ns, 0
+    monkeypatch.setattr("time.time_ns", lambda: real() + ahead * 1_000_000)
+    with world() as here:
+        ann = here.join("ann")
+        ids = [post(here, ann, "Low tide #harbour #boats", photo=True) for _ in range(2)]
+        here.settle()
+        ours, fresh = FrontEnd(here, 64_000, here.deps), FrontEnd(here, 0, here.deps)
+        asked = Look(path, _COOKIE)
+        found = []
+        with contextlib.closing(ours), contextlib.closing(fresh):
+            for ahead in (0, 30_000, 61_000, DAY_MS, 8 * DAY_MS):
+                shown = [seen(ours, asked) for _ in range(3)]
+                assert shown == [seen(fresh, asked)] * 3
+                found.append(shown[0])
+                if ahead == 0:
+                    _liked(here, ids[0])
+                    post(here, ann, "Fog #harbour #fog")
+                    here.settle()
+        assert len(set(found)) >= 2
+
+
+def test_an_unused_tag_tells_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, ahead = time.time_ns, 0
+    monkeypatch.setattr("time.time_ns", lambda: real() + ahead * 1_000_000)
+    with world() as here, contextlib.closing(FrontEnd(here, 64_000)) as ours:
+
+        def today() -> int:
+            return int(ours.ask("/api/v1/tags/nobody").json()["history"][0]["day"])
+
+        first = [today() for _ in range(3)]
+        ahead = DAY_MS
+        assert [today() - day for day in first] == [86_400] * 3
+
+
+@pytest.mark.parametrize("path", ["/tags/harbour", "/explore", "/", "/api/v1/tags/harbour"])
+def test_a_page_without_its_tags_is_not_remembered(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world() as here:
+        post(here, here.join("ann"), "Low tide #harbour #boats")
+        here.settle()
+        deps = replace(here.deps, reads=never_old(here.network, here.deps.reads))
+        ours = FrontEnd(here, 64_000, deps)
+        asked = Look(path, _COOKIE)
+
+        async def away() -> None:
+            raise Unavailable("the tag cloud is away")
+
+        with contextlib.closing(ours):
+            with monkeypatch.context() as patch:
+                patch.setattr(deps.reads.tags, "_latest", away)
+                without = [seen(ours, asked) for _ in range(3)]
+            assert [status for status, _ in without] == [200] * 3
+            assert seen(ours, asked) != without[0]
+
+
+@pytest.mark.parametrize("path", ["/explore", "/explore/people"])
+def test_a_page_without_its_people_is_not_remembered(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world() as here:
+        post(here, here.join("ann"), "Low tide")
+        here.settle()
+
+        async def away(*_: object) -> None:
+            raise Unavailable("the store is away")
+
+        with contextlib.closing(FrontEnd(here, 64_000)) as ours:
+            asked = Look(path, _COOKIE)
+            with monkeypatch.context() as patch:
+                patch.setattr(people, "relations", away)
+                without = [seen(ours, asked) for _ in range(3)]
+            assert [status for status, _ in without] == [200] * 3
+            assert seen(ours, asked) != without[0]
