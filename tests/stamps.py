@@ -9,7 +9,7 @@ from itertools import count
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
-from shoal.graph.cache.freshness import MarkedChange, Renewal
+from shoal.graph.cache.stamps import MarkedChange, Renewal
 
 
 class _Begun(NamedTuple):
@@ -20,7 +20,7 @@ class _Begun(NamedTuple):
 
 
 class LocalStamps:
-    """Keeps what `freshness.Stamps` promises; `away` it cannot be reached."""
+    """Keeps what `stamps.Stamps` promises; `away` it cannot be reached."""
 
     def __init__(self) -> None:
         self.away = False
@@ -41,14 +41,21 @@ class LocalStamps:
         self.asked.append(ids)
         return {id_: self._stamps.setdefault(id_, self._new()) for id_ in ids if not self._changing[id_]}
 
-    async def begin(self, ids: Sequence[int]) -> MarkedChange:
+    async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
         self._reach()
+        if reading:
+            self.asked.append(ids)
+            for id_ in ids:
+                if not self._changing[id_]:
+                    self._stamps.setdefault(id_, self._new())
         self._mixed.update(id_ for id_ in ids if self._changing[id_])
         before = {id_: self._stamps.get(id_, b"") for id_ in ids if not self._changing[id_]}
         self._changing.update(ids)
         return _Begun(self._history, before)
 
-    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
+        if begun is None and not changed:
+            return {}
         known = begun if isinstance(begun, _Begun) and begun.history == self._history else None
         if known is not None:
             self._changing.subtract(ids)
@@ -59,7 +66,7 @@ class LocalStamps:
                 self._mixed.add(id_)
                 continue
             if known is not None and id_ in known.before and id_ not in self._mixed:
-                self._stamps[id_] = self._new()
+                self._stamps[id_] = self._new() if changed else known.before[id_]
                 renewed[id_] = Renewal(known.before[id_], self._stamps[id_])
             self._mixed.discard(id_)
         self.renewed += len(renewed)

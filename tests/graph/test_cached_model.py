@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.cache import cached, heads
+from shoal.graph.cache.ahead import AheadGraph
 from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.freshness import foreseen_change, one_request
 from shoal.graph.cache.shared_log import FollowedLog, OwnersLog
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, Reader
 from shoal.graph.memory import MemoryGraph
@@ -45,6 +47,10 @@ class Step(NamedTuple):
     """Whether the second process commits it, where there are two."""
     early: bool
     """Whether it is older than all that is there."""
+    asked: bool
+    """Whether the request that makes it has read before, foreseeing that it will."""
+    made: bool
+    """Whether it does so in the end, if it has foreseen it."""
 
 
 members = st.sampled_from(MEMBERS)
@@ -62,6 +68,8 @@ steps = st.builds(
     st.booleans(),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
+    st.sampled_from((True, True, False)),
 )
 
 
@@ -70,7 +78,7 @@ async def answers(graph: Reader, step: Step, made: Sequence[int]) -> list[object
     part = Cursor(step.before, step.after, step.limit, step.oldest_first)
     found: list[object] = [await graph.obj_get(made), await graph.assoc_count((*MEMBERS, *made), BOTH_WAYS)]
     for id1 in (*MEMBERS, *made):
-        found.append(await graph.assoc_get(id1, BOTH_WAYS, MEMBERS))
+        found += [await graph.assoc_get(id1, BOTH_WAYS, some) for some in (MEMBERS[1:], MEMBERS)]
         found += [await graph.assoc_range(id1, atype, part) for atype in BOTH_WAYS]
     return found + [await graph.assoc_ranges(MEMBERS, atype, part) for atype in BOTH_WAYS]
 
@@ -90,11 +98,27 @@ async def in_common_by_definition(graph: Reader) -> list[dict[AssocType, frozens
     return [{atype: await ids(id1, atype) & those for atype in BOTH_WAYS} for id1 in MEMBERS]
 
 
+async def made(graph: CachedGraph, batch: Batch, step: Step, posts: Sequence[int]) -> None:
+    """Commit, or have it foreseen and leave it at that, by a request that reads before it and after it."""
+    if not step.asked:
+        await graph.commit(batch)
+        return
+    changed = {
+        *(op.id for op in batch.objects),
+        *(id_ for op in batch.assocs for id_ in (op.id1, op.id2, op.tally)),
+    } - {0}
+    with one_request(), foreseen_change(*changed):
+        await answers(graph, step, posts)
+        if step.made:
+            await graph.commit(batch)
+        await answers(graph, step, posts)
+
+
 def processes(store: MemoryGraph, shared: str) -> tuple[CachedGraph, CachedGraph]:
     """Return the one that changes the store, and one that reads it."""
     if shared == "stamps":
         stamps = LocalStamps()
-        return CachedGraph(store, stamps=stamps), CachedGraph(store, stamps=stamps)
+        return AheadGraph(store, stamps=stamps), AheadGraph(store, stamps=stamps)
     if shared == "log":
         memory = SharedMemory.create(2, 1, 1)
         ours = CachedGraph(store, log=OwnersLog(memory, POSITION, barrier))
@@ -113,7 +137,7 @@ def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, s
     async def run() -> None:
         store = MemoryGraph()
         one, two = processes(store, shared)
-        made: list[int] = []
+        posts: list[int] = []
         for time, step in enumerate(steps, 2):
             batch = Batch(shard_of(step.id1))
             change, id2 = batch.assoc_add if step.alive else batch.assoc_del, step.id2
@@ -121,15 +145,15 @@ def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: str, s
                 id2 = batch.new_id = id_on(0, 1_000 + time)
                 batch.obj_add(Post(id=id2, author_id=step.id1))
                 batch.assoc_add(id2, LIKES, step.id2, time)
-                made.append(id2)
-            elif made and step.new:
-                id2 = made[-1]
+                posts.append(id2)
+            elif posts and step.new:
+                id2 = posts[-1]
             change(step.id1, step.atype, id2, 1 if step.early else time, tally=step.tally)
             # Whoever follows the log of another changes nothing.
-            await (two if step.by_other and shared != "log" else one).commit(batch)
-            expected = await answers(store, step, made)
-            assert await answers(one, step, made) == expected
-            assert await answers(two, step, made) == expected
+            await made(two if step.by_other and shared != "log" else one, batch, step, posts)
+            expected = await answers(store, step, posts)
+            assert await answers(one, step, posts) == expected
+            assert await answers(two, step, posts) == expected
             for graph in (one, two):
                 assert await in_common(graph) == await in_common_by_definition(store)
 

@@ -12,7 +12,8 @@ from shoal.core.errors import Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import MarkedChange, Renewal, one_request
+from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.stamps import MarkedChange, Renewal
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, AnyNode, AssocType
@@ -50,18 +51,18 @@ class Trying(LocalStamps):
         super().__init__()
         self.marking = asyncio.Event()
 
-    async def begin(self, ids: Sequence[int]) -> MarkedChange:
+    async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
         if self.full:
             raise ValueError("no mark")
         if self.deaf:
             raise Unavailable("no mark")
         self.marking.set()
         await asyncio.sleep(self.slow_marks)
-        return await super().begin(ids)
+        return await super().begin(ids, reading=reading)
 
-    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
         await asyncio.sleep(self.seconds)
-        return await super().end(ids, begun)
+        return await super().end(ids, begun, changed=changed)
 
 
 def two_memories() -> tuple[Counted, Trying, CachedGraph, CachedGraph]:

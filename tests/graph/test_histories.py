@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import MarkedChange, Renewal, one_request
+from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.stamps import MarkedChange, Renewal
 from shoal.graph.histories import HistoricStamps, Histories, takeovers
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES
@@ -25,11 +26,11 @@ class _NeverNew:
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         return dict.fromkeys(ids, b"stamp")
 
-    async def begin(self, ids: Sequence[int]) -> MarkedChange:
+    async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
         """Nothing changes."""
-        return await LocalStamps().begin(ids)
+        return await LocalStamps().begin(ids, reading=reading)
 
-    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
         """Nothing has changed."""
         return {}
 

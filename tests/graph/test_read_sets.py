@@ -17,9 +17,10 @@ from shoal.core.errors import Unavailable
 from shoal.core.ids import compose
 from shoal.core.model import Member, Post
 from shoal.graph.cache.answers import Answers
-from shoal.graph.cache.freshness import StampGuard, one_request
+from shoal.graph.cache.freshness import one_request
 from shoal.graph.cache.noted import NotedGraph
 from shoal.graph.cache.read_sets import ChangeLog, ReadSet, compared, depends_on, list_mark, reading
+from shoal.graph.cache.stamped import StampGuard
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, USER_NAME, AssocType, Key

@@ -123,6 +123,57 @@ async def test_no_stamp_is_renewed_where_anybody_else_may_have_changed_the_objec
         assert await mine.end([ONE], begun) == {}
 
 
+@on_both
+@in_loop
+async def test_a_mark_that_reads_gives_the_stamps_that_a_question_would(where: str) -> None:
+    url = getattr(redis, where)()
+    async with stamps_at(url) as mine, stamps_at(url) as yours:
+        before = await yours.read(IDS[:2])
+        begun = await mine.begin(IDS, reading=True)
+        assert begun.before.keys() == set(IDS), "what had no stamp has one"
+        assert {id_: begun.before[id_] for id_ in before} == before
+        assert await yours.read(IDS) == {}
+        assert (await yours.begin(IDS[:1], reading=True)).before == {}, "somebody changes it"
+        renewed = await mine.end(IDS, begun)
+        assert {id_: stamps.before for id_, stamps in renewed.items()} == {id_: begun.before[id_] for id_ in IDS[1:]}
+
+
+@in_loop
+async def test_a_mark_that_was_left_behind_is_none_for_one_that_reads() -> None:
+    url = redis.single()
+    async with stamps_at(url) as stamps:
+        await stamps.begin([ONE])
+        await stamps.begin([ONE])
+        with Redis.from_url(redis.server().url) as server:
+            server.set(key(ONE), b"m" + bytes(16))
+        begun = await stamps.begin([ONE], reading=True)
+        renewed = await stamps.end([ONE], begun)
+        assert renewed[ONE].before == begun.before[ONE] != b""
+        assert await stamps.read([ONE]) == {ONE: renewed[ONE].after}
+
+
+@on_both
+@in_loop
+async def test_a_change_that_was_not_made_leaves_the_stamps_from_before_unless_others_had_a_part(where: str) -> None:
+    url = getattr(redis, where)()
+    async with stamps_at(url) as mine, stamps_at(url) as yours:
+        before = await yours.read(IDS)
+        begun = await mine.begin(IDS, reading=True)
+        renewed = await mine.end(IDS, begun, changed=False)
+        assert {id_: (stamps.before, stamps.after) for id_, stamps in renewed.items()} == {
+            id_: (stamp, stamp) for id_, stamp in before.items()
+        }
+        assert await yours.read(IDS) == before
+        begun = await mine.begin(IDS, reading=True)
+        await yours.end([ONE], await yours.begin([ONE]))
+        await yours.end([TWO], None)
+        assert (await mine.end(IDS, begun, changed=False)).keys() == set(IDS[2:])
+        after = await yours.read(IDS)
+        assert {id_ for id_ in IDS if after[id_] != before[id_]} == {ONE, TWO}
+        assert await mine.end(IDS, None, changed=False) == {}
+        assert await yours.read(IDS) == after
+
+
 @in_loop
 async def test_the_end_of_one_change_does_not_end_another() -> None:
     url = redis.single()
@@ -212,8 +263,11 @@ async def test_a_restart_makes_every_stamp_new() -> None:
     program.stop()
 
 
+@pytest.mark.parametrize("marking", [False, True])
 @in_loop
-async def test_in_the_first_moments_after_a_restart_nothing_has_a_stamp_for_those_who_knew_the_server_before() -> None:
+async def test_in_the_first_moments_after_a_restart_nothing_has_a_stamp_for_those_who_knew_the_server_before(
+    marking: bool,
+) -> None:
     program = redis.own()
     async with stamps_at(program.url) as mine, stamps_at(program.url) as others:
         before = await mine.read(IDS)
@@ -221,18 +275,22 @@ async def test_in_the_first_moments_after_a_restart_nothing_has_a_stamp_for_thos
         program.start()
         # Somebody who has asked for the first time now cannot remember anything from before.
         assert (await others.read(IDS)).keys() == before.keys()
-        answers = [await _answer(mine)]
+        answers = [await _answer(mine, marking=marking)]
         while answers[-1] != set(IDS):
-            answers.append(await _answer(mine))
+            answers.append(await _answer(mine, marking=marking))
             await asyncio.sleep(0.05)
         assert set() in answers
     program.stop()
 
 
-async def _answer(stamps: RedisStamps) -> set[int] | None:
-    """Which have a stamp; None while the server cannot be reached."""
+async def _answer(stamps: RedisStamps, *, marking: bool) -> set[int] | None:
+    """Which have a stamp, as a question or a mark tells; None while the server cannot be reached."""
     try:
-        return set(await stamps.read(IDS))
+        if not marking:
+            return set(await stamps.read(IDS))
+        begun = await stamps.begin(IDS, reading=True)
+        await stamps.end(IDS, begun, changed=False)
+        return set(begun.before)
     except Unavailable:
         return None
 

@@ -4,7 +4,7 @@ Entries that an irreversible filter of the viewer matches are left out; the othe
 `definition` computes it by pull alone; `page` reads the materialised timeline and must give an equal result once events
 are done.
 
-Glossary (`docs/glossary.md`): audience, loud.
+Glossary (`docs/glossary.md`): audience, loud, stamp.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
 from shoal.feeds.merging.positions import stored
 from shoal.feeds.merging.pull import Sources, pull
-from shoal.feeds.paging import RowReader
+from shoal.feeds.paging import MOST_AT_ONCE, SLACK, RowReader
 from shoal.feeds.pipeline import Page, Skeleton, itself
 from shoal.feeds.reads import Reads
+from shoal.graph.cache.ahead import AheadGraph
 from shoal.graph.cache.freshness import one_request
 from shoal.graph.cache.read_sets import depends_on
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
@@ -62,12 +63,14 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     A cold timeline is rebuilt first; only the last entry ends the paging.
     """
     with one_request():
+        opening = await _opened(reads, viewer, cursor)
         # Whether these lists are empty is asked at once: mostly they are, and are not asked for one by one below.
         held = await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, LOUD))
         plain = not (held[FOLLOWS_TAG] or held[OWNS_LIST])
         tastes = _PLAIN if plain else await _tastes(reads.graph, viewer)
         sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME) if held[OWNS_FILTER] else NO_SIEVE
-        return await read_folded(_folds(reads, viewer, partial(_materialised, reads, viewer), tastes), cursor, sieve)
+        skeleton = partial(_materialised, reads, viewer, opening=opening)
+        return await read_folded(_folds(reads, viewer, skeleton, tastes), cursor, sieve)
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
@@ -160,10 +163,38 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
         raise
 
 
-async def _materialised(reads: Reads, viewer: int, at: Cursor) -> list[int]:
-    # Before the timeline is read: what a source that is loud no more was not pushed is in there by then.
-    loud = await _loud(reads, viewer)
-    window = await _window(reads, viewer, at)
+class _Opening(NamedTuple):
+    """A timeline that was read beside the stamps of its viewer, for the first part of a page."""
+
+    at: Cursor
+    window: Window | None
+    loud: Sources
+    """The lists of the sources that were loud when it was read."""
+
+
+async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
+    """Read the timeline beside the viewer's stamp; None where that would not tell who was loud when it was read."""
+    # As much as a page reads at first.
+    at = cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))
+    if not isinstance(reads.graph, AheadGraph):
+        return None
+    try:
+        found = await reads.graph.beside_list(
+            EVERYBODY, LOUD, (viewer, EVERYBODY), partial(reads.timelines.read, viewer, at)
+        )
+    except Unavailable:
+        return None
+    return None if found is None else _Opening(at, found[0], await _loud(reads, viewer))
+
+
+async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
+    if opening is None or opening.at != at:
+        # Before the timeline is read: what a source that is loud no more was not pushed is in there by then.
+        loud = await _loud(reads, viewer)
+        window = await _window(reads, viewer, at)
+    else:
+        loud = opening.loud
+        window = await _window(reads, viewer, at, opening)
     if window is None or _incomplete(window, at):
         sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
         if window is None or at.oldest_first:
@@ -175,14 +206,14 @@ async def _materialised(reads: Reads, viewer: int, at: Cursor) -> list[int]:
     return _merged([window.ids, await _unpushed(reads, viewer, loud, at)], at)
 
 
-async def _window(reads: Reads, viewer: int, at: Cursor) -> Window | None:
+async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | None = None) -> Window | None:
     """Read the materialised timeline, rebuilt first if cold; None when it is unavailable: then everything is pulled."""
 
     async def read() -> Window | None:
         return await reads.timelines.read(viewer, at)
 
     try:
-        window = await read()
+        window = await read() if opening is None else opening.window
         if window is None:
             await warm_up(reads, viewer)
             window = await read()

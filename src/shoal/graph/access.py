@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -13,6 +14,7 @@ from shoal.core.errors import Gone, NotFound
 from shoal.core.member_lists import MemberList
 from shoal.core.model import Member, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
+from shoal.graph.cache.ahead import author_to_ask_about
 from shoal.graph.cache.freshness import foresee
 from shoal.graph.cache.read_sets import good_until
 from shoal.graph.contract import Assoc, Reader
@@ -34,6 +36,7 @@ from shoal.graph.schema import (
 
 _GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
 """Types of associations from the viewer that the rule of visibility reads."""
+_AT_POST = (*_GUARDS, REPORTS_POST)
 _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
 
@@ -144,9 +147,16 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
 
     By the id of a share it is theirs only if they may see the share, too. A post that the viewer reported is as if gone.
     """
+    stands: dict[int, Relation] | None = None
     if viewer is not None:
         foresee(viewer)
-    node = (await graph.obj_get((post_id,))).get(post_id)
+    if viewer is not None and (author := author_to_ask_about(graph, viewer, _AT_POST, post_id)):
+        nodes, stands = await asyncio.gather(
+            graph.obj_get((post_id,)), _relations_at(graph, viewer, (author,), post_id)
+        )
+    else:
+        nodes, author = await graph.obj_get((post_id,)), 0
+    node = nodes.get(post_id)
     share = node if isinstance(node, Share) else None
     if share is not None:
         node = (await graph.obj_get((share.post_id,))).get(share.post_id)
@@ -154,7 +164,8 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
         raise NotFound("Record not found")
     people = {node.author_id} if share is None else {node.author_id, share.author_id}
     members = await members_by_id(graph, list(people))
-    stands = await _relations_at(graph, viewer, people, node.id)
+    if people != {author}:
+        stands = await _relations_at(graph, viewer, people, node.id)
     if stands is None or not may_see(viewer, node, members.get(node.author_id), stands[node.author_id]):
         raise NotFound("Record not found")
     if share is not None and not may_see_share(viewer, share, members.get(share.author_id), stands[share.author_id]):
@@ -171,7 +182,7 @@ async def _relations_at(
     if viewer is None or not others:
         return wanted
     # No type has anything of another's kind.
-    found = await graph.assoc_get(viewer, (*_GUARDS, REPORTS_POST), [*others, post_id])
+    found = await graph.assoc_get(viewer, _AT_POST, [*others, post_id])
     return None if found[REPORTS_POST] else _related(wanted, found)
 
 

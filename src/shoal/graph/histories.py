@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from shoal.graph.cache.freshness import MarkedChange, Renewal, Stamps
+from shoal.graph.cache.stamps import MarkedChange, Renewal, Stamps
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class _Change(NamedTuple):
 
 
 class HistoricStamps:
-    """Stamps that are each of one history of the stores (`freshness.Stamps`)."""
+    """Stamps that are each of one history of the stores (`stamps.Stamps`)."""
 
     def __init__(self, stamps: Stamps, histories: Histories) -> None:
         self._stamps = stamps
@@ -95,13 +95,13 @@ class HistoricStamps:
         mark = self._histories.mark
         return {id_: stamp + mark for id_, stamp in (await self._stamps.read(ids)).items()}
 
-    async def begin(self, ids: Sequence[int]) -> _Change:
-        mark, inner = self._histories.mark, await self._stamps.begin(ids)
+    async def begin(self, ids: Sequence[int], *, reading: bool = False) -> _Change:
+        mark, inner = self._histories.mark, await self._stamps.begin(ids, reading=reading)
         return _Change(mark, inner, {id_: _marked(stamp, mark) for id_, stamp in inner.before.items()})
 
-    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
         change = begun if isinstance(begun, _Change) else None
-        renewed = await self._stamps.end(ids, change.inner if change is not None else None)
+        renewed = await self._stamps.end(ids, change.inner if change is not None else None, changed=changed)
         mark = self._histories.mark
         if change is None or mark != change.mark:
             return {}

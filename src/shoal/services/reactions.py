@@ -10,6 +10,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
 from shoal.graph.access import access_post, association, own_post, post_by_id
+from shoal.graph.cache.freshness import foreseen_change
 from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing, Standing
 from shoal.graph.payloads.listings import relist
 from shoal.graph.schema import (
@@ -181,30 +182,32 @@ async def _end_own(writes: Writes, member_id: int, atype: AssocType, id_: int) -
 
 
 async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
-    post = await access_post(writes.graph, member_id, post_id)
-    batch = Batch(shard_of(member_id))
-    now = writes.new_id(batch.shard)
-    batch.assoc_add(member_id, atype, post.id, now, tally=post.author_id, anew=True)
-    batch.expect(post.id)
-    batch.presumed_new = True
-    _tell(batch, atype, member_id, post, now)
-    try:
-        with contextlib.suppress(Standing):
-            await writes.graph.commit(batch)
-    except Missing as error:
-        raise NotFound("Record not found") from error
+    with foreseen_change(member_id, of=post_id):
+        post = await access_post(writes.graph, member_id, post_id)
+        batch = Batch(shard_of(member_id))
+        now = writes.new_id(batch.shard)
+        batch.assoc_add(member_id, atype, post.id, now, tally=post.author_id, anew=True)
+        batch.expect(post.id)
+        batch.presumed_new = True
+        _tell(batch, atype, member_id, post, now)
+        try:
+            with contextlib.suppress(Standing):
+                await writes.graph.commit(batch)
+        except Missing as error:
+            raise NotFound("Record not found") from error
     return post
 
 
 async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
     """End a reaction, also to a post that the member may no longer see: they may take back what is theirs."""
-    post = await post_by_id(writes.graph, post_id)
-    if await _stands(writes, member_id, atype, post.id) is not None:
-        batch = Batch(shard_of(member_id))
-        batch.assoc_del(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
-        _tell(batch, atype, member_id, post)
-        await writes.graph.commit(batch)
-        return post
+    with foreseen_change(member_id, of=post_id):
+        post = await post_by_id(writes.graph, post_id)
+        if await _stands(writes, member_id, atype, post.id) is not None:
+            batch = Batch(shard_of(member_id))
+            batch.assoc_del(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
+            _tell(batch, atype, member_id, post)
+            await writes.graph.commit(batch)
+            return post
     return await access_post(writes.graph, member_id, post.id)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from shoal.api.http.limits.ratelimit import Limiter, rules
 from shoal.core.errors import InvalidInput
-from shoal.graph.cache.freshness import Stamps
+from shoal.graph.cache.stamps import Stamps
 from shoal.graph.histories import HistoricStamps, Histories
 from shoal.settings import Settings
 from shoal.streaming.contract import Channel

@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from shoal.feeds import home
-from shoal.graph.cache.freshness import StampGuard
 from shoal.graph.cache.read_sets import ReadSet
+from shoal.graph.cache.stamped import StampGuard
 from shoal.server import Deps
 from shoal.tagcloud import reading
 from shoal.tagcloud.contract import CloudStore

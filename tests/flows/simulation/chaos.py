@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
-from shoal.graph.cache.freshness import MarkedChange, Renewal
+from shoal.graph.cache.stamps import MarkedChange, Renewal
 from shoal.graph.contract import Batch, Job, Outbox, Store, WakeUp
 from tests.stamps import LocalStamps
 
@@ -155,16 +155,16 @@ class SlowStamps(LocalStamps):
         await self._dice.pause()
         return found
 
-    async def begin(self, ids: Sequence[int]) -> MarkedChange:
+    async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
         await self._dice.pause()
-        begun = await super().begin(ids)
+        begun = await super().begin(ids, reading=reading)
         if self._dice.happens(self._flushes):
             self.flush()
         return begun
 
-    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
         await self._dice.pause()
-        renewed = await super().end(ids, begun)
+        renewed = await super().end(ids, begun, changed=changed)
         await self._dice.pause()
         return renewed
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 from shoal.core.placement import source_of
-from shoal.graph.cache.freshness import Stamps
+from shoal.graph.cache.stamps import Stamps
 from shoal.graph.contract import Store
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.redis.nodes import Nodes

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import count, product
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
@@ -34,8 +34,9 @@ from shoal.feeds.pipeline import Page
 from shoal.feeds.reads import Reads
 from shoal.feeds.relationships.history import FollowPeriod, history
 from shoal.graph import changes
-from shoal.graph.cache.freshness import Stamps
+from shoal.graph.cache.freshness import one_request
 from shoal.graph.cache.noted import NotedGraph
+from shoal.graph.cache.stamps import Stamps
 from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import BLOCKS, FOLLOWS, MUTES
@@ -536,13 +537,20 @@ class Simulator:
         await relationships.unmute(self.writes, self._id(op.actor), self._id(op.other))
 
     async def _like(self, op: Op) -> None:
-        viewer, post = self._id(op.actor), await reactions.like(self.writes, self._id(op.actor), self._chosen(op).id)
+        viewer, chosen = self._id(op.actor), self._chosen(op).id
+        with self._request():
+            post = await reactions.like(self.writes, viewer, chosen)
         async with self.halting.halted():
             found = await hydrate(self.graph, viewer, (post.id,), unasked=False)
             assert all(entry.liked for entry in found), "one's own like is not there"
 
     async def _unlike(self, op: Op) -> None:
-        await reactions.unlike(self.writes, self._id(op.actor), self._chosen(op).id)
+        with self._request():
+            await reactions.unlike(self.writes, self._id(op.actor), self._chosen(op).id)
+
+    def _request(self) -> AbstractContextManager[None]:
+        """Half of the requests ask for every stamp once, and mark beforehand what they foresee that they change."""
+        return one_request() if self.dice.happens(0.5) else nullcontext()
 
     async def _share(self, op: Op) -> None:
         share = await reactions.share(self.writes, self._id(op.actor), self._chosen(op).id)
@@ -577,10 +585,12 @@ class Simulator:
         await reactions.unshare(self.writes, self._id(op.actor), self._chosen(op).id)
 
     async def _bookmark(self, op: Op) -> None:
-        await reactions.bookmark(self.writes, self._id(op.actor), self._chosen(op).id)
+        with self._request():
+            await reactions.bookmark(self.writes, self._id(op.actor), self._chosen(op).id)
 
     async def _unbookmark(self, op: Op) -> None:
-        await reactions.unbookmark(self.writes, self._id(op.actor), self._chosen(op).id)
+        with self._request():
+            await reactions.unbookmark(self.writes, self._id(op.actor), self._chosen(op).id)
 
     async def _react(self, op: Op) -> None:
         await emoji_reactions.react(self.writes, self._id(op.actor), self._chosen(op).id, EMOJI[op.number % len(EMOJI)])

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.feeds import home
-from shoal.graph.cache.freshness import StampGuard
 from shoal.graph.cache.read_sets import ChangeLog, ReadSet
+from shoal.graph.cache.stamped import StampGuard
 from shoal.server import Deps
 from shoal.services.login import sessions
 from shoal.tagcloud import reading

@@ -23,12 +23,15 @@ from typing import Any
 from shoal.core.events import InverseOp
 from shoal.graph.cache.beneath import Beneath
 from shoal.graph.cache.companions import companions
-from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
+from shoal.graph.cache.freshness import Guard
 from shoal.graph.cache.heads import HEAD, ListHead
 from shoal.graph.cache.memories import Memories, count_of, kilobytes
 from shoal.graph.cache.read_sets import ChangeLog, lists_of, name_marks
 from shoal.graph.cache.sets import ListSet
 from shoal.graph.cache.shared_log import FollowedLog, LogGuard
+from shoal.graph.cache.sole import SoleGuard
+from shoal.graph.cache.stamped import StampGuard
+from shoal.graph.cache.stamps import Stamps
 from shoal.graph.cache.under_way import UnderWay
 from shoal.graph.cache.unremembered import Unremembered
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
@@ -39,7 +42,7 @@ from shoal.graph.schema import AnyNode, AssocType
 _SHORT = 256
 """A list of at most so many associations is remembered whole."""
 _SHORT_AFAR = 2_048
-_FEW = 2
+FEW = 2
 """So many ends, at most, does a verb ask about: a post and its author."""
 _BRIEF = 16
 """Newest entries of each list, at most, that are remembered where many lists are read at once."""
@@ -131,6 +134,9 @@ class CachedGraph(Unremembered):
         found = await self._store.assoc_count(id1s, atypes)
         for atype, counts in found.items():
             answer[atype].update(counts)
+        self._keep_counts(id1s, found, ticket)
+
+    def _keep_counts(self, id1s: Sequence[int], found: Mapping[AssocType, Mapping[int, int]], ticket: Any) -> None:
         for id1 in id1s:
             if self._guard.keeps(ticket, id1):
                 held = self._counts.get(id1) or {}
@@ -146,7 +152,7 @@ class CachedGraph(Unremembered):
         if self._head and (not self._guard.keeps(ticket, id1) or self._is_one_of_many(id1, atypes, id2s)):
             # It cannot be remembered, or is hardly worth it: no more is read than what is asked for.
             return await self._store.assoc_get(id1, atypes, id2s)
-        if self._head and len(id2s) <= _FEW and self._lacks_counts(id1, atypes):
+        if self._head and len(id2s) <= FEW and self._lacks_counts(id1, atypes):
             # Lists that are worth to be read whole are known the next time. To learn it first would be a wait more, for a verb.
             _, found = await asyncio.gather(
                 self._counts_of((id1,), atypes, ticket), self._store.assoc_get(id1, atypes, id2s)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import StampGuard, Stamps
+from shoal.graph.cache.ahead import AheadGraph
 from shoal.graph.cache.read_sets import ChangeLog, ReadSet, being_made, depends_on, name_marks, not_noted, unnoted
+from shoal.graph.cache.stamped import StampGuard
+from shoal.graph.cache.stamps import Stamps
 from shoal.graph.contract import Assoc, Cursor, Store
 from shoal.graph.schema import AnyNode, AssocType, Key
 
 
-class NotedGraph(CachedGraph):
+class NotedGraph(AheadGraph):
     """A graph with a memory, whose reads are noted in the read set of the answer that is being made, if one is.
 
     Without `stamps` it is for a process that knows of every change by its log: it makes them all itself, or follows the log of the

@@ -1,4 +1,4 @@
-"""Stamps of objects on Redis (`freshness.Stamps`), so that several processes may each remember what they read of a graph.
+"""Stamps of objects on Redis (`stamps.Stamps`), so that several processes may each remember what they read of a graph.
 
 An object has either a stamp or marks of those who are changing it, in one key. A mark says until when it holds, in case its
 holder died. A stamp goes when a change begins; the end of a change that was the only one since then brings the next stamp. A
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from shoal.core.errors import Unavailable
 from shoal.core.placement import SHARDS
 from shoal.graph.cache.batching import Batching
-from shoal.graph.cache.freshness import MarkedChange, Renewal
+from shoal.graph.cache.stamps import MarkedChange, Renewal
 from shoal.graph.redis.nodes import KEY_BYTES, Nodes, Script, keys_of, shards_of
 
 _log = logging.getLogger(__name__)
@@ -97,7 +97,8 @@ _BEGIN = Script(
     "stamps.begin",
     _MARKS
     + r"""
--- ARGV: keys, the token of each. Gives the stamp that each had, '' for one that was not there; false if others change it.
+-- ARGV: keys, the token of each, a '1' for each that is read as well, otherwise a '0', and a stamp for those of them that have
+-- none. Gives the stamp that each had, '' for one that was not there; false if others change it.
 local deadline = struct.pack('<d', now() + HOLDS)
 local before, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
@@ -106,7 +107,9 @@ for i = 1, #ARGV[1] / KEY do
   local value = first(i, 'GET', key)
   before[i] = false
   if value ~= nil then
-    local marks = others(value, token) .. token .. deadline
+    local held = others(value, token)
+    if string.sub(ARGV[3], i, i) == '1' and held == '' and kind(value) ~= 's' then value = 's' .. ARGV[4] end
+    local marks = held .. token .. deadline
     local alone = kind(value) ~= 'm' and #marks == 16
     redis.call('SET', key, (alone and 'o' or 'm') .. marks, 'EX', HOLDS)
     if not value then before[i] = '' elseif kind(value) == 's' then before[i] = story .. string.sub(value, 2) end
@@ -120,7 +123,7 @@ _END = Script(
     "stamps.end",
     _MARKS
     + r"""
--- ARGV: keys, the token of each, a stamp for those that nobody else was changing. Gives these stamps.
+-- ARGV: keys, the token of each, a stamp for each in case that nobody else was changing it. Gives these stamps.
 local stamps, story = {}, history()
 for i = 1, #ARGV[1] / KEY do
   local key = key_at(i)
@@ -132,8 +135,9 @@ for i = 1, #ARGV[1] / KEY do
     if left ~= '' then
       redis.call('SET', key, 'm' .. left, 'KEEPTTL')
     elseif kind(value) == 'o' and string.sub(value, 2, 9) == token then
-      redis.call('SET', key, 's' .. ARGV[3], 'EX', LIFE)
-      stamps[i] = story .. ARGV[3]
+      local stamp = string.sub(ARGV[3], i * 16 - 15, i * 16)
+      redis.call('SET', key, 's' .. stamp, 'EX', LIFE)
+      stamps[i] = story .. stamp
     else
       redis.call('DEL', key)
     end
@@ -151,6 +155,8 @@ class _Change(NamedTuple):
     ids: Sequence[int]
     token: bytes
     before: Mapping[int, bytes] = {}
+    reading: bool = False
+    made: bool = True
 
 
 class RedisStamps:
@@ -175,14 +181,15 @@ class RedisStamps:
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         return await self._reading.ask(ids) if ids else {}
 
-    async def begin(self, ids: Sequence[int]) -> _Change:
-        change = _Change(ids, secrets.token_bytes(_TOKEN_BYTES))
+    async def begin(self, ids: Sequence[int], *, reading: bool = False) -> _Change:
+        change = _Change(ids, secrets.token_bytes(_TOKEN_BYTES), reading=reading)
         return change._replace(before=await self._beginning.ask(change)) if ids else change
 
-    async def end(self, ids: Sequence[int], begun: MarkedChange | None) -> dict[int, Renewal]:
-        if not ids:
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
+        if not ids or (begun is None and not changed):
             return {}
         change = begun if isinstance(begun, _Change) else _Change(ids, secrets.token_bytes(_TOKEN_BYTES))
+        change = change._replace(made=changed)
         try:
             return await self._ending.ask(change)
         except Unavailable:
@@ -210,13 +217,23 @@ class RedisStamps:
         return self._counts_from.get(history, 0.0) <= time.monotonic()
 
     async def _begin(self, changes: list[_Change]) -> list[dict[int, bytes]]:
+        new = secrets.token_bytes(_STAMP_BYTES)
+        reading = [b"1" if change.reading else b"0" for change in changes for _ in change.ids]
+        said = await self._tell(_BEGIN, changes, reading, new)
         return [
-            {id_: stamp for id_, stamp in found.items() if stamp is not None}
-            for found in await self._tell(_BEGIN, changes)
+            {
+                id_: stamp
+                for id_, stamp in found.items()
+                if stamp is not None and (not change.reading or self._settled_at(id_, stamp))
+            }
+            for change, found in zip(changes, said, strict=True)
         ]
 
+    def _settled_at(self, id_: int, stamp: bytes) -> bool:
+        return self._settled(stamp[:_HISTORY_BYTES], shards_of(np.array([id_], np.int64)))
+
     async def _end(self, changes: list[_Change]) -> list[dict[int, Renewal]]:
-        said = await self._tell(_END, changes)
+        said = await self._tell(_END, changes, _stamps_after(changes))
         renewed = [
             {
                 id_: Renewal(before, after)
@@ -237,16 +254,18 @@ class RedisStamps:
             for answer in renewed
         ]
 
-    async def _tell(self, script: Script, changes: list[_Change]) -> list[dict[int, bytes | None]]:
-        """Run a script for all objects of these changes, and return what it said of each."""
+    async def _tell(
+        self, script: Script, changes: list[_Change], words: Sequence[bytes], *more: bytes
+    ) -> list[dict[int, bytes | None]]:
+        """Run a script for all objects of these changes, and return what it said of each. `words`: an argument for each object."""
         every = np.array([id_ for change in changes for id_ in change.ids], np.int64)
         keys = keys_of(_PREFIX, every)
-        held = [np.frombuffer(change.token, np.uint8) for change in changes]
-        tokens = np.repeat(np.array(held), [len(change.ids) for change in changes], axis=0)
-        new = secrets.token_bytes(_STAMP_BYTES)
+        tokens = [change.token for change in changes for _ in change.ids]
 
-        def arguments(at: NDArray[np.intp]) -> tuple[bytes, bytes, bytes]:
-            return keys[at].tobytes(), tokens[at].tobytes(), new
+        def arguments(at: NDArray[np.intp]) -> tuple[bytes, ...]:
+            places = at.tolist()
+            own, told = [tokens[place] for place in places], [words[place] for place in places]
+            return keys[at].tobytes(), b"".join(own), b"".join(told), *more
 
         said: list[bytes | None] = [None] * len(every)
         for part in await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH):
@@ -275,7 +294,8 @@ class RedisStamps:
         now = time.monotonic()
         owed = {id_: held for id_, held in self._owed.items() if held[1] > now}
         if owed:
-            await self._tell(_END, [_Change((id_,), token) for id_, (token, _) in owed.items()])
+            changes = [_Change((id_,), token) for id_, (token, _) in owed.items()]
+            await self._tell(_END, changes, _stamps_after(changes))
         # Some may have changed again meanwhile.
         self._owed = {id_: held for id_, held in self._owed.items() if held[1] > now and owed.get(id_) is not held}
 
@@ -289,3 +309,13 @@ class RedisStamps:
                 await self._telling
             with contextlib.suppress(Unavailable):
                 await self._tell_owed()
+
+
+def _stamps_after(changes: list[_Change]) -> list[bytes]:
+    """Return a stamp for each object of these changes: a new one, or where nothing was changed the one from before."""
+    new = secrets.token_bytes(_STAMP_BYTES)
+    return [
+        new if change.made else change.before.get(id_, b"")[_HISTORY_BYTES:] or new
+        for change in changes
+        for id_ in change.ids
+    ]
