@@ -43,6 +43,7 @@ class Trying(LocalStamps):
     """Stamps whose end may take a moment, and that may refuse a mark, or not be reached for one."""
 
     seconds = 0.0
+    told_late = 0.0
     full = False
     deaf = False
     slow_marks = 0.0
@@ -62,7 +63,9 @@ class Trying(LocalStamps):
 
     async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
         await asyncio.sleep(self.seconds)
-        return await super().end(ids, begun, changed=changed)
+        renewed = await super().end(ids, begun, changed=changed)
+        await asyncio.sleep(self.told_late)
+        return renewed
 
 
 def two_memories() -> tuple[Counted, Trying, CachedGraph, CachedGraph]:
@@ -180,6 +183,23 @@ async def test_a_change_is_answered_before_its_end_is_told_and_every_process_see
     assert await text_of(one) == "second"
     assert stamps.renewed == renewed + 1
     assert store.asked == asked
+
+
+@in_loop
+async def test_an_end_that_is_told_late_does_not_hide_what_another_process_has_changed_since() -> None:
+    store, stamps, one, _ = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    assert await text_of(one) == "first"
+    stamps.told_late = 0.05
+    await rewrite(one, "second", 2)
+    await asyncio.sleep(0.01)
+    # Its end is there, and this process does not know it yet.
+    assert POST_OF_BEN in await stamps.read([POST_OF_BEN])
+    theirs = await stamps.begin([POST_OF_BEN])
+    await rewrite(store, "third", 3)
+    assert await text_of(one) == "third"
+    await stamps.end([POST_OF_BEN], theirs)
+    assert await text_of(one) == "third"
 
 
 @in_loop

@@ -50,7 +50,7 @@ class StampGuard:
 
     Nobody waits until s2 is there: as long as the mark is, no process uses what it remembers of 7. The request that made the
     change goes on under s1, which was fresh after it began, with what it changed itself. Another one of this process that
-    asks for 7 waits for s2.
+    asks for 7 waits for s2, and asks again if it met the mark: by then it may be somebody else's.
 
     A request that is going to change 7, and asks for its stamp to see whether it may, marks 7 by the same question
     (`foreseen_change`): the answer is s1, and the mark is there.
@@ -186,13 +186,14 @@ class StampGuard:
     async def _read_beside_ends(
         self, ids: Sequence[int], reading: Coroutine[Any, Any, dict[int, bytes]]
     ) -> dict[int, bytes]:
-        """Return the stamps that are read, and those that own changes bring which are ending at this moment."""
+        """Return the stamps that are read, also of what own changes that are ending at this moment still hid."""
         ends = {end for id_ in ids if (end := self._ending.get(id_))}
         read = asyncio.ensure_future(reading)
         await asyncio.gather(read, *ends)
         stamps = read.result()
-        for renewed in [end.result() for end in ends]:
-            stamps.update({id_: renewed[id_].after for id_ in ids if id_ in renewed and id_ not in stamps})
+        # Such an end may have come to the stamps long before it is known here, and somebody else's mark since.
+        if hidden := {id_ for end in ends for id_ in end.result() if id_ not in stamps}.intersection(ids):
+            stamps.update(await self._stamps.read(list(hidden)))
         return stamps
 
     def keeps(self, ticket: _Ticket, id_: int) -> bool:
