@@ -270,10 +270,10 @@ async def test_the_first_like_of_a_member_asks_who_they_are_beside_its_mark() ->
         assert isinstance(memory, CachedGraph)
         # A mark would wait for the end of what was changed before.
         await memory._guard.close()
-        waits = Waits()
-        with waits.counted():
+        with rounds() as depths, one_request():
             await ann.like(post)
-        assert (waits.count, waits.statements) == (2, 3)
+        assert depths[:3] == [0, 0, 0], "the mark, how many links Ann has and which; then it commits"
+        assert 0 not in depths[3:]
         assert (await ann.read(post)).liked
 
 
