@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
@@ -29,7 +30,7 @@ from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Ke
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite.store import LOG_BYTES, PAGE_BYTES
 from tests import disks
-from tests.running import in_loop, run
+from tests.running import eventually, in_loop, run
 from tests.stores import (
     ANN,
     BEN,
@@ -452,6 +453,41 @@ async def counted(connection: sqlite3.Connection | None) -> AsyncIterator[list[s
         yield statements
     finally:
         connection.set_trace_callback(None)
+
+
+@in_loop
+async def test_a_group_waits_for_as_many_as_the_last_one_had_but_not_for_long(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    going_on = threading.Event()
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        assert going_on.wait(10)
+
+    async def waited() -> int:
+        return len(waits)
+
+    monkeypatch.setattr("shoal.graph.sqlite.writer.time.sleep", wait)
+    async with opened(path) as graph:
+        going_on.set()
+        await asyncio.gather(*[graph.commit(posting(n)) for n in range(8)])
+        going_on.clear()
+        waits.clear()
+        few = [asyncio.create_task(graph.commit(posting(n))) for n in range(8, 11)]
+        await eventually(waited, 1)
+        assert not any(task.done() for task in few), "as many as before are expected"
+        more = [asyncio.create_task(graph.commit(posting(n))) for n in range(11, 18)]
+        await asyncio.sleep(0.01)
+        going_on.set()
+        await asyncio.gather(*few, *more)
+        waits.clear()
+        await graph.commit(posting(18))
+        assert len(waits) == 4, "nobody else came"
+        await graph.commit(posting(19))
+        assert len(waits) == 4, "whoever comes alone is not made to wait again"
+        assert await whole_posts(graph) == list(range(20))
 
 
 @in_loop
