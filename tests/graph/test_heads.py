@@ -25,14 +25,16 @@ def test_a_head_that_is_changed_has_the_newest_of_the_list(
     before: dict[int, int], size: int, changes: dict[int, int | None]
 ) -> None:
     listed = newest_first(before)
-    head = ListHead(listed[:size], whole=len(listed) < size or not listed)
+    whole = len(listed) < size or not listed
+    head = ListHead(listed[:size], whole)
     after = before | {id2: time for id2, time in changes.items() if time is not None}
     left = newest_first({id2: time for id2, time in after.items() if changes.get(id2, 0) is not None})
     with patch.object(heads, "HEAD", 2):
         changed = head.changed({id2: None if time is None else (time, b"") for id2, time in changes.items()})
     if changed is None:
-        assert not head.whole
+        assert not whole
         return
+    assert changed.assocs is head.assocs
     assert changed.assocs == left[: len(changed.assocs)]
     assert not changed.whole or changed.assocs == left
     assert changed.assocs or changed.whole

@@ -27,21 +27,26 @@ class ListHead(NamedTuple):
         return len(self.assocs)
 
     def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListHead | None:
-        """Return the head after a change of some entries; None where it cannot be told."""
-        if not by_id2:
-            return self
-        most = max(len(self.assocs), HEAD)
+        """Return the head after a change of some entries; None where it cannot be told. Its list is the same, and changed.
+
+        A new list for each change would be one that the collection of garbage goes through soon, with all its entries.
+        """
+        assocs, whole = self
+        most = max(len(assocs), HEAD)
         # What stands below the head is not known, so nothing can be put there.
-        floor = (0, 0) if self.whole else _place(self.assocs[-1])
-        both = [assoc for assoc in self.assocs if assoc.id2 not in by_id2]
+        floor = (0, 0) if whole else _place(assocs[-1])
+        for at in [at for at, assoc in enumerate(assocs) if assoc.id2 in by_id2][::-1]:
+            del assocs[at]
         for id2, entry in by_id2.items():
             if entry is not None and (entry[0], id2) > floor:
                 # Mostly it is the newest, and stands first.
-                at = next((at for at, assoc in enumerate(both) if _place(assoc) < (entry[0], id2)), len(both))
-                both.insert(at, Assoc(id2, *entry))
-        if not both and not self.whole:
+                place = next((at for at, assoc in enumerate(assocs) if _place(assoc) < (entry[0], id2)), len(assocs))
+                assocs.insert(place, Assoc(id2, *entry))
+        if not assocs and not whole:
             return None
-        return ListHead(both[:most], self.whole and len(both) <= most)
+        whole = whole and len(assocs) <= most
+        del assocs[most:]
+        return self if whole == self.whole else ListHead(assocs, whole)
 
 
 def _place(assoc: Assoc) -> tuple[int, int]:
