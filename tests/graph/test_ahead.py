@@ -50,9 +50,11 @@ class SlowReads(LocalStamps):
 
 
 class Links(MemoryGraph):
-    """A store that counts the questions for links and for counts, and stores only when it may."""
+    """A store that counts the questions for links and for counts, answers the latter after `slow` seconds, and stores only when
+    it may."""
 
     asked = 0
+    slow = 0.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,6 +73,7 @@ class Links(MemoryGraph):
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
         self.asked += 1
+        await asyncio.sleep(self.slow)
         return await super().assoc_count(id1s, atypes)
 
 
@@ -119,6 +122,23 @@ async def test_links_that_were_asked_for_before_a_change_are_not_remembered_unde
         assert await blocked(one)
         await one.close()
         assert await blocked(one)
+
+
+@in_loop
+async def test_where_the_stamp_is_known_to_the_request_links_are_remembered_though_an_own_change_ends_meanwhile() -> (
+    None
+):
+    store, stamps, one, _ = two_processes()
+    stamps.late, store.slow = 0.01, 0.02
+    with one_request():
+        await one.obj_get((ANN,))
+        await begin(one, ANN, FOLLOWS, CYD, moment(1))
+        await one.assoc_get(ANN, GUARDS, (BEN, CYD))
+    asked = store.asked
+    await one.close()
+    with one_request():
+        assert (await one.assoc_count((ANN,), GUARDS))[FOLLOWS] == {ANN: 1}
+    assert store.asked == asked
 
 
 @in_loop

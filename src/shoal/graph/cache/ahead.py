@@ -41,11 +41,15 @@ class AheadGraph(CachedGraph):
         return found
 
     def asks_for_links(self, id1: int, atypes: Sequence[AssocType]) -> bool:
-        """Return whether the store is asked for a few links of these types and for their counts, whatever the stamp is."""
+        """Return whether the store is asked for a few links of these types and for their counts, whatever the stamp is.
+
+        Where the request has asked for that stamp already, there is nothing to put a question beside.
+        """
         guard = self._guard
         return (
             isinstance(guard, StampGuard)
             and len(atypes) > 1
+            and guard.waits((id1,))
             and guard.has_seen(id1)
             and self._lacks_counts(id1, atypes)
         )
