@@ -174,10 +174,10 @@ class _Opening(NamedTuple):
 
 async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
     """Read the timeline beside the viewer's stamp; None where that would not tell who was loud when it was read."""
-    # As much as a page reads at first.
-    at = cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))
     if not isinstance(reads.graph, AheadGraph):
         return None
+    # As much as a page reads at first.
+    at = cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))
     try:
         found = await reads.graph.beside_list(
             EVERYBODY, LOUD, (viewer, EVERYBODY), partial(reads.timelines.read, viewer, at)
