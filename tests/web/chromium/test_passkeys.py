@@ -158,6 +158,8 @@ def test_a_removed_passkey_opens_nothing_any_more(here: Stage, chromium: Browser
     with owner(here, chromium, "eva") as (window, device):
         page = window.page
         page.get_by_role("link", name="Change My phone").click()
+        # The page before it asks for a password, too.
+        expect(page.get_by_role("heading", name="My phone")).to_be_visible()
         page.get_by_label("Your password").fill(PASSWORD)
         page.get_by_role("button", name="Remove it").click()
         expect(page.get_by_text("Saved.")).to_be_visible()
@@ -220,6 +222,7 @@ def test_the_pages_can_be_used_by_everybody(here: Stage, chromium: Browser, dark
     with owner(here, chromium, f"ivy{dark:d}") as (window, _):
         pages = [window.page.url]
         window.page.get_by_role("link", name="Change My phone").click()
+        expect(window.page.get_by_role("heading", name="My phone")).to_be_visible()
         pages.append(window.page.url)
         for path in (*(url.removeprefix(here.url) for url in pages), "/settings/second_factor"):
             page = window.open(path)
