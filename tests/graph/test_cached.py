@@ -8,6 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
@@ -228,6 +230,56 @@ def test_what_is_large_takes_the_room_of_many() -> None:
         recent.put(key, "large", 5)
     assert recent.get(0) is None
     assert recent.get(2) == "large"
+
+
+_PUTS = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(1, 12), st.sampled_from(["put", "get", "forget"])), max_size=200
+)
+
+
+@given(size=st.integers(1, 60), done=_PUTS)
+def test_a_memory_never_exceeds_its_size_and_gives_what_was_put_last(
+    size: int, done: list[tuple[int, int, str]]
+) -> None:
+    recent: Recent[int, int] = Recent(size)
+    put: dict[int, tuple[int, int]] = {}
+    for number, (key, weight, verb) in enumerate(done, 1):
+        if verb == "put":
+            recent.put(key, number, weight)
+            put[key] = (number, weight)
+            assert recent.get(key) == number
+        elif verb == "forget":
+            recent.forget(key)
+            put.pop(key, None)
+        assert recent.get(key) in (None, put.get(key, (None,))[0])
+        held = recent.many(range(31))
+        assert all(put[key][0] == value for key, value in held.items())
+        assert len(held) == len(recent)
+        assert len(held) <= 1 or sum(put[key][1] for key in held) <= size
+
+
+def test_what_is_used_again_and_again_stays_however_much_else_comes() -> None:
+    recent: Recent[int, str] = Recent(1_000)
+    for key in range(800):
+        recent.put(key, "hot")
+    missed = 0
+    for round_ in range(100):
+        for key in range(800):
+            if recent.get(key) is None:
+                missed += 1
+                recent.put(key, "hot")
+            if key % 40 == 0:
+                recent.put(10_000 + 800 * round_ + key, "cold")
+    assert missed == 0
+
+
+def test_a_value_that_is_put_again_takes_its_room_once() -> None:
+    recent: Recent[int, str] = Recent(10)
+    for key in range(2):
+        recent.put(key, "large", 5)
+    for _ in range(100):
+        recent.put(1, "again", 5)
+    assert recent.many((0, 1)) == {0: "large", 1: "again"}
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -210,8 +210,11 @@ def lists_of(batch: Batch) -> set[tuple[int, int]]:
     """The lists whose entries or lengths a batch may change, each by its object and type."""
     found: set[tuple[int, int]] = set()
     for op in batch.assocs:
-        inverse = ASSOC_TYPES[op.atype].inverse
-        found.update(((op.id1, op.atype), (op.id2, inverse)))
+        found.add((op.id1, op.atype))
+        if inverse := ASSOC_TYPES[op.atype].inverse:
+            found.add((op.id2, inverse))
         if op.tally:
-            found.update(((op.tally, op.atype), (op.tally, inverse)))
+            found.update(
+                [(op.tally, number) for number in (op.atype, inverse) if number and ASSOC_TYPES[number].tallied]
+            )
     return found

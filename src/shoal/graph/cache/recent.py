@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+_PARTS = 8
+"""The older generation of a memory is forgotten in so many parts."""
 
 
 class Weighed(Protocol):
@@ -20,18 +24,24 @@ W = TypeVar("W", bound=Weighed)
 
 
 class Recent(Generic[K, V]):
-    """A bounded memory of what was used last, in two generations: about `size` entries, never more than twice as many.
+    """A bounded memory of what was used last: at most `size` entries, or one value that counts for more.
+
+    It has two generations, so that a value that is found in the younger one costs a look alone, and no order has to be kept. The
+    younger one becomes the older when it fills seven eighths. While the last eighth fills, what is used again moves to the younger
+    one. Then the rest of the older one is forgotten in parts, oldest first.
 
     `asked` and `missed` count the keys that bulk reads asked for, and those that were not remembered: `get` counts nothing.
     """
 
-    __slots__ = ("_filled", "_old", "_size", "_weights", "_young", "asked", "missed")
+    __slots__ = ("_filled", "_fresh", "_old", "_part", "_size", "_weights", "_young", "asked", "missed")
 
     def __init__(self, size: int) -> None:
-        self._size = max(1, size // 2)
-        self._filled = self.asked = self.missed = 0
+        self._size = max(1, size)
+        self._filled = self._fresh = self.asked = self.missed = 0
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
+        self._part = 1
+        """So many are forgotten at once: the first entries of a dictionary are found in time that grows with those before them."""
         # Of what weighs more than 1.
         self._weights: dict[K, int] = {}
 
@@ -41,8 +51,9 @@ class Recent(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """Return the remembered value, or None. A value found among the old ones counts as used again."""
         found = self._young.get(key)
-        if found is None and (found := self._old.pop(key, None)) is not None:
-            self.put(key, found, self._weights.get(key, 1))
+        if found is None and self._old and (found := self._old.pop(key, None)) is not None:
+            self._young[key] = found
+            self._fresh += self._weights.get(key, 1)
         return found
 
     def many(self, keys: Collection[K]) -> dict[K, V]:
@@ -61,24 +72,43 @@ class Recent(Generic[K, V]):
         self.missed += missed
 
     def put(self, key: K, value: V, weight: int = 1) -> None:
-        """Remember; what has not been used for a generation is forgotten. `weight`: how many entries this one counts for."""
-        if self._filled >= self._size:
-            self._old, self._young, self._filled = self._young, {}, 0
-            self._weights = {kept: weight_ for kept, weight_ in self._weights.items() if kept in self._old}
+        """Remember, in place of what was remembered by this key. `weight`: how many entries this one counts for."""
+        self.forget(key)
         if weight > 1:
             self._weights[key] = weight
         self._young[key] = value
         self._filled += weight
+        self._fresh += weight
+        if self._fresh > self._size - self._size // _PARTS:
+            self._turn()
+        while self._filled > self._size and len(self) > 1:
+            self._forget_oldest()
+
+    def _turn(self) -> None:
+        for key in list(self._old):
+            self.forget(key)
+        self._old, self._young, self._fresh = self._young, {}, 0
+        self._part = 1 + len(self._old) // _PARTS
+
+    def _forget_oldest(self) -> None:
+        if not self._old:
+            self._turn()
+        for key in list(islice(self._old, min(self._part, len(self) - 1))):
+            self.forget(key)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._filled = 0
+        self._filled = self._fresh = 0
         self._young, self._old, self._weights = {}, {}, {}
 
     def forget(self, key: K) -> None:
         """Forget one."""
-        self._young.pop(key, None)
-        self._old.pop(key, None)
+        if self._young.pop(key, None) is not None:
+            weight = self._weights.pop(key, 1)
+            self._fresh -= weight
+            self._filled -= weight
+        elif self._old and self._old.pop(key, None) is not None:
+            self._filled -= self._weights.pop(key, 1)
 
 
 class ByType(Recent[int, dict[int, W]]):
