@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import logging
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from shoal.api.http.limits.connections import DescriptorRoom, OpenConnections, Patience
+from shoal.api.http.protocol import HttpConnection
 from shoal.api.http.proxies import Doubts, Proxies
 from shoal.settings import load
 from tests.api.live.streams import SLOW, Place, a_place
@@ -140,6 +143,18 @@ def test_by_default_a_body_at_1_kb_a_second_is_taken() -> None:
             return loop.time() - since
 
     assert run(story(), TurnClock) > 30
+
+
+@in_loop
+async def test_a_connection_that_waits_idle_keeps_nothing_of_the_request_that_it_answered() -> None:
+    async with a_place() as place, wire(place) as idle:
+        await idle.say(GET, b"\r\n")
+        assert await idle.status() == 200
+
+        connections = [one for one in gc.get_objects() if type(one) is HttpConnection]
+        timers: list[Any] = [one.timeout_keep_alive_task for one in connections if one.timeout_keep_alive_task]
+        # Whatever the context of a timer holds is kept until the next request.
+        assert [dict(timer._context) for timer in timers] == [{}]
 
 
 @in_loop

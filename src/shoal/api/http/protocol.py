@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from contextvars import Context
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
@@ -148,7 +149,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Stop counting a request that has been answered."""
-        super().on_response_complete()
+        # The timer of the idle connection would keep the context that it is made in, and with it all that is known of the request.
+        Context().run(super().on_response_complete)
         if self._clients:
             self._all.end(self._clients.pop(0))
 

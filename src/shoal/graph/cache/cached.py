@@ -103,13 +103,9 @@ class CachedGraph(Unremembered):
     ) -> dict[AssocType, dict[int, int]]:
         answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
         numbered = [(atype.number, answer[atype]) for atype in atypes]
-        missing: list[int] = []
-        recall = self._counts.get
-        for id1 in id1s:
-            held = recall(id1)
-            if held is None:
-                missing.append(id1)
-                continue
+        known = self._counts.many(id1s)
+        missing = [] if len(known) == len(id1s) else [id1 for id1 in id1s if id1 not in known]
+        for id1, held in known.items():
             try:
                 for number, counts in numbered:
                     if n := held[number]:
@@ -117,13 +113,13 @@ class CachedGraph(Unremembered):
             except KeyError:
                 # Remembered, but not of all these types.
                 for number, counts in numbered:
-                    known = count_of(held, number)
-                    if known is None:
+                    count = count_of(held, number)
+                    if count is None:
                         missing.append(id1)
+                        self._counts.count(0, 1)
                         break
-                    if known:
-                        counts[id1] = known
-        self._counts.count(len(id1s), len(missing))
+                    if count:
+                        counts[id1] = count
         if missing:
             await self._count(missing, atypes, answer, ticket)
         return answer

@@ -33,10 +33,11 @@ class Recent(Generic[K, V]):
     `asked` and `missed` count the keys that bulk reads asked for, and those that were not remembered: `get` counts nothing.
     """
 
-    __slots__ = ("_filled", "_fresh", "_old", "_part", "_size", "_weights", "_young", "asked", "missed")
+    __slots__ = ("_filled", "_fresh", "_most_fresh", "_old", "_part", "_size", "_weights", "_young", "asked", "missed")
 
     def __init__(self, size: int) -> None:
         self._size = max(1, size)
+        self._most_fresh = self._size - self._size // _PARTS
         self._filled = self._fresh = self.asked = self.missed = 0
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
@@ -73,16 +74,17 @@ class Recent(Generic[K, V]):
 
     def put(self, key: K, value: V, weight: int = 1) -> None:
         """Remember, in place of what was remembered by this key. `weight`: how many entries this one counts for."""
-        self.forget(key)
+        if key in self._young or key in self._old:
+            self.forget(key)
         if weight > 1:
             self._weights[key] = weight
         self._young[key] = value
         self._filled += weight
         self._fresh += weight
-        if self._fresh > self._size - self._size // _PARTS:
+        if self._fresh > self._most_fresh:
             self._turn()
-        while self._filled > self._size and len(self) > 1:
-            self._forget_oldest()
+        if self._filled > self._size:
+            self._make_room()
 
     def _turn(self) -> None:
         for key in list(self._old):
@@ -90,11 +92,12 @@ class Recent(Generic[K, V]):
         self._old, self._young, self._fresh = self._young, {}, 0
         self._part = 1 + len(self._old) // _PARTS
 
-    def _forget_oldest(self) -> None:
-        if not self._old:
-            self._turn()
-        for key in list(islice(self._old, min(self._part, len(self) - 1))):
-            self.forget(key)
+    def _make_room(self) -> None:
+        while self._filled > self._size and len(self) > 1:
+            if not self._old:
+                self._turn()
+            for key in list(islice(self._old, min(self._part, len(self) - 1))):
+                self.forget(key)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -123,5 +126,6 @@ class ByType(Recent[int, dict[int, W]]):
 
     def keep(self, id1: int, number: int, value: W) -> None:
         """Remember the value of a list."""
-        held = {**(self.get(id1) or {}), number: value}
+        held = self.get(id1) or {}
+        held[number] = value
         self.put(id1, held, 1 + sum(kept.size for kept in held.values()))
