@@ -114,7 +114,7 @@ def _is_done(status: int, _body: bytes) -> str:
     return "" if status == 200 else f"status {status}"
 
 
-async def _ids_of(server: Server, tokens: list[str]) -> list[str]:
+async def ids_of(server: Server, tokens: list[str]) -> list[str]:
     """Return the ids of the members of these tokens."""
     async with httpx.AsyncClient(base_url=f"http://{server.host}:{server.port}", timeout=30) as client:
         ids = []
@@ -203,7 +203,7 @@ async def measure(
 ) -> OpenOutcome:
     """Load the server; tell its memory, and the pauses of the process that makes the changes."""
     server = child.server
-    mixture = Mixture(server, keys, await _ids_of(server, keys.all), chosen.seed)
+    mixture = Mixture(server, keys, await ids_of(server, keys.all), chosen.seed)
     requests = mixture.requests()
     await open_load(server, requests, chosen.rate, _warming(chosen.seconds), chosen.seed)
     report.add(f"{workers}: memory at the beginning", tree_rss(child.pid) / _MIB, "MiB")

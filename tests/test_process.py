@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-_SHOWN = "print(gc.get_threshold()[0] == 5_000, gc.get_freeze_count() > 0, sys.getswitchinterval() < 0.001)"
+_SHOWN = "print(gc.get_threshold()[0] == 4_000, gc.get_freeze_count() > 0, sys.getswitchinterval() < 0.001)"
 
 
 def shown(before: str) -> str:

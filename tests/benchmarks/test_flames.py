@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from benchmarks.flames import FOLDER, PAGE, Flames, chart, files, folded, read, stages, trimmed, with_table, write
+from benchmarks.flames import FOLDER, PAGE, chart, files, with_tables
+from benchmarks.samples import WRITE_STAGES, Flames, folded, read, stages, trimmed, write
 
 from shoal.charts.shapes import Box, TextLine
 
@@ -15,7 +17,9 @@ TOLD = """\
 thread (7): MainThread;<module> (/a/b/src/shoal/cli/__main__.py);Runner.run (asyncio/runners.py:9);page (shoal/feeds/home.py:12) 30
 thread (7): MainThread;Runner.run (asyncio/runners.py:9);page (shoal/feeds/home.py:14);get (shoal/graph/cache/recent.py) 9
 thread (7): MainThread;Runner.run (asyncio/runners.py:9) 5
-thread (8): shoal-writer;run (threading.py:3) 70
+thread (8): shoal-writer;Thread.run (threading.py:3);Writer._run (/a/src/shoal/graph/sqlite/writer.py:8) 70
+thread (8): shoal-writer;Thread.run (threading.py:3);Writer._run (shoal/graph/sqlite/writer.py:8);Condition.wait (threading.py:9) 99
+thread (9): pool;_worker (concurrent/futures/thread.py:8) 99
 """
 
 
@@ -24,6 +28,18 @@ def test_stacks_are_those_of_the_main_thread_from_the_loop_on_by_module_and_func
         ("shoal.feeds.home:page",): 30,
         ("shoal.feeds.home:page", "shoal.graph.cache.recent:get"): 9,
         ("the event loop",): 5,
+    }
+
+
+def test_other_threads_stand_beside_the_loop_where_they_are_wanted() -> None:
+    beside = ("beside the event loop", "shoal.graph.sqlite.writer:Writer._run")
+    assert folded(TOLD, all_threads=True) == folded(TOLD) + Counter({beside: 70})
+    told = stages(Flames("", 114.0, folded(TOLD, all_threads=True), "post"), WRITE_STAGES)
+    assert {name[:6]: round(us) for name, us in told.items() if us} == {
+        "HTTP a": 5,
+        "SQLite": 70,
+        "what i": 9,
+        "pages:": 30,
     }
 
 
@@ -62,9 +78,9 @@ def test_text_stays_in_its_box_and_boxes_on_the_page(path: Path) -> None:
 
 def test_graphs_and_table_are_those_of_the_samples_that_are_kept() -> None:
     made = dict(files())
-    assert {path.name for path in made} == {"home-after.svg", "home-before.svg"}
+    assert {path.name for path in made} == {"home-after.svg", "home-before.svg", "mixed.svg", "post.svg"}
     for path, content in made.items():
         assert path.read_bytes() == content, "python -m benchmarks.flames draw"
         assert not re.search(rb"/(work|home|root|tmp|usr)/|<script", content)
     page = PAGE.read_text("utf-8")
-    assert with_table(page) == page, "python -m benchmarks.flames draw"
+    assert with_tables(page) == page, "python -m benchmarks.flames draw"

@@ -36,6 +36,8 @@ SILENT_SECONDS = 2.5
 """More than the two seconds between the times at which the kernel asks again for a connection that found no place."""
 GOOD = 1
 """Connections of the good client, which has one at a time."""
+REFUSED_AT_ONCE = 10
+"""Connections more than there is room for, at most, that a look may find: accepted, and closed a moment later."""
 LOOK_SECONDS = 0.1
 """Between two looks at an attacked server: whoever asks without a pause is an attack too."""
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -146,7 +148,8 @@ def test_more_connections_than_files_leave_the_stores_theirs(tmp_path: Path) -> 
     with placed(tmp_path, files=400, SHOAL_TRUSTED_PROXIES='["127.0.0.1"]') as place:
         before = place.connections
         found, _, most = place.attacked("scattered", 350, SILENT_SECONDS)
-        assert 100 < most - before <= 200
+        # Half of the files, and the few connections that are being refused at the moment of a look.
+        assert 100 < most - before <= 200 + REFUSED_AT_ONCE
         assert found["503"] + found["closed"] > 0
 
 

@@ -1,0 +1,153 @@
+"""Samples of stacks that a profiler took, kept in a file of text, and the stages of the work that they tell the time of.
+
+A file has a title, the processor time of a unit, and a line for each stack: its frames, outermost first, and its samples.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_LEAST_SHARE = 0.002
+"""Stacks with a smaller share are left out of the file, and counted for their parent."""
+_FRAME = re.compile(r"(?P<function>.+) \((?P<path>[^()]+?)(:\d+)?\)")
+_TURNING = ("asyncio.runners:Runner.run", "uvloop:run")
+_WAITING = ("threading:Condition.wait", "shoal.graph.sqlite.writer:Writer._gather")
+_WORKING = ("threading:Thread.run", "concurrent.futures.thread:_worker")
+
+
+class Flames(NamedTuple):
+    """Samples by stack, outermost frame first, and the processor time of a `unit` (a page, a post, a request) in microseconds."""
+
+    title: str
+    unit_us: float
+    stacks: Mapping[tuple[str, ...], int]
+    unit: str = "page"
+
+    @property
+    def samples(self) -> int:
+        """Return the number of samples of all stacks."""
+        return sum(self.stacks.values())
+
+
+class Stage(NamedTuple):
+    """A part of the work: time is its own where the innermost frame of a module that any stage names is one of its modules."""
+
+    name: str
+    modules: tuple[str, ...]
+
+
+STAGES = (
+    Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "httptools", "asyncio", "uvloop")),
+    Stage(
+        "the way in and out: route, token, limits, headers",
+        ("shoal.api", "shoal.services", "shoal.tracing", "starlette"),
+    ),
+    Stage("which posts: timelines, own posts, folding", ("shoal.feeds", "shoal.timelines", "shoal.core")),
+    Stage("values: posts, people, counts, marks of the viewer", ("shoal.feeds.hydrate", "shoal.graph.access")),
+    Stage("reads from memory and SQLite, for both", ("shoal.graph",)),
+    Stage("JSON", ("shoal.api.entities", "shoal.api.listing")),
+)
+WRITE_STAGES = (
+    Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "httptools", "asyncio", "uvloop")),
+    Stage("the way in and out: route, token, limits, headers", ("shoal.api", "shoal.tracing", "starlette")),
+    Stage("the verb: what may be done, and the batch", ("shoal.services", "shoal.graph.access", "shoal.core")),
+    Stage(
+        "SQLite: judging a group, statements, the commit (mostly the writer's thread)",
+        ("shoal.graph.sqlite", "shoal.graph.resolve", "shoal.graph.judged", "shoal.graph.payloads", "sqlite3"),
+    ),
+    Stage("what is remembered, before a commit and after it", ("shoal.graph",)),
+    Stage(
+        "consequences: timelines of followers, notices, tags, search",
+        ("shoal.outbox", "shoal.fanout", "shoal.timelines", "shoal.tagcloud", "shoal.discovery", "shoal.streaming"),
+    ),
+    Stage("pages: which posts, their values", ("shoal.feeds",)),
+    Stage("JSON", ("shoal.api.entities", "shoal.api.listing")),
+)
+_OTHER = "all else"
+
+
+def folded(text: str, *, all_threads: bool = False) -> Counter[tuple[str, ...]]:
+    """Return the stacks of the main thread, as py-spy writes them, by module and function, from the event loop on.
+
+    Those of all other threads, too, if wanted, while they do not wait for work: below a frame that says so.
+    """
+    found: Counter[tuple[str, ...]] = Counter()
+    for line in text.splitlines():
+        frames, _, count = line.rpartition(" ")
+        names = [name for frame in frames.split(";") if (name := _named(frame))]
+        if not frames.startswith("thread"):
+            continue
+        if "MainThread" in frames.split(";")[0]:
+            found[_below(names, _TURNING) or ("the event loop",)] += int(count)
+        elif all_threads and (calls := _below(names, _WORKING)) and calls[-1] not in _WAITING:
+            found["beside the event loop", *calls] += int(count)
+    return found
+
+
+def _below(names: Sequence[str], roots: Sequence[str]) -> tuple[str, ...]:
+    """Return what the innermost of these roots called."""
+    return tuple(names[max((at for at, name in enumerate(names) if name in roots), default=-1) + 1 :])
+
+
+def _named(frame: str) -> str:
+    """Return `module:function` of a frame; nothing for what is no Python frame."""
+    found = _FRAME.fullmatch(frame)
+    if found is None or found["function"].startswith("thread"):
+        return ""
+    path = re.sub(r"^.*?(?=(shoal|uvicorn|asyncio|starlette|httptools|uvloop|msgspec|concurrent)/)", "", found["path"])
+    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".").strip("<>")
+    return f"{module}:{found['function'].replace('.<locals>', '')}"
+
+
+def trimmed(stacks: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], int]:
+    """Return the stacks without rare ends, each counted for the longest beginning that is frequent enough."""
+    least = _LEAST_SHARE * sum(stacks.values())
+    shares: Counter[tuple[str, ...]] = Counter()
+    for stack, count in stacks.items():
+        for end in range(1, len(stack) + 1):
+            shares[stack[:end]] += count
+    kept: Counter[tuple[str, ...]] = Counter()
+    for stack, count in stacks.items():
+        end = next((end for end in range(len(stack), 0, -1) if shares[stack[:end]] >= least), 0)
+        kept[stack[:end] or ("all else",)] += count
+    return dict(sorted(kept.items()))
+
+
+def write(path: Path, flames: Flames) -> None:
+    """Keep the samples in a file: a title, the time of a page, a line for each stack."""
+    lines = [f"# {flames.title}", f"# {flames.unit_us:.1f} us of processor time a {flames.unit}"]
+    lines += [f"{';'.join(stack)} {count}" for stack, count in flames.stacks.items()]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def read(path: Path) -> Flames:
+    """Read what `write` has kept."""
+    title, time, *lines = path.read_text("utf-8").splitlines()
+    stacks = {tuple(frames.split(";")): int(count) for frames, _, count in (line.rpartition(" ") for line in lines)}
+    return Flames(title.removeprefix("# "), float(time.split()[1]), stacks, time.split()[-1])
+
+
+def stages(flames: Flames, known: Sequence[Stage] = STAGES) -> dict[str, float]:
+    """Return the microseconds of a unit by stage, in their order."""
+    shares: Counter[str] = Counter()
+    for stack, count in flames.stacks.items():
+        shares[_stage(stack, known)] += count
+    return {name: shares[name] / flames.samples * flames.unit_us for name in (*(one.name for one in known), _OTHER)}
+
+
+def _stage(stack: Sequence[str], known: Sequence[Stage]) -> str:
+    for frame in reversed(stack):
+        module = frame.partition(":")[0]
+        fitting = [
+            (len(prefix), stage.name)
+            for stage in known
+            for prefix in stage.modules
+            if f"{module}.".startswith(f"{prefix}.")
+        ]
+        if fitting:
+            return max(fitting)[1]
+    return known[0].name if stack == ("the event loop",) else _OTHER
