@@ -132,11 +132,12 @@ class SlowCounting(Slow, Counting):
 
 async def both_at_once(store: SlowCounting, graph: CachedGraph, id1: int, atype: AssocType) -> None:
     """Commit two beginnings in one list, of which the one that was stored first returns last."""
-    store.after = 0.02
+    store.after = 0.3
     first = asyncio.create_task(begin(graph, id1, atype, POST_OF_BEN, 1))
     await asyncio.sleep(0.01)
     store.after = 0.0
     await begin(graph, id1, atype, POST_OF_BEN + 1, 2)
+    assert not first.done(), "they did not overlap"
     await first
     store.counts = 0
 
