@@ -170,9 +170,6 @@ async def _load_of(kind: str, server: Server, keys: Keys) -> _Load:
     """Return the load of a graph, on a server that is warm."""
     wanted = homes(server, keys.all)
     await load(server, itertools.islice(wanted, 2 * len(keys.all)), is_page, _CONNECTIONS)
-    mixture = Mixture(server, keys, await ids_of(server, keys.all), 1).requests()
-    if kind == "request":
-        await open_load(server, mixture, _MIXED_RATE, _WARMING_SECONDS, 1)
 
     async def pages(seconds: float) -> int:
         outcome = await load(server, until(wanted, seconds), is_page, _CONNECTIONS)
@@ -182,11 +179,16 @@ async def _load_of(kind: str, server: Server, keys: Keys) -> _Load:
         outcome = await post_and_drain(server, keys.authors, keys.probe, _POSTING, seconds)
         return _right(outcome.right, outcome.wrong)
 
+    if kind != "request":
+        return pages if kind == "page" else posts
+    mixture = Mixture(server, keys, await ids_of(server, keys.all), 1).requests()
+    await open_load(server, mixture, _MIXED_RATE, _WARMING_SECONDS, 1)
+
     async def mixed(seconds: float) -> int:
         outcome = await open_load(server, mixture, _MIXED_RATE, seconds, 1)
         return _right(outcome.answers, outcome.wrong)
 
-    return {"page": pages, "post": posts, "request": mixed}[kind]
+    return mixed
 
 
 _UNITS = {"home-before": "page", "home-after": "page", "post": "post", "mixed": "request"}

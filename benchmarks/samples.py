@@ -40,20 +40,20 @@ class Stage(NamedTuple):
     modules: tuple[str, ...]
 
 
+_HTTP = Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "httptools", "asyncio", "uvloop"))
+_IN_AND_OUT = Stage("the way in and out: route, token, limits, headers", ("shoal.api", "shoal.tracing", "starlette"))
+_JSON = Stage("JSON", ("shoal.api.entities", "shoal.api.listing"))
 STAGES = (
-    Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "httptools", "asyncio", "uvloop")),
-    Stage(
-        "the way in and out: route, token, limits, headers",
-        ("shoal.api", "shoal.services", "shoal.tracing", "starlette"),
-    ),
+    _HTTP,
+    _IN_AND_OUT._replace(modules=(*_IN_AND_OUT.modules, "shoal.services")),
     Stage("which posts: timelines, own posts, folding", ("shoal.feeds", "shoal.timelines", "shoal.core")),
     Stage("values: posts, people, counts, marks of the viewer", ("shoal.feeds.hydrate", "shoal.graph.access")),
     Stage("reads from memory and SQLite, for both", ("shoal.graph",)),
-    Stage("JSON", ("shoal.api.entities", "shoal.api.listing")),
+    _JSON,
 )
 WRITE_STAGES = (
-    Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "httptools", "asyncio", "uvloop")),
-    Stage("the way in and out: route, token, limits, headers", ("shoal.api", "shoal.tracing", "starlette")),
+    _HTTP,
+    _IN_AND_OUT,
     Stage("the verb: what may be done, and the batch", ("shoal.services", "shoal.graph.access", "shoal.core")),
     Stage(
         "SQLite: judging a group, statements, the commit (mostly the writer's thread)",
@@ -65,7 +65,7 @@ WRITE_STAGES = (
         ("shoal.outbox", "shoal.fanout", "shoal.timelines", "shoal.tagcloud", "shoal.discovery", "shoal.streaming"),
     ),
     Stage("pages: which posts, their values", ("shoal.feeds",)),
-    Stage("JSON", ("shoal.api.entities", "shoal.api.listing")),
+    _JSON,
 )
 _OTHER = "all else"
 
@@ -118,7 +118,7 @@ def trimmed(stacks: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], int]
 
 
 def write(path: Path, flames: Flames) -> None:
-    """Keep the samples in a file: a title, the time of a page, a line for each stack."""
+    """Keep the samples in a file: a title, the time of a unit, a line for each stack."""
     lines = [f"# {flames.title}", f"# {flames.unit_us:.1f} us of processor time a {flames.unit}"]
     lines += [f"{';'.join(stack)} {count}" for stack, count in flames.stacks.items()]
     path.write_text("\n".join(lines) + "\n", "utf-8")
