@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from shoal.core.model import Post
 from shoal.graph.cache.cached import FEW, CachedGraph
-from shoal.graph.cache.memories import count_of
 from shoal.graph.cache.stamped import StampGuard
 from shoal.graph.contract import Assoc, Reader
 from shoal.graph.schema import AssocType
@@ -80,7 +79,7 @@ class AheadGraph(CachedGraph):
         return (answer,) if guard.keeps(ticket, id1) and self._has_set(id1, atype) else None
 
     def _has_set(self, id1: int, atype: AssocType) -> bool:
-        count = count_of(self._counts.get(id1), atype.number)
+        count = self._counts.of(id1, atype.number)
         return count == 0 or (count is not None and self._sets.of(id1, atype.number) is not None)
 
     def _stamped(self) -> StampGuard:

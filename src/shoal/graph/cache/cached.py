@@ -23,9 +23,10 @@ from typing import Any
 from shoal.core.events import InverseOp
 from shoal.graph.cache.beneath import Beneath
 from shoal.graph.cache.companions import companions
+from shoal.graph.cache.counts import count_in
 from shoal.graph.cache.freshness import Guard
 from shoal.graph.cache.heads import HEAD, ListHead
-from shoal.graph.cache.memories import Memories, count_of, kilobytes
+from shoal.graph.cache.memories import Memories, kilobytes
 from shoal.graph.cache.read_sets import ChangeLog, lists_of, name_marks
 from shoal.graph.cache.sets import ListSet
 from shoal.graph.cache.shared_log import FollowedLog, LogGuard
@@ -54,8 +55,8 @@ _SET = 100_000
 
 class CachedGraph(Unremembered):
     """A store behind memories of about `objects` kilobytes of objects, four times as many associations in short
-    lists and as many of the newest of lists (250 bytes each), and the counts of twice as many objects (300 bytes each). What
-    lists have in common takes about as much as the counts, where it is asked for.
+    lists and as many of the newest of lists (250 bytes each), and the counts of twice as many objects (300 bytes each, 40 if
+    they are new and alike). What lists have in common takes about as much as the counts, where it is asked for.
 
     With `stamps` other processes may write to the same store. It is a round trip away then, and not a few microseconds: lists
     are remembered whole up to a greater length, and of the others at once as many of the newest as are ever remembered.
@@ -113,7 +114,7 @@ class CachedGraph(Unremembered):
             except KeyError:
                 # Remembered, but not of all these types.
                 for number, counts in numbered:
-                    count = count_of(held, number)
+                    count = count_in(held, number)
                     if count is None:
                         missing.append(id1)
                         self._counts.count(0, 1)
@@ -135,9 +136,7 @@ class CachedGraph(Unremembered):
     def _keep_counts(self, id1s: Sequence[int], found: Mapping[AssocType, Mapping[int, int]], ticket: Any) -> None:
         for id1 in id1s:
             if self._guard.keeps(ticket, id1):
-                held = self._counts.get(id1) or {}
-                held.update((atype.number, counts.get(id1, 0)) for atype, counts in found.items())
-                self._counts.put(id1, held)
+                self._counts.keep(id1, [(atype.number, counts.get(id1, 0)) for atype, counts in found.items()])
 
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
@@ -178,12 +177,11 @@ class CachedGraph(Unremembered):
             return False
         (atype,) = atypes
         lists = self._lists.get(id1) or {}
-        return count_of(self._counts.get(id1), atype.number) != 0 and atype.number not in lists
+        return self._counts.of(id1, atype.number) != 0 and atype.number not in lists
 
     def _lacks_counts(self, id1: int, atypes: Sequence[AssocType]) -> bool:
         """Whether it is not remembered how long all of these lists are."""
-        held = self._counts.get(id1)
-        return any(atype.counted and count_of(held, atype.number) is None for atype in atypes)
+        return any(atype.counted and self._counts.of(id1, atype.number) is None for atype in atypes)
 
     async def _short_lists(
         self, id1: int, atypes: Sequence[AssocType], ticket: Any

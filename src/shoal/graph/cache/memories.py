@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from shoal.core.model import Post
+from shoal.graph.cache.counts import KnownCounts
 from shoal.graph.cache.heads import ListHead
 from shoal.graph.cache.recent import ByType, Recent
 from shoal.graph.cache.sets import ListSet, NewestSets
@@ -26,36 +27,6 @@ UNKNOWN_LIST = KnownList(None, None, None)
 NEW_LIST = KnownList(0, None, None)
 
 
-_REST = 0
-"""A key among the counts of a new object: all that are not in there are 0, but for those of the types `~type`. No type has the
-number 0.
-
-A class of its own would say it better, but its objects are looked at whenever garbage is collected, a dictionary of numbers is
-not: the counts of 45,000 new posts would make that 20 ms longer.
-"""
-
-
-def new_counts(unknown: Iterable[int]) -> dict[int, int]:
-    """Return the counts of an object that is new: all are 0, but for those of some types, which are not known."""
-    return {_REST: 0, **{~atype: 0 for atype in unknown}}
-
-
-def count_of(counts: dict[int, int] | None, atype: int) -> int | None:
-    """Return a count that is remembered; None where it is not."""
-    if counts is None:
-        return None
-    n = counts.get(atype)
-    if n is None and _REST in counts and ~atype not in counts:
-        n = counts[atype] = 0
-    return n
-
-
-def _forget_count(counts: dict[int, int], atype: int) -> None:
-    counts.pop(atype, None)
-    if _REST in counts:
-        counts[~atype] = 0
-
-
 class Memories:
     """Memories of about `objects` kilobytes of objects, and as many of the rest as `CachedGraph` says.
 
@@ -65,9 +36,9 @@ class Memories:
     def __init__(self, objects: int, *, afar: bool = False) -> None:
         self._afar = afar
         self.objects: Recent[int, AnyNode] = Recent(objects)
-        self.counts: Recent[int, dict[int, int]] = Recent(2 * objects)
-        """By object, then by type, as those below."""
+        self.counts = KnownCounts(2 * objects)
         self.lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
+        """By object, then by type, as those below."""
         self.heads: ByType[ListHead] = ByType(4 * objects)
         self.sets: ByType[ListSet] = ByType(4 * objects)
         self.common: ByType[ListSet] = ByType(2 * objects)
@@ -89,8 +60,7 @@ class Memories:
         if len(self.sets) or len(self.common):
             memories += [self.sets, self.common]
         for id1, atype in lists:
-            if counts := self.counts.get(id1):
-                _forget_count(counts, atype)
+            self.counts.forget_one(id1, atype)
             for memory in memories:
                 if remembered := memory.get(id1):
                     remembered.pop(atype, None)
@@ -99,7 +69,7 @@ class Memories:
         """Return what is remembered of each of these lists, by its object and type."""
         return {
             (id1, atype): KnownList(
-                count_of(self.counts.get(id1), atype), (self.lists.get(id1) or {}).get(atype), self.heads.of(id1, atype)
+                self.counts.of(id1, atype), (self.lists.get(id1) or {}).get(atype), self.heads.of(id1, atype)
             )
             for id1, atype in lists
         }
@@ -115,8 +85,10 @@ class Memories:
         if batch.judged is None:
             return
         if batch.new_id in alone:
+            lengths = {atype: by for (id1, atype), by in batch.judged.counts.items() if id1 == batch.new_id}
             # What the batch may have changed of it, and does not tell, is not known.
-            self.counts.put(batch.new_id, new_counts(atype for id1, atype in known if id1 == batch.new_id))
+            unknown = {atype for id1, atype in known if id1 == batch.new_id} - lengths.keys()
+            self.counts.begin(batch.new_id, lengths, unknown)
         for (id1, atype), by in batch.judged.counts.items():
             if id1 in alone:
                 before = NEW_LIST if id1 == batch.new_id else known.get((id1, atype), UNKNOWN_LIST)
@@ -128,11 +100,7 @@ class Memories:
         if self._afar and before.length == 0 and changed:
             before = KnownList(0, before.entries or {}, before.head or ListHead([], whole=True))
         if before.length is not None:
-            counts = self.counts.get(id1)
-            if counts is None:
-                self.counts.put(id1, {atype: before.length + by})
-            else:
-                counts[atype] = before.length + by
+            self.counts.change(id1, atype, before.length + by)
         if before.entries is not None:
             # In place: nobody else has it, for whoever reads it makes a copy.
             for id2, entry in changed.items():
