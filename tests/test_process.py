@@ -51,3 +51,41 @@ asyncio.run(asyncio.wait_for(story(), 30))
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc alone has a way to give memory back")
 def test_a_server_gives_back_what_was_freed_between_blocks_that_live_on() -> None:
     subprocess.run([sys.executable, "-c", _FREED], capture_output=True, text=True, check=True)
+
+
+_LEFT = """
+import asyncio, gc, sys, time, weakref
+from shoal.wiring import process
+
+class Node:
+    pass
+
+async def story(busy, latest):
+    process.settle()
+    async with process.giving_back(0.05, rest=0.1, latest=latest):
+        node = Node()
+        node.itself = node
+        seen = weakref.ref(node)
+        gc.collect(1)
+        del node
+        gc.collect()
+        assert seen() is not None, "it was not put aside"
+        end = time.monotonic() + 30
+        while seen() is not None and time.monotonic() < end:
+            await asyncio.sleep(0 if busy else 0.01)
+            if latest > 60 and busy and time.process_time() > 2:
+                break
+    print("found" if seen() is None else "left")
+
+asyncio.run(story(sys.argv[1] == "busy", float(sys.argv[2])))
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "latest", "what"), [("quiet", "3600", "found"), ("busy", "3600", "left"), ("busy", "0.3", "found")]
+)
+def test_a_cycle_of_old_objects_is_found_when_there_is_nothing_to_do_or_in_the_end(
+    work: str, latest: str, what: str
+) -> None:
+    done = subprocess.run([sys.executable, "-c", _LEFT, work, latest], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == what

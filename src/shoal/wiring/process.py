@@ -7,32 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from shoal.wiring import garbage
+
 _SWITCH_SECONDS = 0.0001
 """Seconds for which a thread keeps the interpreter: the writer thread waits that long for its turn, some ten times a
 commit, while the loop is busy.
 """
-_GC_THRESHOLDS = (4_000, 3, 14)
-"""Objects more than at the last collection of the youngest; such collections between two of the middle ones; those between two
-of all.
-
-Nothing else runs during a collection, at about 0.4 microseconds an object. Objects that are freed count against new ones, old
-ones too: once caches are full and let go of as much as they take in, the youngest are four times as many as this says. The longest
-collection then takes 12 to 13 ms (at 5,000, 4 and 10 it took 14 to 15). Requests that come and go together count fully: 32
-connections that post left 2.6 % of the main thread's time to collections at 5,000, 3.4 % at this, 5.7 % at 2,000. All are looked
-at when as many as a quarter of the rest have become old.
-"""
-
 _MMAP_THRESHOLD = -3
 """glibc's M_MMAP_THRESHOLD."""
 _LARGE_BYTES = 1 << 20
 _LOOK_SECONDS = 1.0
+_REST_SECONDS = 60.0
+_LATEST_SECONDS = 3_600.0
 _GROWN_BYTES = 16 << 20
 
 
@@ -46,23 +38,28 @@ def prepare() -> None:
 
 
 def settle() -> None:
-    """Collect garbage seldom, and never look at present objects again. Call it once the network is open."""
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    """Collect garbage seldom, and among new objects alone (`garbage`). Call it once the network is open."""
+    garbage.collect_seldom()
 
 
 @asynccontextmanager
-async def giving_back(every: float = _LOOK_SECONDS) -> AsyncIterator[None]:
-    """Return free memory to the system during the block, whenever the process has grown by 16 MB.
+async def giving_back(
+    every: float = _LOOK_SECONDS, *, rest: float = _REST_SECONDS, latest: float = _LATEST_SECONDS
+) -> AsyncIterator[None]:
+    """Return free memory to the system during the block, and find garbage among what `settle` has put aside.
 
-    glibc keeps small blocks that were freed between others that live on. A process that does not grow is left alone.
+    Memory is returned whenever the process has grown by 16 MB: glibc keeps small blocks that were freed between others that live
+    on. Garbage is looked for when there is nothing to do, at most once in `rest` seconds, and at the latest after `latest` seconds
+    (`garbage`). A process that does not grow, and puts nothing aside, is left alone.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    task = None if trim is None else asyncio.create_task(_trimming(trim, every, _resident()), name="shoal-memory")
+    work = [garbage.collecting_all(every, rest, latest)]
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        work.append(_trimming(trim, every, _resident()))
+    tasks = [asyncio.create_task(each, name="shoal-memory") for each in work]
     try:
         yield
     finally:
-        if task is not None:
+        for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
