@@ -1,0 +1,40 @@
+"""A page that comes in pieces: nothing that is shown moves when the next piece is there."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from shoal.services import reactions
+from tests.web.chromium.screens import Stage, screen
+from tests.web.pictures import posted
+
+_BY_PIECES = """async (path) => {
+  const text = await (await fetch(path)).text();
+  const ends = [...text.matchAll(/<a class="photo/g)].map((one) => one.index), found = [];
+  const at = ends[ends.length - 1];
+  document.open();
+  for (const piece of [text.slice(0, at), text.slice(at)]) {
+    document.write(piece);
+    await new Promise((done) => setTimeout(done, 500));
+    const walls = [...document.querySelectorAll(".wall")].map((wall) => [...wall.querySelectorAll(".photo")]);
+    found.push(walls.map((photos) => photos.filter((one) => one.getClientRects().length).length));
+  }
+  document.close();
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1_280])
+def test_photos_in_rows_are_shown_once_their_rows_are_whole(at: Stage, chromium: Browser, width: int) -> None:
+    ann = at.join(f"ann{width}")
+    for number in range(5):
+        sea = posted(at, ann, f"Tide {number}", 1)
+        at.run(reactions.like(at.network.writes, ann.id, sea.id))
+    at.settle()
+    with screen(at, chromium, width) as ours:
+        page = ours.open("/explore")
+        expect(page.locator(".wall .photo").first).to_be_visible()
+        before, after = page.evaluate(_BY_PIECES, "/explore")
+        assert sum(after) == page.locator(".wall .photo").count() >= 5
+        assert before == [*after[:-1], 0], "some of a wall are shown, and will move"
