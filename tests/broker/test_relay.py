@@ -12,7 +12,7 @@ from shoal.broker.relay import Relay
 from shoal.core.errors import Unavailable
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
-from shoal.graph.contract import Batch, Job
+from shoal.graph.contract import Batch, Job, WakeUp
 from shoal.graph.memory import MemoryGraph
 from tests.running import eventually, in_loop
 from tests.stores import ANN, Clock
@@ -66,6 +66,51 @@ async def test_a_started_relay_sends_what_is_committed_without_being_asked() -> 
     await eventually(graph.backlog, 0)
     await relay.stop()
     assert broker.got == [1, 2, 3, 4, 5]
+
+
+class Counted(MemoryGraph):
+    """Counts claims; what is committed wakes nobody when it is `silent`, as if another process had."""
+
+    asked = 0
+    silent = False
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        self.asked += 1
+        return await super().claim(limit, lease)
+
+    def on_event(self, wake: WakeUp) -> None:
+        super().on_event(lambda: None if self.silent else wake())
+
+
+@in_loop
+async def test_events_that_were_sent_are_not_followed_by_a_question_whether_there_are_more() -> None:
+    graph, broker = Counted(), Broker()
+    relay = Relay(graph, broker.send, poll_seconds=3600.0)
+    relay.start()
+    for n in range(1, 4):
+        await asyncio.sleep(0.01)
+        await emit(graph, 1)
+        await eventually(graph.backlog, 0)
+        assert graph.asked == 1 + n, "once at the start, and once for each"
+    await relay.stop()
+
+
+@in_loop
+async def test_a_relay_that_finds_nothing_looks_less_often_and_still_finds_what_wakes_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("shoal.broker.relay._LONGEST_POLL_SECONDS", 0.2)
+    graph, broker = Counted(), Broker()
+    relay = Relay(graph, broker.send, poll_seconds=0.001)
+    relay.start()
+    await asyncio.sleep(0.5)
+    # 1, 2, 4 and so on up to 128 ms, then 200: never so many as every millisecond would make.
+    assert graph.asked < 15
+    graph.silent = True
+    await emit(graph, 1)
+    await eventually(graph.backlog, 0)
+    await relay.stop()
+    assert broker.got == [1]
 
 
 @in_loop

@@ -289,6 +289,20 @@ async def test_the_events_of_a_store_that_is_away_hold_up_no_others(caplog: pyte
 
 
 @in_loop
+async def test_a_store_that_had_more_than_its_share_of_a_claim_wakes_whoever_claims() -> None:
+    graph, _, _ = two_stores()
+    for number in range(7):
+        batch = Batch(shard_of(ANN))
+        batch.emit(PostCreated(post_id=number + 1, author_id=ANN))
+        await graph.commit(batch)
+    woken: list[int] = []
+    graph.on_event(lambda: woken.append(1))
+    assert [len(await graph.claim(4, 60)), len(woken)] == [4, 1]
+    assert [len(await graph.claim(4, 60)), len(woken)] == [2, 2], "the other store has none for its half"
+    assert [len(await graph.claim(4, 60)), len(woken)] == [1, 2]
+
+
+@in_loop
 async def test_a_job_goes_back_to_the_store_it_came_from() -> None:
     graph, one, two = two_stores()
     for actor in (ANN, BEN):

@@ -17,6 +17,8 @@ _log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 0.5
 """How long to wait when the broker or the store is away."""
+_LONGEST_POLL_SECONDS = 1.0
+"""Events of its own process wake a relay. It looks for those that others left behind, too, and seldom while there are none."""
 _PART_OF_LEASE = 0.75
 """Jobs that could not be sent for so much of their lease are let go of: they come again when it ends."""
 
@@ -72,11 +74,16 @@ class Relay:
             await _either(self._end, _AWAY_SECONDS)
 
     async def _run(self) -> None:
+        pause = self._poll_seconds
         while not self._end.is_set():
             self._work.clear()
             try:
-                if not await self.turn():
-                    await _either(self._work, self._poll_seconds)
+                claimed = await self.turn()
+                if claimed:
+                    pause = self._poll_seconds
+                # After less than a batch nothing was left, but for what wakes it.
+                if claimed < self._batch and not await _either(self._work, pause):
+                    pause = max(self._poll_seconds, min(2 * pause, _LONGEST_POLL_SECONDS))
             except Unavailable as error:
                 _log.warning("events wait in the store: %s", error)
                 await _either(self._end, _AWAY_SECONDS)
@@ -85,10 +92,10 @@ class Relay:
                 await _either(self._end, _AWAY_SECONDS)
 
 
-async def _either(event: asyncio.Event, seconds: float) -> None:
-    """Return when the event is set, or so much later."""
+async def _either(event: asyncio.Event, seconds: float) -> bool:
+    """Return True when the event is set, or False so much later."""
     try:
         async with asyncio.timeout(seconds):
-            await event.wait()
+            return await event.wait()
     except TimeoutError:
-        return
+        return False

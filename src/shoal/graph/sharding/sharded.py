@@ -125,13 +125,11 @@ class ShardedGraph:
         return await (await self._store(shard_of(id1))).assoc_get(id1, atypes, id2s)
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-        store = await self._store(shard_of(id1))
-        return await store.assoc_range(id1, atype, at)
+        return await (await self._store(shard_of(id1))).assoc_range(id1, atype, at)
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
-        answers = await side_by_side(
-            store.assoc_ranges(part, atype, at) for store, part in await self._split(id1s, shard_of)
-        )
+        parts = await self._split(id1s, shard_of)
+        answers = await side_by_side(store.assoc_ranges(part, atype, at) for store, part in parts)
         return {id1: page for answer in answers for id1, page in answer.items()}
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
@@ -233,15 +231,18 @@ class ShardedGraph:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """A fair share of each store, another one first each time. A store that is down holds up none of the others."""
         jobs: list[Job] = []
-        stores = len(self._stores)
-        self._turn = (self._turn + 1) % stores
+        self._turn = (self._turn + 1) % (stores := len(self._stores))
         for asked in range(stores):
             at = (self._turn + asked) % stores
             share = -(-(limit - len(jobs)) // (stores - asked))
             try:
-                jobs += [job._replace(store=at) for job in await self._stores[at].claim(share, lease)]
+                claimed = await self._stores[at].claim(share, lease)
             except Unavailable:
                 _log.warning("store %d cannot be reached; its events wait", at)
+                continue
+            jobs += [job._replace(store=at) for job in claimed]
+            if claimed and len(claimed) == share and self._wake is not None:
+                self._wake()  # it may have more, though fewer than the limit are returned
         return jobs
 
     async def ack(self, jobs: Sequence[Job]) -> None:
