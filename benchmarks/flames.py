@@ -8,7 +8,8 @@ profiler, for the processor time of a request, and then with it:
 
 - home-before, home-after: home pages of all members in turn over 16 connections; the graph is of the main thread;
 - post: posts of all authors in turn over 32 connections; of all threads;
-- mixed: the load of `benchmarks.mixed_load`, 1,000 requests a second; of all threads.
+- mixed: the load of `benchmarks.mixed_load`, 1,000 requests a second; of all threads;
+- cluster-post: posts as above, of the one web process of `shoal bench cluster` with fewer members; of all threads.
 
 Samples are taken of Python frames of threads that run; what a frame calls in C and the kernel counts for that frame.
 """
@@ -21,27 +22,44 @@ import itertools
 import os
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
-from benchmarks.child import serving
+from benchmarks.child import Child, serving
 from benchmarks.http_client import Server, load, until
 from benchmarks.http_load import homes, is_page, post_and_drain
 from benchmarks.measure import REPOSITORY, process_cpu
 from benchmarks.mixed_load import Mixture, ids_of
-from benchmarks.network import Keys
+from benchmarks.network import Keys, build_on
+from benchmarks.network import Shape as Network
 from benchmarks.open_load import open_load
-from benchmarks.samples import STAGES, WRITE_STAGES, Flames, Stage, folded, read, stages, trimmed, write
+from benchmarks.samples import (
+    CLUSTER_STAGES,
+    STAGES,
+    WRITE_STAGES,
+    Flames,
+    Stage,
+    folded,
+    read,
+    stages,
+    trimmed,
+    write,
+)
+from benchmarks.shared_engines import engines
+from benchmarks.shared_fanout import workers
 from benchmarks.stores import url_of
 from shoal.charts.shapes import Box, Chart, Colour, Shape, TextLine
 from shoal.charts.surfaces import as_svg
 from shoal.ops.engines.program import free_port
+from shoal.settings import environment
 
 FOLDER = REPOSITORY / "docs" / "flames"
 PAGE = REPOSITORY / "docs" / "where-time-goes.md"
 _CONNECTIONS, _POSTING = 16, 32
+_CLUSTERED = Network.of(150)
 _MIXED_RATE, _WARMING_SECONDS = 1_000.0, 10.0
 """So many requests a second that there is room for the profiler."""
 _RATE = 250
@@ -135,6 +153,7 @@ def with_tables(page: str) -> str:
     tables = {
         "stages": table(home, STAGES, "a page"),
         "stages of writes": table(writes, WRITE_STAGES, "a request"),
+        "stages in a cluster": table({"a post": read(FOLDER / "cluster-post.folded")}, CLUSTER_STAGES, "a post"),
     }
     for name, made in tables.items():
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
@@ -191,17 +210,22 @@ async def _load_of(kind: str, server: Server, keys: Keys) -> _Load:
     return mixed
 
 
-_UNITS = {"home-before": "page", "home-after": "page", "post": "post", "mixed": "request"}
+_CLUSTER_POST = "cluster-post"
+_UNITS = {"home-before": "page", "home-after": "page", "post": "post", "mixed": "request", _CLUSTER_POST: "post"}
+_PAGE = "A home page made anew"
 _TITLES = {
-    "page": "A home page made anew",
+    "home-before": _PAGE,
+    "home-after": _PAGE,
     "post": "A post, over 32 connections",
-    "request": "1,000 requests a second: 90 % home pages, 5 % posts, 5 % likes and follows",
+    "mixed": "1,000 requests a second: 90 % home pages, 5 % posts, 5 % likes and follows",
+    _CLUSTER_POST: "A post in a cluster, its web process: over 32 connections",
 }
 
 
-async def record(name: str, checkout: Path, profiler: str, seconds: float, title: str) -> None:
-    """Serve, load, take samples, keep them."""
-    path = {"PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}"}
+@asynccontextmanager
+async def _alone(name: str, checkout: Path) -> AsyncIterator[tuple[Child, Keys]]:
+    """Serve the network on SQLite, by one process."""
+    path = _python_path(checkout)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         building = await asyncio.create_subprocess_exec(
@@ -212,25 +236,44 @@ async def record(name: str, checkout: Path, profiler: str, seconds: float, title
         keys = msgspec.json.decode((place / "keys.json").read_bytes(), type=Keys)
         port = free_port()
         command = [
-            sys.executable,
-            "-m",
-            "shoal.cli",
-            "--store",
-            url_of(place / "home.db"),
-            "serve",
-            "--port",
-            str(port),
+            *(sys.executable, "-m", "shoal.cli", "--store", url_of(place / "home.db")),
+            *("serve", "--port", str(port)),
         ]
         environ = {**path, "SHOAL_RATE_LIMITS": "false", "SHOAL_MEDIA": "memory://"}
-        unit = _UNITS[name]
-        if unit == "page" and (checkout / "src" / "shoal" / "graph" / "cache" / "answers.py").exists():
+        if _UNITS[name] == "page" and (checkout / "src" / "shoal" / "graph" / "cache" / "answers.py").exists():
             environ["SHOAL_ANSWER_CACHE"] = "0"
         async with serving(command, port, "/api/v1/instance", environ) as child:
+            yield child, keys
+
+
+@asynccontextmanager
+async def _in_a_cluster(checkout: Path) -> AsyncIterator[tuple[Child, Keys]]:
+    """Serve the network on the engines of `shoal bench cluster`, by one web process and one worker."""
+    with engines(2, broker=True) as of:
+        keys = await build_on(of._replace(broker=None).settings(), _CLUSTERED)
+        settings, port = of.settings(run_consequences=False), free_port()
+        command = [sys.executable, "-m", "shoal.cli", "serve", "--port", str(port)]
+        environ = {**environment(settings), **_python_path(checkout)}
+        with workers(settings, 1):
+            async with serving(command, port, "/health", environ) as child:
+                yield child, keys
+
+
+def _python_path(checkout: Path) -> dict[str, str]:
+    return {"PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}"}
+
+
+async def record(name: str, checkout: Path, profiler: str, seconds: float, title: str) -> None:
+    """Serve, load, take samples, keep them."""
+    unit = _UNITS[name]
+    served = _in_a_cluster(checkout) if name == _CLUSTER_POST else _alone(name, checkout)
+    with tempfile.TemporaryDirectory() as folder:
+        taken = Path(folder) / "stacks"
+        async with served as (child, keys):
             loaded = await _load_of(unit, child.server, keys)
             began = process_cpu(child.pid)
             answered = await loaded(seconds)
             unit_us = (process_cpu(child.pid) - began) / answered * 1e6
-            taken = place / "stacks"
             taking = await asyncio.create_subprocess_exec(
                 *(profiler, "record", "--threads", "--function", "--format", "raw", "--rate", str(_RATE)),
                 *("--duration", f"{seconds:.0f}", "--pid", str(child.pid), "--output", str(taken)),
@@ -241,7 +284,7 @@ async def record(name: str, checkout: Path, profiler: str, seconds: float, title
             if await taking.wait():
                 raise SystemExit("no samples")
         stacks = trimmed(folded(taken.read_text("utf-8"), all_threads=unit != "page"))
-        write(FOLDER / f"{name}.folded", Flames(title or _TITLES[unit], unit_us, stacks, unit))
+        write(FOLDER / f"{name}.folded", Flames(title or _TITLES[name], unit_us, stacks, unit))
 
 
 def main() -> None:

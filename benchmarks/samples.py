@@ -14,6 +14,9 @@ from typing import NamedTuple
 _LEAST_SHARE = 0.002
 """Stacks with a smaller share are left out of the file, and counted for their parent."""
 _FRAME = re.compile(r"(?P<function>.+) \((?P<path>[^()]+?)(:\d+)?\)")
+_OUTSIDE = re.compile(
+    r"^.*?(?=(shoal|uvicorn|asyncio|starlette|httptools|uvloop|msgspec|concurrent|asyncpg|redis|aiormq|pamqp)/)"
+)
 _TURNING = ("asyncio.runners:Runner.run", "uvloop:run")
 _WAITING = ("threading:Condition.wait", "shoal.graph.sqlite.writer:Writer._gather")
 _WORKING = ("threading:Thread.run", "concurrent.futures.thread:_worker")
@@ -67,6 +70,27 @@ WRITE_STAGES = (
     Stage("pages: which posts, their values", ("shoal.feeds",)),
     _JSON,
 )
+CLUSTER_STAGES = (
+    _HTTP,
+    _IN_AND_OUT,
+    WRITE_STAGES[2],
+    Stage(
+        "PostgreSQL: judging a group, statements and their answers",
+        (
+            "shoal.graph.postgres",
+            "shoal.graph.sharding",
+            "shoal.graph.resolve",
+            "shoal.graph.judged",
+            "shoal.graph.payloads",
+            "asyncpg",
+        ),
+    ),
+    Stage("Redis: stamps of what is remembered", ("shoal.graph.redis", "shoal.redis", "redis")),
+    Stage("the broker: events that were committed", ("shoal.broker", "aiormq", "pamqp")),
+    Stage("what is remembered, before a commit and after it", ("shoal.graph",)),
+    Stage("pages: which posts, their values", ("shoal.feeds",)),
+    _JSON,
+)
 _OTHER = "all else"
 
 
@@ -98,7 +122,7 @@ def _named(frame: str) -> str:
     found = _FRAME.fullmatch(frame)
     if found is None or found["function"].startswith("thread"):
         return ""
-    path = re.sub(r"^.*?(?=(shoal|uvicorn|asyncio|starlette|httptools|uvloop|msgspec|concurrent)/)", "", found["path"])
+    path = _OUTSIDE.sub("", found["path"], count=1)
     module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".").strip("<>")
     return f"{module}:{found['function'].replace('.<locals>', '')}"
 

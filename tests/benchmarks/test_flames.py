@@ -54,6 +54,11 @@ def test_rare_ends_count_for_their_callers() -> None:
     assert trimmed(stacks) == {("a",): 1, ("a", "b"): 9_003, ("all else",): 2}
 
 
+def test_a_module_keeps_its_name_where_a_part_of_it_is_named_as_a_library() -> None:
+    told = "thread (7): MainThread;Runner.run (asyncio/runners.py:9);ask (/a/src/shoal/graph/redis/nodes.py:1) 2"
+    assert folded(told) == {("shoal.graph.redis.nodes:ask",): 2}
+
+
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_what_is_kept_is_read_as_it_was_written(path: Path, tmp_path: Path) -> None:
     write(tmp_path / "again", read(path))
@@ -78,7 +83,7 @@ def test_text_stays_in_its_box_and_boxes_on_the_page(path: Path) -> None:
 
 def test_graphs_and_table_are_those_of_the_samples_that_are_kept() -> None:
     made = dict(files())
-    assert {path.name for path in made} == {"home-after.svg", "home-before.svg", "mixed.svg", "post.svg"}
+    assert {path.stem for path in made} == {"cluster-post", "home-after", "home-before", "mixed", "post"}
     for path, content in made.items():
         assert path.read_bytes() == content, "python -m benchmarks.flames draw"
         assert not re.search(rb"/(work|home|root|tmp|usr)/|<script", content)
