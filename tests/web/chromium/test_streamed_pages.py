@@ -16,7 +16,7 @@ _BY_PIECES = """async (path) => {
   document.open();
   for (const piece of [text.slice(0, at), text.slice(at)]) {
     document.write(piece);
-    await new Promise((done) => setTimeout(done, 500));
+    while (!document.querySelector('link[rel="stylesheet"]')?.sheet) await new Promise((done) => setTimeout(done, 20));
     const walls = [...document.querySelectorAll(".wall")].map((wall) => [...wall.querySelectorAll(".photo")]);
     found.push(walls.map((photos) => photos.filter((one) => one.getClientRects().length).length));
   }

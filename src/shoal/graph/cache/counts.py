@@ -11,8 +11,8 @@ _REST = 0
 """A key among the counts of an object that was new: all that are not in there are 0, but for those of the types `~type`. No type
 has the number 0.
 
-A class of its own would say it better, but its objects are looked at whenever garbage is collected, a dictionary of numbers is
-not: the counts of 45,000 new posts would make that 20 ms longer.
+A class of its own would say it better, but its objects are looked at when all garbage is collected, a dictionary of numbers is
+not: the counts of 45,000 posts would make that 20 ms longer.
 """
 
 
