@@ -1,8 +1,9 @@
 """A small cluster on one machine over HTTP: how long answers take, and the processor time of every process a request.
 
 Two PostgreSQL, Redis, RabbitMQ, one `shoal serve` and one `shoal worker` have the network that GoToSocial was measured with
-(`benchmarks.network`); the client shares the machine's cores with them. Home pages are read for all members in turn, warm, by
-sixteen connections and by one; members like posts of their homes; authors with 50 followers post, until the fan-out is drained.
+(`benchmarks.network`); the client shares the machine's cores with them. At first nobody asks for anything. Home pages are read
+for all members in turn, warm, by sixteen connections and by one; members like posts of their homes; authors with 50 followers
+post, until the fan-out is drained.
 Then two web processes with 16 connections each answer home pages: by what one costs both, *capacity* is what they would do with
 cores of their own. The raw engine is an ASGI application under the same server that answers everything with a ready 25 KB body.
 """
@@ -10,6 +11,7 @@ cores of their own. The raw engine is an ASGI application under the same server 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import sys
 from collections.abc import Awaitable, Iterator, Mapping
@@ -60,6 +62,14 @@ class Costs:
         self._report.add(f"{name}: processor time, all of it", sum(spent.values()), "us")
         return outcome, spent
 
+    async def at_rest(self, seconds: float) -> None:
+        """Report what the processes cost while nobody asks for anything."""
+        before = self._spent()
+        await asyncio.sleep(seconds)
+        spent = {program: (after - before[program]) / seconds * 1e3 for program, after in self._spent().items()}
+        for program, cost in {**spent, "all of it": sum(spent.values())}.items():
+            self._report.add(f"at rest: processor time, {program}", cost, "ms/s")
+
     def _spent(self) -> dict[str, float]:
         return {program: sum(map(tree_cpu, pids)) for program, pids in self._programs.items()}
 
@@ -85,6 +95,7 @@ async def measure(child: Child, keys: Keys, costs: Costs, seconds: float) -> tup
     server, wanted = child.server, homes(child.server, keys.all)
     for _ in range(2):
         await load(server, itertools.islice(wanted, len(keys.all)), is_page, 16)
+    await costs.at_rest(seconds)
     home, spent = await costs.told("home", load(server, until(wanted, seconds), is_page, 16))
     await costs.of("home alone", load(server, until(wanted, seconds), is_page, 1))
     likes = await _likes(server, keys.all)
