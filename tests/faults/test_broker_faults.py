@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 from tests.engines import postgres, rabbitmq_cluster, redis
-from tests.running import eventually, run
+from tests.running import eventually, in_loop, run
 
 from shoal import Shoal
+from shoal.broker.rabbitmq import RabbitOutbox
+from shoal.core.errors import Unavailable
+from shoal.core.events import PostCreated
 from shoal.feeds import notifications
-from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.graph.contract import MAX_TIME, Cursor, Job
 from shoal.graph.payloads.notifications import Kind
 from shoal.library.handle import Handle
 from shoal.ops.checking.check import check
@@ -52,6 +55,30 @@ def test_a_node_that_is_killed_costs_no_event_and_none_has_its_effect_twice(
                 worker.stop()
     finally:
         cluster.stop()
+
+
+@in_loop
+async def test_a_queue_whose_leader_died_is_published_to_though_the_dead_node_stays_away() -> None:
+    """The first message of a connection comes before the queue has a new leader: then RabbitMQ 3.10 refuses all of it."""
+    cluster = await asyncio.to_thread(rabbitmq_cluster.start)
+    try:
+        # The queues are led by the node through which they were made.
+        await (await RabbitOutbox.open(cluster.nodes[0].url, taking=False)).close()
+        outbox = await RabbitOutbox.open(cluster.nodes[1].url, taking=False)
+        cluster.nodes[0].kill()
+        job = Job(1, PostCreated(post_id=1, author_id=1))
+
+        async def sent() -> bool:
+            try:
+                await outbox.send([job])
+            except Unavailable:
+                return False
+            return True
+
+        await eventually(sent, True, BOUND_SECONDS)
+        await outbox.close()
+    finally:
+        await asyncio.to_thread(cluster.stop)
 
 
 def _worker(folder: Path, settings: Settings) -> Program:

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 import aiormq
@@ -19,6 +19,7 @@ from aiormq.exceptions import (
     AuthenticationError,
     ChannelAccessRefused,
     ConnectionNotAllowed,
+    DeliveryError,
     ProbableAuthenticationError,
 )
 
@@ -38,6 +39,9 @@ _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 _PATIENCE_SECONDS = 30.0
 """A broker that has not answered by then counts as away."""
+_REFUSED_SECONDS = 1.0
+"""A queue that has refused everything for so long is tried over a new connection; then after twice as long, and so on."""
+_LONGEST_REFUSED_SECONDS = 60.0
 _CONNECT_SECONDS = 5.0
 _GOODBYE_SECONDS = 2.0
 _HEARTBEAT_SECONDS = 10
@@ -47,6 +51,13 @@ _AT_ONCE = 256
 _REFUSALS = (AuthenticationError, ChannelAccessRefused, ConnectionNotAllowed, ProbableAuthenticationError)
 _PORT = 5672
 _WANTS_TLS = "it speaks TLS: name it as amqps://"
+
+
+class _Refusing(NamedTuple):
+    """Until when a queue is waited for that takes nothing, by the clock of the loop, and for how long that is."""
+
+    until: float
+    seconds: float
 
 
 class Link:
@@ -65,6 +76,8 @@ class Link:
         self._refusal: MisconfiguredEngine | None = None
         """How the broker refused the last attempt, where waiting does not help."""
         self._said = ""
+        self._refusing: dict[tuple[str, str], _Refusing] = {}
+        """By exchange and key."""
         self._keeper: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -103,6 +116,9 @@ class Link:
         try:
             if over is not None:
                 await asyncio.wait((task, over), timeout=_PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if not (task.done() or over.done()):
+                    # Whatever waits for the same channel would wait for ever.
+                    self.renew()
         finally:
             if not task.done():
                 task.cancel()
@@ -125,12 +141,30 @@ class Link:
         confirmed = await asyncio.gather(
             *[_put(self._out, exchange, queue, body) for body in bodies], return_exceptions=True
         )
+        self._look_for_refusals((exchange, queue), confirmed)
         for answer in confirmed:
-            if isinstance(answer, aiormq.PublishError):
-                # The queue is not there any more.
-                self.renew()
             if isinstance(answer, BaseException):
                 raise answer
+
+    def _look_for_refusals(self, place: tuple[str, str], answers: Sequence[object]) -> None:
+        """Connect anew when a queue is not there any more, or seems to take nothing.
+
+        It may be the channel that takes nothing. When the node that led a quorum queue dies and a channel of another node
+        publishes there for the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all
+        that follow on the same channel, until the dead node is back (`rabbit_fifo_client:enqueue/3`).
+        """
+        now = asyncio.get_running_loop().time()
+        if any(isinstance(answer, aiormq.PublishError) for answer in answers):
+            self.renew()
+        elif any(isinstance(answer, DeliveryError) for answer in answers):
+            refusing = self._refusing.setdefault(place, _Refusing(now + _REFUSED_SECONDS, _REFUSED_SECONDS))
+            if now >= refusing.until:
+                _log.warning("the message broker takes nothing for %s: it is connected to anew", "".join(place))
+                seconds = min(2 * refusing.seconds, _LONGEST_REFUSED_SECONDS)
+                self._refusing[place] = _Refusing(now + seconds, seconds)
+                self.renew()
+        elif not any(isinstance(answer, BaseException) for answer in answers):
+            self._refusing.pop(place, None)
 
     async def _keep(self) -> None:
         pause = _FIRST_PAUSE_SECONDS

@@ -1,0 +1,103 @@
+"""A link to a broker that takes nothing, or says nothing, is made anew."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from aiormq.abc import AbstractChannel, AbstractConnection
+
+from shoal.amqp import link
+from shoal.core.errors import Unavailable
+from tests.engines import rabbitmq
+from tests.faults import proxy
+from tests.running import eventually, in_loop
+
+
+class _Made:
+    """A link with a queue that has room for one message, and how often it was made."""
+
+    def __init__(self, url: str) -> None:
+        self._queue = rabbitmq.namespace()
+        self._channel: AbstractChannel | None = None
+        self.times = 0
+        self.link = link.Link(url, self._prepare, lambda: None)
+
+    async def _prepare(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
+        self._channel = await connection.channel()
+        await self._channel.queue_declare(self._queue, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+        self.times += 1
+        return [self._channel]
+
+    async def publish(self) -> bool:
+        """Whether the broker took a message."""
+        try:
+            await self.link.publish(self._queue, [b"one"])
+        except Unavailable:
+            return False
+        return True
+
+    async def empty(self) -> None:
+        """Make room."""
+        assert self._channel is not None
+        await self.link.ask(self._channel.queue_purge(self._queue))
+
+
+@asynccontextmanager
+async def _made(url: str) -> AsyncIterator[_Made]:
+    made = _Made(url)
+    await made.link.open()
+    try:
+        yield made
+    finally:
+        await made.link.close()
+
+
+@in_loop
+async def test_a_queue_that_takes_nothing_is_tried_over_a_new_connection_and_ever_more_seldom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(link, "_REFUSED_SECONDS", 0.05)
+    async with _made(rabbitmq.node().url) as made:
+        assert await made.publish()
+
+        async def times() -> int:
+            assert not await made.publish()
+            return made.times
+
+        for wanted in (2, 3, 4):
+            await eventually(times, wanted)
+        (refusing,) = made.link._refusing.values()
+        assert refusing.seconds == pytest.approx(8 * 0.05)
+
+
+@in_loop
+async def test_a_queue_that_takes_something_again_is_not_counted_as_refusing(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The second refusal in a row would be one too many.
+    monkeypatch.setattr(link, "_REFUSED_SECONDS", 1e-6)
+    async with _made(rabbitmq.node().url) as made:
+        for _ in range(3):
+            assert await made.publish()
+            assert not await made.publish()
+            await made.empty()
+        assert made.times == 1
+
+
+@in_loop
+async def test_a_broker_that_does_not_answer_is_connected_to_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    between = proxy.Link(proxy.port_of(rabbitmq.node().url))
+    try:
+        async with _made(proxy.moved(rabbitmq.node().url, between.at)) as made:
+            monkeypatch.setattr(link, "_PATIENCE_SECONDS", 0.2)
+            between.silence()
+            assert not await made.publish()
+            monkeypatch.undo()
+            between.heal()
+
+            async def times() -> int:
+                return made.times
+
+            await eventually(times, 2)
+    finally:
+        between.close()
