@@ -58,6 +58,12 @@ class RabbitCluster:
         lines = dict(line.split("\t") for line in self._control(node, "list_queues", "name", "online").splitlines()[1:])
         return lines[queue].count("shoal")
 
+    def told(self) -> str:
+        """Return what the nodes say of their queues and of who consumes them, for whoever looks at a failure."""
+        node = next(node for node in self.nodes if node.running)
+        columns = ("name", "messages_ready", "messages_unacknowledged", "consumers", "leader", "online")
+        return self._control(node, "list_queues", *columns) + self._control(node, "list_consumers")
+
     def stop(self) -> None:
         """End all nodes, and forget what they had."""
         for node in self.nodes:

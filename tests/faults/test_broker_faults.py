@@ -15,6 +15,7 @@ from tests.engines import postgres, rabbitmq_cluster, redis
 from tests.running import eventually, in_loop, run
 
 from shoal import Shoal
+from shoal.amqp import roll_call
 from shoal.broker.rabbitmq import RabbitOutbox
 from shoal.core.errors import Unavailable
 from shoal.core.events import PostCreated
@@ -58,12 +59,15 @@ def test_a_node_that_is_killed_costs_no_event_and_none_has_its_effect_twice(
 
 
 @in_loop
-async def test_a_queue_whose_leader_died_is_published_to_though_the_dead_node_stays_away() -> None:
+async def test_a_queue_whose_leader_died_is_published_to_though_the_dead_node_stays_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The first message of a connection comes before the queue has a new leader: then RabbitMQ 3.10 refuses all of it."""
+    monkeypatch.setattr(roll_call, "_GONE_SECONDS", 3.0)
     cluster = await asyncio.to_thread(rabbitmq_cluster.start)
     try:
         # The queues are led by the node through which they were made.
-        await (await RabbitOutbox.open(cluster.nodes[0].url, taking=False)).close()
+        worker = await RabbitOutbox.open(cluster.nodes[0].url)
         outbox = await RabbitOutbox.open(cluster.nodes[1].url, taking=False)
         cluster.nodes[0].kill()
         job = Job(1, PostCreated(post_id=1, author_id=1))
@@ -76,6 +80,10 @@ async def test_a_queue_whose_leader_died_is_published_to_though_the_dead_node_st
             return True
 
         await eventually(sent, True, BOUND_SECONDS)
+        # The worker, which had its connections to that node, is counted on, and has nothing in hand.
+        assert (await outbox.tally()).silent == 1
+        await eventually(outbox.backlog, 1, BOUND_SECONDS)
+        await worker.close()
         await outbox.close()
     finally:
         await asyncio.to_thread(cluster.stop)
@@ -146,7 +154,10 @@ async def _lives(settings: Settings, cluster: rabbitmq_cluster.RabbitCluster) ->
             await asyncio.to_thread(second.start)
             await crowd.more()
             crowd.over = True
-        await shoal.settle(120.0)
+        try:
+            await shoal.settle(120.0)
+        except TimeoutError:
+            pytest.fail(f"not all was done in two minutes:\n{await asyncio.to_thread(cluster.told)}")
         await _holds(shoal, crowd)
 
 

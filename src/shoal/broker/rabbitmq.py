@@ -224,7 +224,8 @@ class RabbitOutbox:
         if self._counting is None:
             raise Unavailable("the message broker cannot be reached")
         workers = (await depth_of(self._counting, self._queues.work)).consumers
-        return summed(await self._roll_call.take(workers), workers)
+        roll = await self._roll_call.take(workers)
+        return summed(roll.answers, roll.silent)
 
     async def _count(self, channel: AbstractChannel | None, names: Sequence[str]) -> int:
         """How many messages are in these queues and in nobody's hands."""

@@ -32,12 +32,11 @@ class WorkerFigures(msgspec.Struct, array_like=True):
         self.rate += other.rate
 
 
-def summed(answers: Iterable[WorkerFigures], workers: int) -> WorkerFigures:
-    """Add up the answers of so many workers. Silent ones count as having something in hand."""
-    total = WorkerFigures()
+def summed(answers: Iterable[WorkerFigures], silent: int) -> WorkerFigures:
+    """Add up the answers of workers. Those that are `silent` count as having something in hand."""
+    total = WorkerFigures(silent=silent)
     for tally in answers:
         total.add(tally)
-    total.silent = workers - total.workers
     return total
 
 

@@ -17,7 +17,7 @@ from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 
 from shoal.amqp.depth import depth_of
 from shoal.amqp.link import Link
-from shoal.amqp.roll_call import RollCall
+from shoal.amqp.roll_call import Roll, RollCall
 from shoal.core.errors import TooLarge, Unavailable
 from shoal.tagcloud.contract import Parcel
 from shoal.tagcloud.deliveries import Deliveries, QueueReceipt
@@ -134,9 +134,8 @@ class RabbitTransport:
         waiting = {queue: (await depth_of(counting, queue)).messages for queue in self._names.queues}
         after = await self._roll_call.take(collectors)
         fullest = max(n + max(_held(before, queue), _held(after, queue)) for queue, n in waiting.items())
-        moved = sum(report.taken for report in before) != sum(report.taken for report in after)
-        silent = max(0, collectors - len(after))
-        return fullest + silent or int(moved)
+        moved = sum(report.taken for report in before.answers) != sum(report.taken for report in after.answers)
+        return fullest + after.silent or int(moved)
 
     def _report(self) -> CollectorReport:
         held = self._deliveries.by_place()
@@ -215,7 +214,7 @@ class RabbitTransport:
         waiting = [queue for queue in self._names.queues if (await depth_of(counting, queue)).messages]
         collectors = await self._names.collectors(counting) if waiting else 0
         reports = await self._roll_call.take(collectors)
-        if len(reports) < collectors:
+        if reports.silent:
             # Whoever is silent may have something.
             waiting = []
         now = asyncio.get_running_loop().time()
@@ -231,8 +230,8 @@ class RabbitTransport:
             await place.channel.basic_qos(prefetch_count=self._prefetch)
 
 
-def _held(reports: Sequence[CollectorReport], queue: str) -> int:
-    return sum(report.held.get(queue, 0) for report in reports)
+def _held(reports: Roll[CollectorReport], queue: str) -> int:
+    return sum(report.held.get(queue, 0) for report in reports.answers)
 
 
 async def _nothing(_message: DeliveredMessage) -> None:
