@@ -11,7 +11,7 @@ import pytest
 from shoal.amqp import roll_call
 from shoal.amqp.roll_call import RollCall
 from tests.engines import rabbitmq
-from tests.running import in_loop
+from tests.running import eventually, in_loop
 
 
 class _Clock:
@@ -29,11 +29,10 @@ async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RollCal
     """A process that asks, and another that answers with 7. What is counted as silence goes by the clock."""
     monkeypatch.setattr(roll_call, "_PATIENCE_SECONDS", 0.1)
     clock = _Clock()
-    monkeypatch.setattr(roll_call, "_now", clock)
     connection, exchange = await aiormq.connect(rabbitmq.node().url), rabbitmq.namespace()
     try:
         await (await connection.channel()).exchange_declare(exchange, exchange_type="fanout", auto_delete=True)
-        asking, answering = RollCall(exchange, int, None), RollCall(exchange, int, lambda: 7)
+        asking, answering = RollCall(exchange, int, None, clock=clock), RollCall(exchange, int, lambda: 7)
         for call in (asking, answering):
             await call.prepare(await connection.channel(publisher_confirms=False))
         yield asking, clock
@@ -75,3 +74,17 @@ async def test_what_was_seen_long_ago_says_nothing(monkeypatch: pytest.MonkeyPat
         assert (await asking.take(2)).silent == 1
         clock.now += 3_600
         assert (await asking.take(2)).silent == 1
+
+
+@in_loop
+async def test_who_answers_too_late_each_time_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with _calls(monkeypatch) as (asking, clock):
+        monkeypatch.setattr(roll_call, "_PATIENCE_SECONDS", 0.0)
+        for _ in range(6):
+            assert await asking.take(1) == ([], 1)
+            clock.now += 10
+
+            async def answered() -> bool:
+                return not asking._answers.empty()
+
+            await eventually(answered, True)

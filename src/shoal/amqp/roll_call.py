@@ -28,9 +28,6 @@ _FORGOTTEN_SECONDS = 60.0
 """A silence from before a longer pause between two questions says nothing about one after it."""
 
 
-_now = time.monotonic
-
-
 class Roll(NamedTuple, Generic[T]):
     """The answers, and how many are `silent` that may have something in hand."""
 
@@ -49,7 +46,9 @@ class _Silence(NamedTuple):
 class RollCall(Generic[T]):
     """Asks and answers, on a channel of its own. Who only asks has no answer of its `own`."""
 
-    def __init__(self, exchange: str, kind: type[T], own: Callable[[], T] | None) -> None:
+    def __init__(
+        self, exchange: str, kind: type[T], own: Callable[[], T] | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._exchange = exchange
         self._own = own
         self._decoder = msgspec.msgpack.Decoder(kind)
@@ -57,6 +56,7 @@ class RollCall(Generic[T]):
         self._answers: asyncio.Queue[tuple[str | None, T]] = asyncio.Queue()
         self._asking = asyncio.Lock()
         self._questions = 0
+        self._clock = clock
         self._silence = _Silence(0, 0.0, 0.0)
 
     async def prepare(self, channel: AbstractChannel) -> None:
@@ -82,7 +82,7 @@ class RollCall(Generic[T]):
 
     def _still_there(self, silent: int) -> int:
         """Return how many of so many that are silent may be processes."""
-        now, before = _now(), self._silence
+        now, before = self._clock(), self._silence
         known = silent == before.many and now - before.seen < _FORGOTTEN_SECONDS
         self._silence = _Silence(silent, before.since if known else now, now)
         return 0 if now - self._silence.since >= _GONE_SECONDS else silent
@@ -94,6 +94,9 @@ class RollCall(Generic[T]):
                     answered, answer = await self._answers.get()
                     if answered == question:
                         found.append(answer)
+                    else:
+                        # It came too late, and whoever gave it is there.
+                        self._silence = _Silence(0, 0.0, 0.0)
         except TimeoutError:
             return
 
