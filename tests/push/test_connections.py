@@ -12,42 +12,125 @@ import pytest
 from shoal.push.connections import GuardedBackend, is_public
 from tests.running import in_loop
 
-PUBLIC = ("1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101", "2002:101:101::1")
-OWN = (
-    "127.0.0.1",
-    "10.1.2.3",
-    "172.16.0.1",
-    "192.168.1.1",
-    "169.254.169.254",
-    "100.64.0.1",
-    "0.0.0.0",  # noqa: S104 (nobody listens)
-    "255.255.255.255",
-    "224.0.0.1",
-    "::1",
-    "::",
-    "fe80::1",
-    "fd00:ec2::254",
-    "ff02::1",
+PUBLIC = (
+    "1.1.1.1",
+    "93.184.216.34",
+    "100.63.255.255",
+    "100.128.0.0",
+    "172.15.255.255",
+    "172.32.0.0",
+    "192.0.1.0",
+    "223.255.255.255",
+    "2001:200::1",
+    "2003::1",
+    "2606:4700:4700::1111",
+    "3ffe:ffff::1",
+    "3fff:1000::1",
+    "::ffff:1.1.1.1",
+    "64:ff9b::101:101",
+)
+REGISTRY = (
+    # IANA IPv4 special-purpose address registry
+    "0.0.0.0/8",
+    "0.0.0.0/32",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.0.0/29",
+    "192.0.0.8/32",
+    "192.0.0.9/32",
+    "192.0.0.10/32",
+    "192.0.0.170/32",
+    "192.0.0.171/32",
+    "192.0.2.0/24",
+    "192.31.196.0/24",
+    "192.52.193.0/24",
+    "192.88.99.0/24",
+    "192.88.99.2/32",
+    "192.168.0.0/16",
+    "192.175.48.0/24",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "240.0.0.0/4",
+    "255.255.255.255/32",
+    # multicast
+    "224.0.0.0/4",
+    "ff00::/8",
+    # IANA IPv6 special-purpose address registry
+    "::1/128",
+    "::/128",
+    "64:ff9b:1::/48",
+    "100::/64",
+    "100:0:0:1::/64",
+    "2001::/23",
+    "2001::/32",
+    "2001:1::1/128",
+    "2001:1::2/128",
+    "2001:1::3/128",
+    "2001:2::/48",
+    "2001:3::/32",
+    "2001:4:112::/48",
+    "2001:10::/28",
+    "2001:20::/28",
+    "2001:30::/28",
+    "2001:db8::/32",
+    "2002::/16",
+    "2620:4f:8000::/48",
+    "3fff::/20",
+    "5f00::/16",
+    "fc00::/7",
+    "fe80::/10",
+    # not global unicast, though in no registry
+    "::/96",
+    "::ffff:0:0:0/96",
+    "200::/7",
+    "4000::/3",
+    "fec0::/10",
+)
+REPORTED = (
+    "::127.0.0.1",
+    "::ffff:0:127.0.0.1",
+    "64:ff9b:1::7f00:1",
+    "fec0::1",
+    "192.88.99.1",
+    "5f00::1",
     "::ffff:127.0.0.1",
     "::ffff:169.254.169.254",
     "64:ff9b::7f00:1",
     "2002:7f00:1::1",
     "2002:a9fe:a9fe::1",
     "2001:0:5ef5:79fd:0:59a:8080:fefe",
+    "fd00:ec2::254",
 )
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses_may_be_sent_to(address: str) -> None:
+def test_is_public_global_unicast_is_allowed(address: str) -> None:
     assert is_public(ip_address(address))
 
 
-@pytest.mark.parametrize("address", OWN)
-def test_no_other_may_unless_its_network_is_allowed(address: str) -> None:
+@pytest.mark.parametrize("entry", REGISTRY)
+def test_is_public_registry_entry_is_refused_from_first_to_last_address(entry: str) -> None:
+    network = ip_network(entry)
+    assert not is_public(network[0])
+    assert not is_public(network[network.num_addresses // 2])
+    assert not is_public(network[-1])
+
+
+@pytest.mark.parametrize("address", REPORTED)
+def test_is_public_disguised_internal_address_is_refused(address: str) -> None:
     assert not is_public(ip_address(address))
     assert not is_public(ip_address(address), [ip_network("198.18.0.0/15"), ip_network("fd12::/16")])
-    assert is_public(ip_address("10.1.2.3"), [ip_network("10.1.0.0/16")])
-    assert is_public(ip_address("::ffff:10.1.2.3"), [ip_network("10.1.0.0/16")])
+
+
+def test_is_public_address_in_an_allowed_network_is_allowed_in_every_notation() -> None:
+    for address in ("10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::a01:203"):
+        assert is_public(ip_address(address), [ip_network("10.1.0.0/16")])
+    assert is_public(ip_address("fd12::5"), [ip_network("fd12::/16")])
 
 
 async def connected(host: str, port: int, *allowed: str) -> None:

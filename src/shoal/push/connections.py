@@ -14,34 +14,70 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 import httpcore
 
 Network = IPv4Network | IPv6Network
+
+_SPECIAL_V4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",  # this network
+            "10.0.0.0/8",  # private
+            "100.64.0.0/10",  # carrier-grade NAT
+            "127.0.0.0/8",  # loopback
+            "169.254.0.0/16",  # link-local, cloud metadata services
+            "172.16.0.0/12",  # private
+            "192.0.0.0/24",  # IETF protocol assignments: DS-Lite, NAT64 discovery, PCP and TURN anycast
+            "192.0.2.0/24",  # documentation
+            "192.31.196.0/24",  # AS112
+            "192.52.193.0/24",  # automatic multicast tunneling
+            "192.88.99.0/24",  # 6to4 relay anycast
+            "192.168.0.0/16",  # private
+            "192.175.48.0/24",  # AS112
+            "198.18.0.0/15",  # benchmarking
+            "198.51.100.0/24",  # documentation
+            "203.0.113.0/24",  # documentation
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, and the limited broadcast address
+        ),
+    )
+)
+"""The IANA IPv4 special-purpose address registry (RFC 6890) and multicast. Entries that IANA marks as globally reachable are
+here too: they lead to infrastructure, possibly of the local network (PCP anycast), and never to a push service."""
+
+_GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")
+_SPECIAL_V6 = tuple(
+    map(
+        IPv6Network,
+        (
+            "2001::/23",  # IETF protocol assignments: Teredo, PCP and TURN anycast, benchmarking, AMT, AS112, ORCHID, DETs
+            "2001:db8::/32",  # documentation
+            "2002::/16",  # 6to4
+            "2620:4f:8000::/48",  # AS112
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+"""The part of the IANA IPv6 special-purpose address registry inside 2000::/3, the only global unicast space that IANA assigns."""
+
 _NAT64 = IPv6Network("64:ff9b::/96")
+
 _AT_ONCE = 32
 _KEPT = 16
 _KEPT_SECONDS = 30.0
 
 
 def is_public(address: IPv4Address | IPv6Address, allowed: Sequence[Network] = ()) -> bool:
-    """Return whether an address is on the public internet, or in one of these networks.
+    """Return whether an address is globally routable unicast, or in an `allowed` network.
 
-    An IPv6 address that stands for one of IPv4 is as public as that.
+    An IPv4-mapped or NAT64 address is judged by the IPv4 address it embeds.
     """
-    within = _within(address)
-    if within is not None:
-        return is_public(within, allowed)
-    return (address.is_global and not address.is_multicast) or any(
-        address.version == network.version and address in network for network in allowed
-    )
-
-
-def _within(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address that an IPv6 address leads to (mapped, 6to4, Teredo, NAT64); None for any other."""
-    if isinstance(address, IPv4Address):
-        return None
-    if address.teredo is not None:
-        return address.teredo[1]
-    if address in _NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour
+    if isinstance(address, IPv6Address):
+        embedded = IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address.ipv4_mapped
+        if embedded is not None:
+            return is_public(embedded, allowed)
+        routable = address in _GLOBAL_UNICAST_V6 and not any(address in network for network in _SPECIAL_V6)
+    else:
+        routable = not any(address in network for network in _SPECIAL_V4)
+    return routable or any(address.version == network.version and address in network for network in allowed)
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
