@@ -91,6 +91,14 @@ def test_a_policy_is_kept_and_told_in_both_shapes(shoal: World, ann: Someone) ->
     assert wrong.status_code == 422
 
 
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_notification_policy_is_updated_by_put_and_patch(shoal: World, ann: Someone, method: str) -> None:
+    new = shoal.json(method, POLICY, ann, json={"for_new_accounts": "drop"})
+    assert new["for_new_accounts"] == "drop"
+    old = shoal.json(method, f"{V1}/policy", ann, json={"filter_private_mentions": True})
+    assert old["filter_private_mentions"] is True
+
+
 def test_what_is_held_back_is_a_request_of_its_sender(shoal: World, ann: Someone, ben: Someone) -> None:
     rule(shoal, ann, not_following="filter")
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "mine"})

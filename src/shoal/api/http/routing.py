@@ -30,6 +30,9 @@ from shoal.api.http.replies import Reply
 from shoal.graph.cache.answers import Answers
 from shoal.tracing.recorder import Recorder
 
+_UPDATES = ("PUT", "PATCH")
+"""Methods of an update. Mastodon answers both wherever it takes one, and its clients send either."""
+
 __all__ = ["ANONYMOUS", "Authenticate", "Caller", "Context", "Reply", "Route", "build_app"]
 
 
@@ -77,7 +80,9 @@ def build_app(
         _check(route, names, limiter)
         if route.params is not None:
             prepare(route.params)
-        trie.add(route.method, route.path, MatchedRoute(route, names, f"{route.method} {route.path}"))
+        matched = MatchedRoute(route, names, f"{route.method} {route.path}")
+        for method in _UPDATES if route.method in _UPDATES else (route.method,):
+            trie.add(method, route.path, matched)
     api: ASGIApp = Api(
         trie,
         deps,

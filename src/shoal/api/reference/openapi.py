@@ -32,8 +32,8 @@ _ABOUT: Final = (
     "The Mastodon client API as this server speaks it, and what it adds below `/api/shoal/`. Ids are texts of digits. Moments are "
     "ISO 8601 in UTC with milliseconds. Parameters may come in the query, as JSON, urlencoded or as multipart; numbers and "
     "booleans may be texts: `0`, `f`, `false` and `off`, in any case, are false, an empty text is no value, and any other text or "
-    "number is true. A path that is not there answers 404, a method that a path does not have 405, and a mistake of "
-    "ours 500, each with the same body as any other error."
+    "number is true. A path that takes PUT takes PATCH as well, and the reverse, with the same effect. A path that is not there "
+    "answers 404, a method that a path does not have 405, and a mistake of ours 500, each with the same body as any other error."
 )
 
 
