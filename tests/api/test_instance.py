@@ -35,6 +35,25 @@ def test_rules_are_those_of_the_settings(w: World) -> None:
     assert w.json("GET", "/api/v1/instance")["rules"] == w.json("GET", "/api/v2/instance")["rules"] == rules
 
 
+def test_instance_v2_lists_urls_and_thumbnail_versions(w: World) -> None:
+    said = w.json("GET", "/api/v2/instance")
+    assert said["configuration"]["urls"] == {
+        "streaming": BASE.replace("https", "wss").replace("http", "ws"),
+        "status": None,
+        "about": f"{BASE}/about",
+        "privacy_policy": None,
+        "terms_of_service": None,
+    }
+    assert w.ask("GET", "/about").status_code == 200
+    assert set(said["thumbnail"]["versions"]) == {"@1x", "@2x"}
+    for url in said["thumbnail"]["versions"].values():
+        assert w.ask("GET", url.removeprefix(BASE)).status_code == 200
+
+
+def test_nodeinfo_names_mastodon_as_its_upstream(w: World) -> None:
+    assert w.json("GET", "/nodeinfo/2.0")["metadata"]["upstream"] == {"name": "mastodon"}
+
+
 def test_rules_come_from_the_environment_as_json() -> None:
     assert load({"SHOAL_RULES": '["Be kind.", "No spam."]'}).rules == ("Be kind.", "No spam.")
     assert load({"SHOAL_RULES": ""}).rules == ()

@@ -77,10 +77,14 @@ class Configuration(msgspec.Struct, kw_only=True):
     polls: PollsAllowed
 
 
-class Places(msgspec.Struct):
-    """Where else the server is."""
+class InstanceUrls(msgspec.Struct, kw_only=True):
+    """Addresses of this server's pages and of its streams; None for a page that it does not have."""
 
     streaming: str
+    status: str | None
+    about: str | None
+    privacy_policy: str | None
+    terms_of_service: str | None
 
 
 class PushKey(msgspec.Struct):
@@ -113,7 +117,7 @@ class TimelinesAccess(msgspec.Struct, kw_only=True):
 class ConfigurationV2(Configuration, kw_only=True):
     """Limits and addresses, in the shape of the second version of the instance."""
 
-    urls: Places
+    urls: InstanceUrls
     vapid: PushKey
     translation: Translation
     timelines_access: TimelinesAccess
@@ -172,6 +176,8 @@ class Thumbnail(msgspec.Struct):
 
     url: str
     blurhash: str | None
+    versions: dict[str, str]
+    """The picture for screens of one (`@1x`) and two (`@2x`) pixels per point."""
 
 
 class Registrations(msgspec.Struct, kw_only=True):

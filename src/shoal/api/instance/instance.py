@@ -59,6 +59,7 @@ async def v2(context: Context, _params: None) -> object:
     """Instance, the newer shape."""
     front = context.deps
     settings, totals = front.settings, await front.network_totals.totals()
+    thumbnail = front.at.root + MISSING_HEADER
     return {
         "domain": front.at.netloc,
         "title": settings.title,
@@ -66,12 +67,18 @@ async def v2(context: Context, _params: None) -> object:
         "source_url": _SOURCE,
         "description": settings.description,
         "usage": {"users": {"active_month": totals.active}},
-        "thumbnail": {"url": front.at.root + MISSING_HEADER, "blurhash": None},
+        "thumbnail": {"url": thumbnail, "blurhash": None, "versions": {"@1x": thumbnail, "@2x": thumbnail}},
         "icon": [],
         "languages": ["en"],
         "configuration": {
             **_configuration(front),
-            "urls": {"streaming": _streaming(front)},
+            "urls": {
+                "streaming": _streaming(front),
+                "status": None,
+                "about": f"{front.at.root}/about",
+                "privacy_policy": None,
+                "terms_of_service": None,
+            },
             "vapid": {"public_key": front.push_key},
             "translation": {"enabled": False},
             "timelines_access": _timelines_access(),
@@ -175,6 +182,8 @@ async def nodeinfo(context: Context, _params: None) -> object:
             "nodeDescription": front.settings.description,
             # By this word clients of Pleroma know that a server has them.
             "features": ["pleroma_emoji_reactions"],
+            # Clients that choose their protocol by the name of the software recognize forks of Mastodon by this.
+            "upstream": {"name": "mastodon"},
         },
     }
 
