@@ -351,6 +351,15 @@ def test_a_profile_with_something_wrong_is_left_alone(shared: World, ann: Someon
     refused(shared, 422, "PATCH", path, ann, data={"display_name": "New"}, files=both)
 
 
+@pytest.mark.parametrize("missing", ["undefined", "null"])
+def test_profile_with_undefined_fields_keeps_them(shared: World, ann: Someone, missing: str) -> None:
+    path = "/api/v1/accounts/update_credentials"
+    shared.json("PATCH", path, ann, json={"fields_attributes": [{"name": "Boat", "value": "Selma"}]})
+    said = shared.json("PATCH", path, ann, data={"note": "hi", "fields_attributes": missing, "source": missing})
+    assert [field["name"] for field in said["fields"]] == ["Boat"]
+    assert said["source"]["note"] == "hi"
+
+
 def test_oneself_can_be_neither_followed_blocked_nor_muted(shared: World, ann: Someone) -> None:
     for verb in ("follow", "block", "mute"):
         refused(shared, 403, "POST", f"/api/v1/accounts/{ann.id}/{verb}", ann)

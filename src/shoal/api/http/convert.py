@@ -2,8 +2,8 @@
 
 Leniency is what clients need (Mastodon's own server is as lenient): numbers and booleans as strings, any text or number for
 true that is no word for false, one value where a list is expected, a list as a dictionary of numbers, null and, save for
-texts, "" for a value that is not given; a field that may be UNSET or None takes them for None. Every refusal is an
-`InvalidInput` that names the field and says what is allowed.
+texts, "" for a value that is not given; "undefined" and "null" for an object that is not given; a field that may be UNSET or
+None takes them for None. Every refusal is an `InvalidInput` that names the field and says what is allowed.
 """
 
 from __future__ import annotations
@@ -129,6 +129,9 @@ Fixer = Callable[[Any], object]
 _PREPARED: dict[type[Any], dict[str, Fixer | None]] = {}
 """Fixers to apply to each field of a struct before msgspec sees it, by wire name; None for fields without one."""
 
+_UNDEFINED = frozenset({"undefined", "null"})
+"""Texts that JavaScript clients send in a form for an object or a list of objects that they do not have."""
+
 _COLLECTIONS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
 
 
@@ -200,9 +203,10 @@ def _fixer(info: inspect.Type) -> Fixer | None:
         some = [kind for kind in info.types if not isinstance(kind, inspect.NoneType)]
         return _fixer(some[0]) if len(some) == 1 else None
     if isinstance(info, _COLLECTIONS):
-        return _list_fixer(_fixer(info.item_type))
+        fix = _list_fixer(_fixer(info.item_type))
+        return _unless_undefined(fix) if isinstance(info.item_type, inspect.StructType) else fix
     if isinstance(info, inspect.StructType):
-        return _struct_fixer(_fixers(info.cls))
+        return _unless_undefined(_struct_fixer(_fixers(info.cls)))
     if isinstance(info, inspect.StrType):
         return _fix_text
     if isinstance(info, inspect.BoolType):
@@ -210,6 +214,10 @@ def _fixer(info: inspect.Type) -> Fixer | None:
     if isinstance(info, inspect.FloatType):
         return _fix_float
     return None if isinstance(info, inspect.DictType) else _fix_blank
+
+
+def _unless_undefined(fix: Fixer) -> Fixer:
+    return lambda value: _ABSENT if isinstance(value, str) and value in _UNDEFINED else fix(value)
 
 
 def _struct_fixer(fixers: Mapping[str, Fixer | None]) -> Fixer:
