@@ -174,7 +174,17 @@ def test_what_cannot_be_told_is_refused(w: World, mod: Someone, path: str, form:
     assert words in answer.json()["error"].lower().replace(" ", "_")
 
 
-def test_a_period_has_a_beginning_and_an_end(w: World, mod: Someone) -> None:
-    for path in (MEASURES, DIMENSIONS, RETENTION):
-        for form in ({"start_at": "2026-01-01"}, {"end_at": "2026-01-01"}):
-            assert w.ask("POST", path, mod, json={**form, "keys": ["languages"]}).status_code in {400, 422}
+def test_statistics_without_a_period_cover_the_last_30_days(w: World, mod: Someone) -> None:
+    (measure,) = w.json("POST", MEASURES, mod, json={"keys": ["new_users"]})
+    days = [datetime.fromisoformat(day["date"]).date() for day in measure["data"]]
+    assert len(days) == 30
+    assert days[-1] == datetime.now(UTC).date()
+    assert [one["key"] for one in w.json("POST", DIMENSIONS, mod, json={"keys": ["languages"]})] == ["languages"]
+    assert len(w.json("POST", RETENTION, mod, json={})) == 30
+
+
+def test_statistics_until_a_day_begin_30_days_before_it(w: World, mod: Someone) -> None:
+    end = datetime.now(UTC).date() - timedelta(days=3)
+    (measure,) = w.json("POST", MEASURES, mod, json={"keys": ["new_users"], "end_at": end.isoformat()})
+    days = [datetime.fromisoformat(day["date"]).date() for day in measure["data"]]
+    assert (days[0], days[-1]) == (end - timedelta(days=29), end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import date, timedelta
 from typing import Annotated
 
@@ -21,6 +22,7 @@ from shoal.services.scheduling import moment_of_text
 
 _COHORT_DAYS = 92
 """The longest period of retention by day; by month it is that of everything."""
+_DEFAULT_DAYS = 30
 _EPOCH = date(1970, 1, 1)
 _LAST_MS = 8_000 * 365 * DAY_MS
 """Some time before dates end."""
@@ -124,7 +126,9 @@ async def _known(front: Front, period: Period) -> Figures:
 
 
 def _period(asked: StatisticsPeriod) -> Period:
-    first, last = _day(asked.start_at, "start_at"), _day(asked.end_at, "end_at")
+    today = time.time_ns() // 1_000_000 // DAY_MS
+    last = _day(asked.end_at, "end_at") if asked.end_at else today
+    first = _day(asked.start_at, "start_at") if asked.start_at else last - _DEFAULT_DAYS + 1
     if last < first:
         raise InvalidInput("end_at: a period ends after its beginning", field="end_at")
     if last - first >= PERIOD_DAYS:

@@ -32,10 +32,10 @@ class OfServer(msgspec.Struct, frozen=True):
 
 
 class StatisticsPeriod(msgspec.Struct, frozen=True, kw_only=True):
-    """A period, in days (UTC): the last one is part of it."""
+    """A period in days (UTC), both ends included; by default the 30 days that end today."""
 
-    start_at: _Moment
-    end_at: _Moment
+    start_at: _Moment = ""
+    end_at: _Moment = ""
 
 
 class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
