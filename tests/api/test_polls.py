@@ -164,7 +164,7 @@ def test_a_scheduled_status_waits_and_may_be_moved_or_taken_back(shoal: World) -
             "visibility": "unlisted",
             "in_reply_to_id": None,
             "language": "en",
-            "application_id": str(ann.app_id),
+            "application_id": ann.app_id,
             "idempotency": None,
             "scheduled_at": None,
             "with_rate_limit": False,

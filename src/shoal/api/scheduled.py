@@ -124,7 +124,7 @@ def _params(scheduled: ScheduledPost, draft: Draft) -> ScheduledParams:
         visibility=presenter.WIRE_VISIBILITY[draft.visibility],
         in_reply_to_id=str(draft.parent_id) if draft.parent_id else None,
         language=draft.language or None,
-        application_id=str(scheduled.app_id) if scheduled.app_id else None,
+        application_id=scheduled.app_id or None,
     )
 
 

@@ -27,7 +27,7 @@ class ScheduledParams(msgspec.Struct, kw_only=True):
     visibility: str
     in_reply_to_id: str | None
     language: str | None
-    application_id: str | None
+    application_id: int | None
     idempotency: None = None
     scheduled_at: None = None
     with_rate_limit: bool = False
