@@ -14,7 +14,6 @@ from shoal.api.http.convert import Id
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import One, PageOf, cursor_of, entries_page, people_page, profile_of
 from shoal.core.errors import Gone, NotFound
-from shoal.core.filters import FilterContext
 from shoal.core.text import canonical_tag
 from shoal.feeds import people, user
 from shoal.feeds.hydrate import profiles_by_id
@@ -93,7 +92,7 @@ async def statuses(context: Context, params: Statuses) -> object:
         entries = await pinned(front.reads, context.caller.member_id, params.id, cursor, query)
         return await front.present.page(context.caller.member_id, entries, listed_data(wanted=params.with_data))
     page = await user.page(front.reads, context.caller.member_id, params.id, cursor, query)
-    return await entries_page(context, page, cursor, FilterContext.ACCOUNT, data=listed_data(wanted=params.with_data))
+    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
 async def followers(context: Context, params: PageOf) -> object:

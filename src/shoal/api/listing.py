@@ -12,8 +12,6 @@ from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery, link_header
 from shoal.api.http.replies import Reply
 from shoal.core.errors import NotFound
-from shoal.core.filters import FilterContext
-from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
 from shoal.feeds.people import MemberPage
 from shoal.feeds.pipeline import Page
@@ -48,17 +46,14 @@ def cursor_of(query: PageQuery, default: int = 20, maximum: int = 40) -> Cursor:
 
 
 async def entries_page(
-    context: Context, page: Page, cursor: Cursor, where: FilterContext | None = None, *, data: int = 0
+    context: Context, page: Page, cursor: Cursor, *, data: int = 0, filters_applied: bool = False
 ) -> Reply:
-    """A page of statuses; with `where` each says which of the caller's filters match it there.
+    """Return a page of statuses; those of others include their data if it has at most `data` bytes.
 
-    Other people's come with up to so many bytes of `data`.
+    With `filters_applied` the entries already list the caller's filters that match them.
     """
     front = context.deps
-    viewer, entries = context.caller.member_id, page.entries
-    if where is not None:
-        entries = await filtered(front.reads.graph, viewer, entries, where)
-    body = await front.present.page(viewer, entries, data)
+    body = await front.present.page(context.caller.member_id, page.entries, data, filters_applied=filters_applied)
     return paged(context, body, [entry.id for entry in page.entries], page.next, cursor)
 
 
@@ -95,9 +90,7 @@ async def entry_of(context: Context, id_: int) -> Entry:
 async def show(context: Context, id_: int) -> bytes:
     """A status as the caller sees it. Raises `NotFound`."""
     front = context.deps
-    viewer = context.caller.member_id
-    (entry,) = await filtered(front.reads.graph, viewer, (await entry_of(context, id_),), FilterContext.THREAD)
-    return await front.present.status(viewer, entry)
+    return await front.present.status(context.caller.member_id, await entry_of(context, id_))
 
 
 async def show_taken_back(context: Context, id_: int) -> bytes:

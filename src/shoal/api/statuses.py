@@ -21,10 +21,8 @@ from shoal.api.http.replies import raw
 from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page, entry_of, show, show_taken_back
 from shoal.api.polls import PollParams
 from shoal.core.errors import InvalidInput, NotFound, Unfit
-from shoal.core.filters import FilterContext
 from shoal.core.model import Media, Post, Revision, Share
 from shoal.feeds import thread as thread_feed
-from shoal.feeds.filtering import filtered, sieve_of
 from shoal.feeds.hydrate import hydrate
 from shoal.feeds.revisions import revisions
 from shoal.graph.access import access_member, access_post, own_post
@@ -231,9 +229,7 @@ async def several(context: Context, params: StatusIds) -> object:
     front = context.deps
     viewer = context.caller.member_id
     found = await hydrate(front.graph, viewer, params.id, unasked=False)
-    return await front.present.page(
-        viewer, await filtered(front.graph, viewer, found, FilterContext.THREAD), listed_data(wanted=params.with_data)
-    )
+    return await front.present.page(viewer, found, listed_data(wanted=params.with_data))
 
 
 async def around(context: Context, params: Around) -> object:
@@ -242,12 +238,11 @@ async def around(context: Context, params: Around) -> object:
     viewer = context.caller.member_id
     above, below = (60, 60) if viewer is None else (4_096, 4_096)
     talk = await thread_feed.thread(front.reads, viewer, params.id, above=above, below=below)
-    sieve = await sieve_of(front.graph, viewer, FilterContext.THREAD)
     rest = entities.ContextExtras(f"{front.at.root}/api/shoal/v1/statuses/{params.id}/replies")
     data = listed_data(wanted=params.with_data)
     return b'{"ancestors":%b,"descendants":%b%b}' % (
-        await front.present.page(viewer, await sieve.marked(talk.above), data),
-        await front.present.page(viewer, await sieve.marked(talk.below), data),
+        await front.present.page(viewer, talk.above, data),
+        await front.present.page(viewer, talk.below, data),
         b',"shoal":' + msgspec.json.encode(rest) if talk.more else b"",
     )
 
@@ -257,7 +252,7 @@ async def replies(context: Context, params: StatusesOf) -> object:
     front = context.deps
     cursor = cursor_of(params)
     page = await thread_feed.replies(front.reads, context.caller.member_id, params.id, cursor)
-    return await entries_page(context, page, cursor, FilterContext.THREAD, data=listed_data(wanted=params.with_data))
+    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
 async def source(context: Context, params: One) -> object:

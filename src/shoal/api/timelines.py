@@ -13,7 +13,6 @@ from shoal.api.entities.statuses import Status
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import actor, cursor_of, entries_page
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.filters import FilterContext
 from shoal.core.places import DEFAULT_RADIUS_KM, MAX_RADIUS_KM, MIN_RADIUS_KM, disk
 from shoal.core.text import check_tag
 from shoal.feeds import home as home_feed
@@ -69,7 +68,8 @@ async def home(context: Context, params: StatusesQuery) -> object:
     front = context.deps
     cursor = cursor_of(params)
     page = await home_feed.page(front.reads, actor(context), cursor)
-    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    data = listed_data(wanted=params.with_data)
+    return await entries_page(context, page, cursor, data=data, filters_applied=True)
 
 
 async def tag(context: Context, params: TagTimelineQuery) -> object:
@@ -88,7 +88,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
     # What is no tag at all is on no status.
     nothing = params.only_remote or None in every
     page = _EMPTY if nothing else await tagged.page(front.reads, context.caller.member_id, query, cursor)
-    return await entries_page(context, page, cursor, FilterContext.PUBLIC, data=listed_data(wanted=params.with_data))
+    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
 async def public(context: Context, params: Public) -> object:
@@ -98,7 +98,7 @@ async def public(context: Context, params: Public) -> object:
     page = _EMPTY
     if not params.only_remote:
         page = await public_feed.page(front.reads, viewer, cursor, only_media=params.only_media)
-    return await entries_page(context, page, cursor, FilterContext.PUBLIC, data=listed_data(wanted=params.with_data))
+    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
 async def nearby(context: Context, params: NearbyQuery) -> object:
@@ -106,7 +106,7 @@ async def nearby(context: Context, params: NearbyQuery) -> object:
     front = context.deps
     cursor, around = cursor_of(params), disk(params.latitude, params.longitude, params.radius_km)
     page = await nearby_feed.page(front.reads, context.caller.member_id, around, cursor, only_media=params.only_media)
-    return await entries_page(context, page, cursor, FilterContext.PUBLIC, data=listed_data(wanted=params.with_data))
+    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
 def _all_known(tags: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Application of a viewer's filters to entries: each entry says which filters match it, or is left out altogether.
+"""Application of a viewer's filters to entries: an entry lists the filters that match it, or is left out.
 
 Own posts are never filtered. A viewer without filters costs one read, which the cache in front of the graph answers.
 """
@@ -27,10 +27,14 @@ _compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
 
 
 class Sieve:
-    """The viewer's filters that apply in one context at this moment."""
+    """The viewer's active filters, applied to the entries of one context.
 
-    def __init__(self, viewer: int, filters: Iterable[Filter]) -> None:
+    Entries carry the matches of every context, since clients of the Mastodon API choose by the filter's `context` themselves.
+    """
+
+    def __init__(self, viewer: int, filters: Iterable[Filter], context: FilterContext | None = None) -> None:
         self._viewer = viewer
+        self._context = context
         self._filters = [_ready(filter_) for filter_ in filters]
         self._words = sum(len(filter_.words) for filter_ in self._filters)
 
@@ -38,7 +42,7 @@ class Sieve:
         return bool(self._filters)
 
     def matches(self, entry: Entry) -> tuple[Filtered, ...]:
-        """Return the filters that match an entry, or the post that it shares."""
+        """Return the filters of any context that match an entry, or the post that it shares."""
         post = entry.post
         if not self._filters or post.author_id == self._viewer:
             return ()
@@ -60,7 +64,8 @@ class Sieve:
         answer: list[Entry] = []
         for entry in entries:
             matches = self.matches(entry)
-            answer.append(structs.replace(entry, filtered=matches) if matches else entry)
+            here = tuple(match for match in matches if self._context in match.filter.contexts)
+            answer.append(structs.replace(entry, matches=matches, filtered=here))
             if self._words > _MANY:
                 await asyncio.sleep(0)
         return answer
@@ -81,8 +86,8 @@ def dropped(entry: Entry) -> bool:
     return any(match.filter.irreversible for match in entry.filtered)
 
 
-async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext) -> Sieve:
-    """Return the viewer's filters for this context; expired ones do not apply.
+async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | None = None) -> Sieve:
+    """Return the viewer's filters, to be applied in this context; expired ones do not apply.
 
     One read for viewers without filters, else two.
     """
@@ -92,12 +97,14 @@ async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext) ->
     owned = await filters_of(graph, viewer)
     for filter_ in owned:
         good_until(filter_.expires_at, now)
-    here = [filter_ for filter_ in owned if context in filter_.contexts and not 0 < filter_.expires_at <= now]
-    return Sieve(viewer, here) if here else NO_SIEVE
+    active = [filter_ for filter_ in owned if not 0 < filter_.expires_at <= now]
+    return Sieve(viewer, active, context) if active else NO_SIEVE
 
 
-async def filtered(graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext) -> list[Entry]:
-    """Return the entries, each with the viewer's filters that match it in this context."""
+async def filtered(
+    graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext | None = None
+) -> list[Entry]:
+    """Return the entries, each with the viewer's filters that match it: all of them, and those of this context."""
     return await (await sieve_of(graph, viewer, context)).marked(entries) if entries else []
 
 

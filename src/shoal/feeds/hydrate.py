@@ -105,6 +105,9 @@ class Entry(msgspec.Struct, frozen=True):
     """Whether the viewer has muted the thread."""
     poll: PollView | None = None
     filtered: tuple[Filtered, ...] = ()
+    """The viewer's filters that match the post in the context of this feed."""
+    matches: tuple[Filtered, ...] = ()
+    """The viewer's filters that match the post in any context."""
     share: Share | None = None
     sharer: Profile | None = None
     sharer_relation: Relation | None = None

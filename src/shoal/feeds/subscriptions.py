@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.core.errors import NotFound
-from shoal.core.filters import FilterContext
 from shoal.core.model import Visibility
 from shoal.core.visibility import may_list_publicly
 from shoal.feeds import home, lists
-from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.reads import Reads
 from shoal.graph.schema import tag_id
@@ -17,24 +15,22 @@ from shoal.streaming.interests import Everybody, Home, Interest, Listed, TagInte
 
 
 async def among(reads: Reads, viewer: int, interest: Interest, ids: Sequence[int]) -> list[Entry]:
-    """Return the entries that the viewer may see and that match this interest now, with the filters that match them."""
+    """Return the entries that the viewer may see and that match this interest now."""
     if not ids:
         return []
     if isinstance(interest, Home):
         return await home.among(reads, viewer, ids)
     if isinstance(interest, Listed):
         return await _of_list(reads, viewer, interest.list_id, ids)
-    found = [entry for entry in await hydrate(reads.graph, viewer, ids) if _public(viewer, entry, interest)]
-    return await filtered(reads.graph, viewer, found, FilterContext.PUBLIC)
+    return [entry for entry in await hydrate(reads.graph, viewer, ids) if _public(viewer, entry, interest)]
 
 
 async def _of_list(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
     try:
-        found = await lists.among(reads, viewer, list_id, ids)
+        return await lists.among(reads, viewer, list_id, ids)
     except NotFound:
         # It is gone.
         return []
-    return await filtered(reads.graph, viewer, found, FilterContext.HOME)
 
 
 def _public(viewer: int, entry: Entry, interest: Interest) -> bool:

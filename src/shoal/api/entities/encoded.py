@@ -21,6 +21,7 @@ from shoal.api.entities.addresses import Addresses
 from shoal.api.http.replies import raw
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.visibility import is_sensitive
+from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry, Profile, SharedBy
 from shoal.graph.cache.read_sets import good_until
 from shoal.graph.cache.recent import Recent
@@ -100,14 +101,20 @@ class Presenter:
         }
         """The memories by name, for figures."""
 
-    async def page(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> bytes:
-        """A JSON array of statuses; those of others come with their data where it has at most `data` bytes."""
+    async def page(
+        self, viewer: int | None, entries: Sequence[Entry], data: int = 0, *, filters_applied: bool = False
+    ) -> bytes:
+        """Return a JSON array of statuses; those of others include their data if it has at most `data` bytes.
+
+        With `filters_applied` the entries already list the viewer's filters that match them.
+        """
         await self._learn_apps(entries)
-        return self.present_page(viewer, entries, data)
+        return self.present_page(viewer, entries if filters_applied else await self._filtered(viewer, entries), data)
 
     async def status(self, viewer: int | None, entry: Entry, data: int = WHOLE) -> bytes:
         """One status as a JSON object."""
         await self._learn_apps((entry,))
+        (entry,) = await self._filtered(viewer, (entry,))
         pieces: list[bytes] = []
         self._write(pieces, viewer, entry, data)
         return b"".join(pieces)
@@ -128,7 +135,7 @@ class Presenter:
         """Statuses by the id of their entry."""
         await self._learn_apps(entries)
         made: dict[int, bytes] = {}
-        for entry in entries:
+        for entry in await self._filtered(viewer, entries):
             pieces: list[bytes] = []
             self._write(pieces, viewer, entry, data)
             made[entry.id] = b"".join(pieces)
@@ -157,6 +164,10 @@ class Presenter:
     def accounts(self, profiles: Iterable[Profile]) -> bytes:
         """A JSON array of profiles."""
         return b"[%b]" % b",".join(map(self.account, profiles))
+
+    async def _filtered(self, viewer: int | None, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the entries with the viewer's filters, of every context, that match them."""
+        return await filtered(self._graph, viewer, entries) if viewer is not None else entries
 
     async def _learn_apps(self, entries: Iterable[Entry]) -> None:
         known = self._apps.get
@@ -200,9 +211,10 @@ class Presenter:
             return _ANONYMOUS % (poll, *counts)
         flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | entry.thread_muted << 3
         flags |= (entry.pinned and not of_share) << 4 | (author == viewer) << 5
-        if view is None and not entry.filtered:
+        if view is None and not entry.matches:
             return _PLAIN_TAILS[flags] % counts
-        return _TAILS[flags] % (poll, *counts, _encode([presenter.filter_result(match) for match in entry.filtered]))
+        matches = [presenter.filter_result(match) for match in entry.matches]
+        return _TAILS[flags] % (poll, *counts, _encode(matches))
 
     def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: entities.Ranking | None) -> bytes:
         """A status up to its author. What is remembered `whole`, with the data of the post, is so under its negative id."""
