@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -126,3 +127,22 @@ def test_nobody_is_shown_sixty_above_and_sixty_below(shoal: World) -> None:
     assert [one["id"] for one in found["descendants"]] == chain[62:122]
     whole = shoal.json("GET", f"/api/v1/statuses/{chain[61]}/context", ann)
     assert len(whole["ancestors"]) + len(whole["descendants"]) == 122
+
+
+def test_status_with_allowed_mentions_refuses_to_mention_others(shoal: World) -> None:
+    ann, ben, eve = shoal.join("ann"), shoal.join("ben"), shoal.join("eve")
+    text, later = "Only for @ben, not @eve", (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    for allowed, unexpected in (([ben.id], [eve.id]), ([], [ben.id, eve.id]), ([ann.id, eve.id], [ben.id])):
+        for when in ({}, {"scheduled_at": later}):
+            before = shoal.state()
+            body = {"status": text, "allowed_mentions": allowed, **when}
+            answer = shoal.ask("POST", "/api/v1/statuses", ann, json=body)
+            assert answer.status_code == 422
+            assert answer.json()["error"] == "Post would be sent to unexpected accounts"
+            assert [one["id"] for one in answer.json()["unexpected_accounts"]] == unexpected
+            assert shoal.state() == before
+    for allows in ({"allowed_mentions": [ben.id, eve.id]}, {}):
+        made = shoal.json("POST", "/api/v1/statuses", ann, json={"status": text, **allows})
+        assert [one["id"] for one in made["mentions"]] == [ben.id, eve.id]
+    planned = {"status": text, "allowed_mentions": [ben.id, eve.id], "scheduled_at": later}
+    assert shoal.json("POST", "/api/v1/statuses", ann, json=planned)["params"]["text"] == text

@@ -17,13 +17,13 @@ from shoal.api.entities.statuses import Status, StatusContext, StatusEdit, Statu
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id, Json, Upload
 from shoal.api.http.pages import WithData, listed_data
-from shoal.api.http.replies import raw
+from shoal.api.http.replies import Reply, raw
 from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page, entry_of, show, show_taken_back
 from shoal.api.polls import PollParams
-from shoal.core.errors import InvalidInput, NotFound, Unfit
+from shoal.core.errors import InvalidInput, NotFound, UnexpectedMentions, Unfit
 from shoal.core.model import Media, Post, Revision, Share
 from shoal.feeds import thread as thread_feed
-from shoal.feeds.hydrate import hydrate
+from shoal.feeds.hydrate import hydrate, profiles_by_id
 from shoal.feeds.revisions import revisions
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.services import media, posts, reactions
@@ -89,6 +89,8 @@ class NewStatus(Written, frozen=True, kw_only=True):
     in_reply_to_id: Id | None = None
     visibility: Literal["public", "unlisted", "private", "direct"] | None = None
     scheduled_at: scheduled.Moment = ""
+    allowed_mentions: _Ids | None = None
+    """The only accounts that the text may mention; a status that mentions others is refused."""
 
 
 class Edit(Written, frozen=True, kw_only=True):
@@ -134,11 +136,16 @@ async def create(context: Context, params: NewStatus) -> object:
         place=_place(params.shoal),
         data=params.shoal.data.value if params.shoal.data else None,
         poll=params.poll.draft() if params.poll else None,
+        allowed_mentions=params.allowed_mentions,
     )
     key = context.request.headers.get("idempotency-key", "")
-    if params.scheduled_at:
-        return await scheduled.plan(context, draft, params.scheduled_at, request=key)
-    made = await posts.create(front.writes, author.id, draft, request=key, app_id=context.caller.app_id)
+    try:
+        if params.scheduled_at:
+            return await scheduled.plan(context, draft, params.scheduled_at, request=key)
+        made = await posts.create(front.writes, author.id, draft, request=key, app_id=context.caller.app_id)
+    except UnexpectedMentions as error:
+        profiles = await profiles_by_id(front.graph, author.id, error.member_ids)
+        return Reply({"error": str(error), "unexpected_accounts": raw(front.present.accounts(profiles))}, 422)
     return await show(context, made.id)
 
 

@@ -43,6 +43,14 @@ class Unfit(InvalidInput):
     """A combination or a moment that is not allowed, though each value by itself is valid."""
 
 
+class UnexpectedMentions(Unfit):
+    """A post that mentions members its author did not list as expected; `member_ids` are the unexpected ones."""
+
+    def __init__(self, member_ids: tuple[int, ...]) -> None:
+        super().__init__("Post would be sent to unexpected accounts", field="allowed_mentions")
+        self.member_ids = member_ids
+
+
 class Taken(InvalidInput):
     """A name that must be unique belongs to somebody already."""
 

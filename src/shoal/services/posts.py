@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import Conflict, InvalidInput, NotFound, TooLarge
+from shoal.core.errors import Conflict, InvalidInput, NotFound, TooLarge, UnexpectedMentions
 from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Media, Member, Poll, Post, Revision, ScheduledPost, Visibility
+from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.places import checked_place, rounded
 from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed
@@ -61,6 +61,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """Any JSON value, at most 64 KiB when encoded."""
     poll: PollDraft | None = None
     """The poll. In an edit, None leaves it as it is."""
+    allowed_mentions: Sequence[int] | None = None
+    """The only members that the text may mention; None for any. Edits ignore it."""
     imported: bool = False
     """Whether it was written elsewhere, long ago: it mentions nobody here, and is news to nobody."""
 
@@ -81,9 +83,9 @@ async def create(
 
     A repeated `request` (an idempotency key) of an author returns the first post, for an hour. An import may give an
     `id_` and `created_at` of its own, and the name of its `record`, which is recognised for ever. Raises `InvalidInput`
-    (`TooLarge`) for what the limits do not allow, `NotFound` for a parent or a picture that the author may not use,
-    `Gone` for a suspended author, or when the request's post was deleted since, and `Conflict` when what the commit
-    does `together_with` the post is overtaken.
+    (`TooLarge`) for what the limits do not allow, `UnexpectedMentions`, `NotFound` for a parent or a picture that the
+    author may not use, `Gone` for a suspended author, or when the request's post was deleted since, and `Conflict` when
+    what the commit does `together_with` the post is overtaken.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     shard = shard_of(author_id)
@@ -92,7 +94,7 @@ async def create(
         return _written(found)
     author, parent = await _access(writes, author_id, draft)
     content["place"] = rounded(content["place"], author.place_precision)
-    mentions = () if draft.imported else await members_named(writes, content["text"])
+    mentions = () if draft.imported else await _mentions(writes, draft)
     tags = tags_named(content["text"])
 
     def build(new_id: int, media: Sequence[Media]) -> tuple[Post, Batch]:
@@ -155,8 +157,19 @@ async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
     place = _content(writes, draft)["place"]
     _poll(writes, draft)
     author, _ = await _access(writes, author_id, draft)
+    await _mentions(writes, draft)
     await check_attachable(writes, author_id, draft.media)
     return msgspec.structs.replace(draft, place=rounded(place, author.place_precision))
+
+
+async def _mentions(writes: Writes, draft: Draft) -> tuple[Mention, ...]:
+    """Return the members whom the draft mentions. Raises `UnexpectedMentions`."""
+    mentions = await members_named(writes, draft.text)
+    if draft.allowed_mentions is not None:
+        unexpected = tuple(mention.id for mention in mentions if mention.id not in draft.allowed_mentions)
+        if unexpected:
+            raise UnexpectedMentions(unexpected)
+    return mentions
 
 
 async def _access(writes: Writes, author_id: int, draft: Draft) -> tuple[Member, Post | None]:
