@@ -10,6 +10,7 @@ import pytest
 
 _BIN = Path(sys.executable).parent
 _MASTO = Path(__file__).resolve().parent / "masto"
+_TYPESCRIPT = Path(__file__).resolve().parent / "typescript"
 
 
 def toot_command() -> list[str]:
@@ -21,6 +22,17 @@ def masto_command(script: Path) -> list[str]:
     """A script that imports masto."""
     _there(_MASTO / "node_modules" / "masto", "masto")
     return [_there(_BIN / "node", "Node"), str(script)]
+
+
+def python_generator() -> str:
+    """Return the command that generates Python clients from an OpenAPI document."""
+    return _there(_BIN / "openapi-python-client", "openapi-python-client")
+
+
+def typescript_tools() -> tuple[str, Path]:
+    """Return the command of Node, and the folder of packages that generate and compile TypeScript clients."""
+    _there(_TYPESCRIPT / "node_modules" / "openapi-typescript", "openapi-typescript")
+    return _there(_BIN / "node", "Node"), _TYPESCRIPT / "node_modules"
 
 
 def _there(path: Path, name: str) -> str:

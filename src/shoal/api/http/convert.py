@@ -199,6 +199,8 @@ def _may_be_none(info: inspect.Type) -> bool:
 
 
 def _fixer(info: inspect.Type) -> Fixer | None:
+    if isinstance(info, inspect.Metadata):
+        return _fixer(info.type)
     if isinstance(info, inspect.UnionType):
         some = [kind for kind in info.types if not isinstance(kind, inspect.NoneType)]
         return _fixer(some[0]) if len(some) == 1 else None

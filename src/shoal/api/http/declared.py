@@ -83,6 +83,8 @@ def _walk(info: inspect.Type, name: str) -> Iterator[str]:
     if isinstance(info, inspect.StructType):
         for field in info.fields:
             yield from _walk(field.type, f"{name}.{field.encode_name}")
+    elif isinstance(info, inspect.Metadata):
+        yield from _walk(info.type, name)
     elif isinstance(info, inspect.UnionType):
         for kind in info.types:
             yield from _walk(kind, name)

@@ -27,7 +27,10 @@ class AppForm(msgspec.Struct, frozen=True):
     """A new app, as it describes itself."""
 
     client_name: Annotated[str, Meta(min_length=1, max_length=1_000)]
-    redirect_uris: Annotated[tuple[Annotated[str, Meta(max_length=16_000)], ...], Meta(min_length=1, max_length=20)]
+    redirect_uris: Annotated[
+        tuple[Annotated[str, Meta(max_length=16_000)], ...],
+        Meta(min_length=1, max_length=20, extra_json_schema={"type": ["string", "array"], "maxLength": 16_000}),
+    ]
     """A list, or one text with a line for each."""
     scopes: Annotated[str, Meta(max_length=2_000)] = ""
     website: Annotated[str, Meta(max_length=4_000)] = ""

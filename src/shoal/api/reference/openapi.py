@@ -30,10 +30,11 @@ _RAISES: Final = re.compile(r" Raises `.*")
 """Sentences in a verb's docstring that are for programmers, and left out of the document."""
 _ABOUT: Final = (
     "The Mastodon client API as this server speaks it, and what it adds below `/api/shoal/`. Ids are texts of digits. Moments are "
-    "ISO 8601 in UTC with milliseconds. Parameters may come in the query, as JSON, urlencoded or as multipart; numbers and "
-    "booleans may be texts: `0`, `f`, `false` and `off`, in any case, are false, an empty text is no value, and any other text or "
-    "number is true. A path that takes PUT takes PATCH as well, and the reverse, with the same effect. A path that is not there "
-    "answers 404, a method that a path does not have 405, and a mistake of ours 500, each with the same body as any other error."
+    "ISO 8601 in UTC with milliseconds. Parameters may come in the query, as JSON, urlencoded or as multipart, whichever of them "
+    "an operation lists; numbers and booleans may be texts: `0`, `f`, `false` and `off`, in any case, are false, an empty text is "
+    "no value, and any other text or number is true. A path that takes PUT takes PATCH as well, and the reverse, with the same "
+    "effect. A path that is not there answers 404, a method that a path does not have 405, and a mistake of ours 500, each with "
+    "the same body as any other error."
 )
 
 
@@ -76,7 +77,7 @@ def _operation(part: str, route: Route, components: Components) -> Schema:
     if route.method in _IN_QUERY:
         asked += [_parameter(field, schemas[field.encode_name], "query") for field in rest]
     elif rest:
-        operation["requestBody"] = _body(rest, schemas)
+        operation["requestBody"] = _body(route, rest, schemas)
     if asked:
         operation["parameters"] = asked
     operation["responses"] = answers_of(route, components)
@@ -136,16 +137,21 @@ def _kinds(info: inspect.Type) -> Iterator[inspect.Type]:
         yield info
 
 
-def _body(fields: Sequence[inspect.Field], schemas: Mapping[str, Schema]) -> Schema:
-    """With files a body is multipart; else it is what a client likes best."""
+def _body(route: Route, fields: Sequence[inspect.Field], schemas: Mapping[str, Schema]) -> Schema:
+    """Return the request body, of one content type where it has no files: generators of clients fail on a choice.
+
+    It is JSON, a form for OAuth (RFC 6749), and multipart with files.
+    """
     files = [field for field in fields if _is_file(field)]
-    whole = _object(fields, schemas)
     content: dict[str, Any] = {}
     if not any(field.required for field in files):
-        words = _object([field for field in fields if field not in files], schemas)
-        content["application/json"] = {"schema": words}
-        content["application/x-www-form-urlencoded"] = {"schema": words, **_encoding(words)}
+        without_files = _object([field for field in fields if field not in files], schemas)
+        if route.once:
+            content["application/x-www-form-urlencoded"] = {"schema": without_files, **_encoding(without_files)}
+        else:
+            content["application/json"] = {"schema": without_files}
     if files:
+        whole = _object(fields, schemas)
         content["multipart/form-data"] = {"schema": whole, **_encoding(whole)}
     return {"required": any(field.required for field in fields), "content": content}
 
