@@ -190,7 +190,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     opentelemetry: bool = False
     """Whether requests and jobs are sent as spans over OTLP, as the variables `OTEL_*` say; needs `pip install 'shoal[otel]'`."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
-    """Lowest severity that is logged to standard error."""
+    """Lowest severity of the entries of Shoal itself on standard error. Libraries log warnings and errors only."""
 
 
 _TABLES = {

@@ -107,7 +107,7 @@ class Agenda:
             if len(self._resting) >= _REMEMBERED:
                 self._resting.clear()
             self._resting[ticket.id2] = (now + rest, rest)
-            _log.warning("what was due is left for now: %r", node, exc_info=error)
+            _log.warning("%s %d stays due: an attempt failed", type(node).__name__, ticket.id2, exc_info=error)
             return False
         self._resting.pop(ticket.id2, None)
         return True

@@ -73,10 +73,16 @@ class JsonFormat(logging.Formatter):
 
 
 def log_to_stderr(level: str, format_: LogFormat) -> None:
-    """Have this process write its log to standard error."""
+    """Write the log of this process to standard error.
+
+    Below WARNING, libraries log requests, headers and frames as they are on the wire, credentials included. The level
+    therefore applies to the loggers of Shoal, and libraries log warnings and errors only.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormat() if format_ == "json" else TextFormat())
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    lowest = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(level=max(lowest, logging.WARNING), handlers=[handler])
+    logging.getLogger("shoal").setLevel(lowest)
 
 
 def read_entry(line: bytes) -> AnyEntry | None:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from shoal.api.context import Front
 from shoal.api.http.errors import reply_for
-from shoal.api.http.middleware import REQUEST_ID
+from shoal.api.http.middleware import REQUEST_ID, ROUTE
 from shoal.api.http.replies import Reply
 from shoal.web.rendering import framed, part
 from shoal.web.views.errors.trouble import Trouble, trouble_of
@@ -23,7 +23,7 @@ _OURS = 500
 async def error_page(visit: Visit, error: Exception) -> Response:
     """Return the page of an error; for a script, a word to show."""
     request_id = _id_of(visit.request)
-    reply = reply_for(error, where=f"{visit.request.method} {visit.request.url.path} ({request_id})")
+    reply = reply_for(error, where=f"{visit.request.scope.get(ROUTE, '(no such page)')} ({request_id})")
     trouble = trouble_of(visit.words, reply, request_id)
     frame = bare_shell(visit, trouble.title) if reply.status >= _OURS else await shell_of(visit, trouble.title)
     return _told(visit, frame, trouble, reply)

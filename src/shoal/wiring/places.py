@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from shoal.core.errors import InvalidInput
+from shoal.graph.sharding.shard_map import shown_url
 from shoal.settings import Settings
 
 _MEDIA = "shoal.media"
@@ -100,7 +101,9 @@ def check_base_url(url: str) -> None:
     except ValueError:
         host = None
     if parts.scheme not in {"http", "https"} or not host or parts.path.strip("/") or parts.query or parts.username:
-        raise InvalidInput(f"base_url: an address such as https://social.example.org, not {url!r}", field="base_url")
+        raise InvalidInput(
+            f"base_url: an address such as https://social.example.org, not {shown_url(url)!r}", field="base_url"
+        )
 
 
 def domain_of(settings: Settings) -> str:

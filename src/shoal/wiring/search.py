@@ -7,7 +7,6 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from urllib.parse import urlsplit
 
 from shoal.core.errors import InvalidInput
 from shoal.discovery.contract import SearchIndex
@@ -15,6 +14,7 @@ from shoal.discovery.filler import Filler
 from shoal.discovery.filling import Tell, fill_quietly, refill
 from shoal.discovery.nowhere import NoIndex
 from shoal.graph.contract import Reader, Scanner, Store
+from shoal.graph.sharding.shard_map import shown_url
 from shoal.settings import Settings
 from shoal.wiring.backends import CLOUDS, INDEXES, scheme_of
 from shoal.wiring.places import file_beside, store_urls
@@ -75,7 +75,7 @@ async def _open_index(settings: Settings, *, read_only: bool) -> SearchIndex:
     url = settings.search or store_urls(settings)[0]
     if scheme not in INDEXES:
         if not read_only:
-            _log.warning(_NOWHERE, urlsplit(url)._replace(query="").geturl(), _SHOWN)
+            _log.warning(_NOWHERE, shown_url(url), _SHOWN)
         return NoIndex()
     backend = INDEXES[scheme].load()
     index: SearchIndex

@@ -19,7 +19,7 @@ from shoal.api.http.limits import ratelimit
 from shoal.api.http.limits.intake import Intake, Memory, UploadTurns
 from shoal.api.http.matching import Trie
 from shoal.api.http.meter import Meter, Stages
-from shoal.api.http.middleware import REQUEST_ID
+from shoal.api.http.middleware import REQUEST_ID, ROUTE
 from shoal.api.http.params import MAX_BODY, MAX_WORDS, Params, is_multipart, read_params
 from shoal.api.http.remembered import MAX_QUERY, unless_had
 from shoal.api.http.replies import RawHeader, Reply, encode
@@ -123,7 +123,7 @@ class Api:
             record.enter(AUTHENTICATE)
         try:
             entry, values = await self._entry(found, request, more)
-            name = entry.name
+            scope[ROUTE] = name = entry.name
             if record is not None:
                 record.route = entry.route.path
             caller = await self._admit(entry.route, request, more)
@@ -141,7 +141,7 @@ class Api:
             if takeovers() != before and isinstance(error, ShoalError) and not isinstance(error, Unavailable):
                 # What is missing, or in the way, was read from two servers, of which one may lack what the other had.
                 error = Unavailable("the store has just been replaced by its standby: repeat in a moment")
-            reply = reply_for(error, where=f"{scope['method']} {scope['path']} ({scope.get(REQUEST_ID, '-')})")
+            reply = reply_for(error, where=f"{name} ({scope.get(REQUEST_ID, '-')})")
             answer = self._error_page(reply, request) if _is_page(found) else reply
             content = encode(reply.body)
         handled = perf_counter()

@@ -53,6 +53,8 @@ _GOOD_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 
 REQUEST_ID = "shoal.request_id"
 """Where the id of a request is in its ASGI scope, as text."""
+ROUTE = "shoal.route"
+"""Where the method and path template of a matched route are in the ASGI scope. A path itself may hold a secret."""
 
 
 class Edge:

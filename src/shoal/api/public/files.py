@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from shoal.api.http.errors import MethodNotAllowed, reply_for
+from shoal.api.http.middleware import REQUEST_ID
 from shoal.api.http.replies import encode
 from shoal.api.public import placeholders
 from shoal.api.public.shown_files import ShownFiles
@@ -59,7 +60,7 @@ class Files:
         try:
             response = await self._file(scope["method"], path, Headers(scope=scope))
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
-            reply = reply_for(error, where=f"{scope['method']} {path}")
+            reply = reply_for(error, where=f"{scope['method']} (file) ({scope.get(REQUEST_ID, '-')})")
             response = Response(encode(reply.body), reply.status, dict(reply.headers), "application/json")
         await response(scope, receive, send)
 
