@@ -18,6 +18,7 @@ import msgspec
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import MediaKind
+from shoal.media import sniff
 from shoal.media.facts import Facts, facts_of
 from shoal.media.limits import ClipLimits
 from shoal.media.programs import Programs
@@ -76,7 +77,7 @@ class Clips:
             raise InvalidInput("this file is neither a video nor a sound")
         try:
             async with asyncio.timeout(self.limits.seconds):
-                facts = await self._checked(source, clip.demuxer)
+                facts = await self._checked(source, clip)
                 make = self._film if facts.width else self._sound
                 return await make(folder, source, clip, facts)
         except TimeoutError as error:
@@ -84,9 +85,9 @@ class Clips:
 
     async def _film(self, folder: Path, source: Path, clip: Clip, facts: Facts) -> MadeClip:
         to, poster = folder / "made.mp4", folder / "poster.png"
-        await self._programs.convert(str(source), clip.demuxer, self.limits, *self._as_film(facts), f"file:{to}")
-        made = await self._checked(to, "mov")
-        await self._programs.convert(str(to), "mov", self.limits, "-frames:v", "1", f"file:{poster}")
+        await self._programs.convert(str(source), clip, self.limits, *self._as_film(facts), f"file:{to}")
+        made = await self._checked(to, sniff.MP4)
+        await self._programs.convert(str(to), sniff.MP4, self.limits, "-frames:v", "1", f"file:{poster}")
         return MadeClip(
             kind=MediaKind.VIDEO if made.sound else MediaKind.GIFV,
             content_type=MP4,
@@ -97,11 +98,11 @@ class Clips:
 
     async def _sound(self, folder: Path, source: Path, clip: Clip, facts: Facts) -> MadeClip:
         to, poster = folder / "made.mp3", folder / "poster.png"
-        await self._programs.convert(str(source), clip.demuxer, self.limits, *self._as_sound(facts), f"file:{to}")
-        made = await self._checked(to, "mp3")
+        await self._programs.convert(str(source), clip, self.limits, *self._as_sound(facts), f"file:{to}")
+        made = await self._checked(to, sniff.MP3)
         if facts.cover:
             cover = ("-map", "0:v:0", "-frames:v", "1", f"file:{poster}")
-            await self._programs.convert(str(source), clip.demuxer, self.limits, *cover)
+            await self._programs.convert(str(source), clip, self.limits, *cover)
         return MadeClip(
             kind=MediaKind.AUDIO,
             content_type=MP3,
@@ -110,8 +111,8 @@ class Clips:
             poster=await asyncio.to_thread(poster.read_bytes) if facts.cover else b"",
         )
 
-    async def _checked(self, file: Path, demuxer: str) -> Facts:
-        facts = facts_of(await self._programs.probe(str(file), demuxer, self.limits))
+    async def _checked(self, file: Path, clip: Clip) -> Facts:
+        facts = facts_of(await self._programs.probe(str(file), clip, self.limits))
         facts.check(self.limits)
         return facts
 

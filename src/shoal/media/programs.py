@@ -1,7 +1,7 @@
 """ffmpeg and ffprobe as the server runs them: confined, without a network, and killed when they take too long.
 
-Each is told the one format that the file was sniffed as, so no playlist in disguise makes it open something else, and
-may read nothing but files.
+Each may use the one demuxer of the type that was detected, the decoders of that type, and files. FFmpeg contains hundreds
+of other decoders, most of them for formats that no browser or phone writes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import shutil
 import signal
 import sys
@@ -17,13 +18,15 @@ from contextlib import suppress
 from math import ceil
 from typing import Final, NamedTuple, Self
 
-from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.errors import InvalidInput, Unavailable, Unsupported
 from shoal.media.limits import ClipLimits
+from shoal.media.sniff import Clip
 
 _PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH"})
 """Environment variables that are passed on; the others may hold secrets."""
 _MOST_SAID: Final = 1 << 20
 """Bytes that a program may print."""
+_NOT_LISTED: Final = re.compile(rb"Codec \((\w+)\) not on whitelist")
 _log = logging.getLogger(__name__)
 
 
@@ -39,20 +42,23 @@ class Programs(NamedTuple):
         ffmpeg, ffprobe = shutil.which("ffmpeg"), shutil.which("ffprobe")
         return cls(ffmpeg, ffprobe) if ffmpeg and ffprobe else None
 
-    async def probe(self, file: str, demuxer: str, limits: ClipLimits) -> bytes:
+    async def probe(self, file: str, clip: Clip, limits: ClipLimits) -> bytes:
         """Return ffprobe's description of a file, as JSON. Raises `InvalidInput` when it cannot be read."""
         asked = ("-v", "error", "-print_format", "json", "-show_format", "-show_streams")
-        return await _run((self.ffprobe, *asked, *_reading(demuxer), f"file:{file}"), limits)
+        return await _run((self.ffprobe, *asked, *_reading(clip), f"file:{file}"), limits)
 
-    async def convert(self, file: str, demuxer: str, limits: ClipLimits, *wanted: str) -> None:
+    async def convert(self, file: str, clip: Clip, limits: ClipLimits, *wanted: str) -> None:
         """Convert a file as the arguments say. Raises `InvalidInput` when that fails."""
         quiet = ("-nostdin", "-hide_banner", "-v", "error", "-threads", str(limits.threads))
-        reading = (*_reading(demuxer), "-i", f"file:{file}")
+        reading = (*_reading(clip), "-i", f"file:{file}")
         await _run((self.ffmpeg, *quiet, *reading, "-threads", str(limits.threads), *wanted), limits)
 
 
-def _reading(demuxer: str) -> tuple[str, ...]:
-    return ("-protocol_whitelist", "file", "-f", demuxer)
+def _reading(clip: Clip) -> tuple[str, ...]:
+    return (
+        *("-protocol_whitelist", "file", "-format_whitelist", clip.demuxer),
+        *("-codec_whitelist", ",".join(clip.decoders), "-f", clip.demuxer),
+    )
 
 
 async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
@@ -78,5 +84,7 @@ async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
         raise
     if process.returncode or len(said) > _MOST_SAID:
         _log.info("%s ended with %s: %s", command[0], process.returncode, complaint[-500:].decode("utf-8", "replace"))
+        if refused := _NOT_LISTED.search(complaint):
+            raise Unsupported(f"the codec {refused[1].decode()} is not accepted: use H.264 and AAC")
         raise InvalidInput("this file is damaged, or plays longer or larger than can be taken")
     return said

@@ -75,21 +75,46 @@ def _is_avif(head: bytes) -> bool:
 
 
 class Clip(NamedTuple):
-    """A type of video or sound: its content type, and the one demuxer that may read it."""
+    """A type of video or sound: its content type, and the one demuxer and the only decoders that may read it."""
 
     content_type: str
     demuxer: str
+    decoders: tuple[str, ...]
 
 
-_MOV: Final = "mov"
+_MP3 = ("mp3float", "mp3")
+_PCM = tuple(f"pcm_{form}" for form in ("u8", "s16le", "s16be", "s24le", "s24be", "s32le", "s32be", "f32le", "f32be"))
+_AV1 = ("libdav1d", "libaom-av1", "av1")
+_COVER = ("mjpeg", "png")
+_XIPH = ("opus", "libopus", "vorbis", "libvorbis", "flac")
+MP4: Final = Clip(
+    "video/mp4",
+    "mov",
+    (
+        *("h264", "hevc", *_AV1, "vp9", "libvpx-vp9", "mpeg4", "h263", "prores", *_COVER),
+        *("aac", "alac", *_MP3, "ac3", "eac3", "opus", "libopus", "flac", "amrnb", "amrwb", *_PCM),
+        "mov_text",
+    ),
+)
+MP3: Final = Clip("audio/mpeg", "mp3", (*_MP3, *_COVER))
+_WEBM: Final = Clip(
+    "video/webm",
+    "matroska",
+    (
+        *("vp8", "libvpx", "vp9", "libvpx-vp9", *_AV1, "h264", "hevc", "mpeg4", *_COVER),
+        *(*_XIPH, "aac", *_MP3, "ac3", "eac3", *_PCM),
+        *("ass", "ssa", "subrip", "srt", "webvtt"),
+    ),
+)
+_AAC: Final = Clip("audio/aac", "aac", ("aac", *_COVER))
 _CLIPS = (
-    (b"\x1aE\xdf\xa3", Clip("video/webm", "matroska")),
-    (b"OggS", Clip("audio/ogg", "ogg")),
-    (b"fLaC", Clip("audio/flac", "flac")),
-    (b"ID3", Clip("audio/mpeg", "mp3")),
-    (b"\xff\xf1", Clip("audio/aac", "aac")),
-    (b"\xff\xf9", Clip("audio/aac", "aac")),
-    *((bytes((0xFF, second)), Clip("audio/mpeg", "mp3")) for second in (0xFB, 0xFA, 0xF3, 0xF2, 0xE3)),
+    (b"\x1aE\xdf\xa3", _WEBM),
+    (b"OggS", Clip("audio/ogg", "ogg", (*_XIPH, "theora", *_COVER))),
+    (b"fLaC", Clip("audio/flac", "flac", ("flac", *_COVER))),
+    (b"ID3", MP3),
+    (b"\xff\xf1", _AAC),
+    (b"\xff\xf9", _AAC),
+    *((bytes((0xFF, second)), MP3) for second in (0xFB, 0xFA, 0xF3, 0xF2, 0xE3)),
 )
 _ATOMS = frozenset({b"moov", b"mdat", b"wide", b"free", b"skip"})
 """First atoms of old QuickTime files."""
@@ -114,15 +139,15 @@ CLIPS: Final = (
 def sniff_clip(head: bytes) -> Clip | None:
     """Return the type of a video or sound that begins with `head`; None for anything else."""
     if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
-        return Clip("audio/wav", "wav")
+        return Clip("audio/wav", "wav", _PCM)
     if head[4:8] == b"ftyp":
-        return None if head[8:12] in _PICTURE_BRANDS else Clip("video/mp4", _MOV)
+        return None if head[8:12] in _PICTURE_BRANDS else MP4
     if head[4:8] in _ATOMS:
-        return Clip("video/quicktime", _MOV)
+        return MP4._replace(content_type="video/quicktime")
     return next((clip for prefix, clip in _CLIPS if head.startswith(prefix)), None)
 
 
-ANIMATION: Final = Clip("video/mp4", "gif")
+ANIMATION: Final = Clip("video/mp4", "gif", ("gif",))
 """A GIF that moves."""
 
 
