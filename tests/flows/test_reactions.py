@@ -15,6 +15,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.fanout import inverses
 from shoal.fanout.cleanups import cleanup
+from shoal.feeds import people
 from shoal.feeds.hydrate import Entry
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.payloads.emoji import encode_chosen
@@ -102,6 +103,23 @@ async def test_reactions_to_a_share_are_to_the_post() -> None:
         await cyd.unlike(share.id)
         await cyd.unshare(second)
         assert state(await cyd.read(share)) == (0, 1, False, False, True)
+
+
+@in_loop
+async def test_totals_received_count_only_posts_that_the_viewer_may_find() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ben.follow(ann)
+        for visibility in (Visibility.PUBLIC, Visibility.FOLLOWERS, Visibility.DIRECT):
+            post = await ann.create("@ben a word", visibility=visibility)
+            await ben.like(post)
+        await ann.share(post := await ann.create("For followers", visibility=Visibility.FOLLOWERS))
+        await ben.like(post)
+        await shoal.settle()
+        assert await ann.received() == (4, 1)
+        assert await ben.received_by(ann) == (3, 1)
+        assert await cyd.received_by(ann) == (1, 0)
+        assert await people.received(shoal.network.reads, None, ann.id) == (1, 0)
 
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])

@@ -115,10 +115,10 @@ async def _connections(context: Context, params: PageOf, atype: AssocType) -> ob
 
 
 async def received(context: Context, params: One) -> object:
-    """Count the likes and shares of everything that an account posted: `{"likes": n, "shares": n}`."""
+    """Count the likes and shares of the posts of an account that the caller may find: `{"likes": n, "shares": n}`."""
     front = context.deps
     await access_member(front.graph, params.id)
-    found = await people.received(front.reads, params.id)
+    found = await people.received(front.reads, context.caller.member_id, params.id)
     return {"likes": found.likes, "shares": found.shares}
 
 

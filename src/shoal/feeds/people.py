@@ -13,7 +13,7 @@ from shoal.feeds.emoji_counts import EmojiCount, placed_counts
 from shoal.feeds.hydrate import Profile, profiles, profiles_by_id
 from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.reads import Reads
-from shoal.graph.access import access_post, members_by_id, relations
+from shoal.graph.access import access_post, members_by_id, relation, relations
 from shoal.graph.cache.read_sets import good_until
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.emoji import EmojiPlace
@@ -24,6 +24,8 @@ from shoal.graph.schema import (
     FOLLOWS,
     LIKED_BY,
     MUTES,
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
     REACTS,
     SHARED_BY,
     AnyNode,
@@ -33,6 +35,10 @@ from shoal.graph.schema import (
 PAGE = 25
 """Members on a page by default."""
 _FOLLOWEES = 5_000
+_RECEIVED = (LIKED_BY, SHARED_BY)
+_NOT_OPEN = (POSTED_ASIDE, POSTED_TO_FOLLOWERS)
+_MOST_NOT_OPEN = 2_000
+"""Posts in each of these lists whose likes and shares are subtracted."""
 _FAMILIAR = 80
 
 
@@ -223,7 +229,24 @@ async def _placed(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[
     return (await placed_counts(reads.graph, (post.id,), mine)).get(post.id, [])
 
 
-async def received(reads: Reads, member: int) -> Received:
-    """Return the total likes and shares of everything the member posted: two counters, in O(1)."""
-    counts = await reads.graph.assoc_count((member,), (LIKED_BY, SHARED_BY))
-    return Received(counts[LIKED_BY].get(member, 0), counts[SHARED_BY].get(member, 0))
+async def received(reads: Reads, viewer: int | None, member: int) -> Received:
+    """Return the total likes and shares of the member's posts that the viewer could find.
+
+    The member sees the totals, which are two counters. Others see them without the posts that are listed as not open:
+    followers without direct and hidden posts, strangers also without posts for followers. Of a member who has more
+    such posts than are counted, others see no totals.
+    """
+    graph = reads.graph
+    counts = await graph.assoc_count((member,), (*_RECEIVED, *_NOT_OPEN))
+    totals = Received(*(counts[atype].get(member, 0) for atype in _RECEIVED))
+    if viewer == member or not any(totals) or not any(counts[atype].get(member) for atype in _NOT_OPEN):
+        return totals
+    lists = (POSTED_ASIDE,) if (await relation(graph, viewer, member)).following else _NOT_OPEN
+    if any(counts[atype].get(member, 0) > _MOST_NOT_OPEN for atype in lists):
+        return Received(0, 0)
+    found = await asyncio.gather(*(graph.assoc_range(member, atype, Cursor(limit=_MOST_NOT_OPEN)) for atype in lists))
+    ids = {assoc.id2 for listed in found for assoc in listed}
+    private = await graph.assoc_count(list(ids), _RECEIVED)
+    return Received(
+        *(max(0, total - sum(private[atype].values())) for atype, total in zip(_RECEIVED, totals, strict=True))
+    )

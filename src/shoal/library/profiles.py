@@ -38,9 +38,9 @@ class SeesProfiles(Seeing):
         return await profiles_by_id(self._reads.graph, self._viewer, ids)
 
     async def received_by(self, who: AnyMember) -> Received:
-        """Total likes and shares of everything that a member posted, in O(1). Raises `NotFound`, `Gone`."""
+        """Total likes and shares of a member's posts that the viewer may find. Raises `NotFound`, `Gone`."""
         member = await access_member(self._reads.graph, await self._resolve(who))
-        return await people.received(self._reads, member.id)
+        return await people.received(self._reads, self._viewer, member.id)
 
     async def pinned_by(self, who: AnyMember) -> list[Entry]:
         """The posts that stand first on a profile. Raises `NotFound`, `Gone`."""

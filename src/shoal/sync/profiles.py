@@ -32,7 +32,7 @@ class SeesProfiles(Calling):
         return self._loop.call(self._awaited.profiles_of(*several))
 
     def received_by(self, who: AnyMember) -> Received:
-        """Total likes and shares of everything that a member posted, in O(1). Raises `NotFound`, `Gone`."""
+        """Total likes and shares of a member's posts that the viewer may find. Raises `NotFound`, `Gone`."""
         return self._loop.call(self._awaited.received_by(who))
 
     def pinned_by(self, who: AnyMember) -> list[Entry]:

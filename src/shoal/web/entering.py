@@ -28,9 +28,11 @@ async def begin(visit: Visit, member: Member, to: str, *, proved: bool = False) 
 
 
 async def log_in(visit: Visit, response: Response, begun: NewToken) -> None:
-    """Log the browser in by an answer to it. Whoever was logged in there goes."""
+    """Log the browser in with an answer to it. The member who was logged in there before is logged out."""
     if visit.browser.login:
         await sessions.leave(visit.front.writes, visit.browser.login)
+    if visit.viewer is not None and visit.viewer.id != begun.token.member_id:
+        visit.browser.log_out(response)
     visit.browser.log_in(response, begun.text)
 
 

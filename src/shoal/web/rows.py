@@ -23,6 +23,7 @@ PageHandler = Callable[[Visit, P], Awaitable[Response]]
 HTML = Body("text/html")
 
 
+_SECRET = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex"}
 _ALWAYS_OPEN = frozenset(
     {
         "",
@@ -55,9 +56,16 @@ def page(
     *,
     once: bool = False,
     remembered: bool = False,
+    secret: bool = False,
 ) -> Route:
-    """Return the row of a page. `once`: a parameter that comes twice is refused. `remembered`: see `Route`."""
-    return _row("GET", path, handler, params, "pages", 0, once=once, remembered=remembered)
+    """Return the row of a page.
+
+    Args:
+        once: A parameter that is given twice is refused.
+        remembered: See `Route`.
+        secret: The address or the page contains a secret: no cache, search engine or other site gets either.
+    """
+    return _row("GET", path, handler, params, "pages", 0, once=once, remembered=remembered, secret=secret)
 
 
 def form(
@@ -69,9 +77,16 @@ def form(
     max_body: int = 0,
     once: bool = False,
     on_disk: bool = False,
+    secret: bool = False,
 ) -> Route:
-    """Return the row of a form that is posted. `max_body`: bytes, where files come with it; `on_disk`: and stay on the disk."""
-    return _row("POST", path, handler, params, limit_class, max_body, once=once, on_disk=on_disk)
+    """Return the row of a form that is posted.
+
+    Args:
+        max_body: The maximum of bytes, for a form with files.
+        on_disk: The files stay on the disk.
+        secret: As for `page`.
+    """
+    return _row("POST", path, handler, params, limit_class, max_body, once=once, on_disk=on_disk, secret=secret)
 
 
 def _row(
@@ -85,11 +100,13 @@ def _row(
     once: bool,
     on_disk: bool = False,
     remembered: bool = False,
+    secret: bool,
 ) -> Route:
+    answering = _answering(handler, open_to_all=path.split("/")[1] in _ALWAYS_OPEN, remembered=remembered)
     return Route(
         method,
         path,
-        _answering(handler, open_to_all=path.split("/")[1] in _ALWAYS_OPEN, remembered=remembered),
+        _kept_secret(answering) if secret else answering,
         auth="browser",
         limit_class=limit_class,
         params=params,
@@ -99,6 +116,20 @@ def _row(
         once=once,
         on_disk=on_disk,
     )
+
+
+def _kept_secret(
+    handler: Callable[[Context, P], Awaitable[Response]],
+) -> Callable[[Context, P], Awaitable[Response]]:
+    """Return a handler whose answers, refusals included, are stored nowhere and give their address to no other site."""
+
+    @wraps(handler)
+    async def answer(context: Context, params: P) -> Response:
+        response = await handler(context, params)
+        response.headers.update(_SECRET)
+        return response
+
+    return answer
 
 
 def _answering(

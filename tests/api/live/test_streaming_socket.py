@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Coroutine
 from typing import Any, cast
 
 import pytest
 from starlette.types import Message
+from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from shoal.api.http.limits.listeners import Pace
@@ -151,6 +153,17 @@ async def test_whatever_cannot_be_done_is_answered_and_the_socket_goes_on() -> N
             await place.post(ben, "not hers")
             await tell(place, updates.FiltersChanged(ann.member.id))
             await socket.hears((["user"], "filters_changed"))
+
+
+@pytest.mark.parametrize("path", ["?access_token=wrong", "", "/nothing"])
+@in_loop
+async def test_socket_without_a_good_token_is_refused_without_an_error_in_the_log(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_place() as place:
+        with pytest.raises(InvalidStatus):
+            await connect(f"{place.url.replace('http', 'ws')}/api/v1/streaming{path}")
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @in_loop

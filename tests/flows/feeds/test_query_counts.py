@@ -270,7 +270,7 @@ def _likers_of(post: Post, viewer: Handle) -> Read:
 
 
 def _received_by(member: Handle) -> Read:
-    return lambda reads: people.received(reads, member.id)
+    return lambda reads: people.received(reads, member.id, member.id)
 
 
 async def requests(read: Awaitable[object]) -> Counter[str]:

@@ -315,6 +315,15 @@ class SocketConnection(WebSocketsSansIOProtocol):
         before = cast("HttpConnection", cast("asyncio.Transport", transport).get_protocol())
         self.client, self._leave = before.hand_over()
 
+    async def send(self, message: Any) -> None:
+        """Send a message of the application. An HTTP answer completes the handshake, as a refusal.
+
+        Without this, uvicorn logs each refused handshake as an error of the application.
+        """
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting the connection."""
         super().connection_lost(exc)

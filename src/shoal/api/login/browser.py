@@ -78,8 +78,9 @@ class Browser:
         self._set(response, _LOGIN, text, BROWSER_MS // 1000)
 
     def log_out(self, response: Response) -> None:
-        """The browser forgets who was logged in."""
+        """End the login of the browser, which also drops everything that it has stored of the member's pages."""
         self._set(response, _LOGIN, "", 0)
+        response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
     def _set(self, response: Response, name: str, value: str, seconds: int | None) -> None:
         response.set_cookie(

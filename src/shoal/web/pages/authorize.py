@@ -37,7 +37,6 @@ from shoal.web.views.people import face_of
 from shoal.web.views.shell import bare_shell
 from shoal.web.visit import Visit
 
-_SENT = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 # No `form-action`: Chromium holds it against the address that a form is sent on to, which is the app's.
 _POLICY = "default-src 'none'; img-src 'self' data:; style-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 _ASKING = {"authorize_login", "authorize_second"}
@@ -120,14 +119,14 @@ async def _show_code(visit: Visit, asked: AuthorizeRequest, params: Decision) ->
 
 
 async def _logged_in(visit: Visit, params: Decision, member: Member, *, proved: bool = False) -> Response:
-    response = RedirectResponse(address_of(visit.front.at, params), 303, _SENT)
+    response = RedirectResponse(address_of(visit.front.at, params), 303)
     await log_in(visit, response, await sessions.begin(visit.front.writes, member, proved=proved, origin=visit.origin))
     return response
 
 
 async def _log_out(visit: Visit, params: Decision) -> Response:
     await sessions.leave(visit.front.writes, visit.browser.login)
-    response = RedirectResponse(address_of(visit.front.at, params), 303, _SENT)
+    response = RedirectResponse(address_of(visit.front.at, params), 303)
     visit.browser.log_out(response)
     return response
 
@@ -181,8 +180,7 @@ def _page(
 
 def _alone(visit: Visit, template: str, status: int = 200, **views: object) -> Response:
     response = framed(visit, bare_shell(visit, visit.words.text("Let an app in")), template, status=status, **views)
-    policy = _SCRIPTED if template in _ASKING else _POLICY
-    response.headers.update({"Content-Security-Policy": policy, "Cache-Control": "no-store"})
+    response.headers["Content-Security-Policy"] = _SCRIPTED if template in _ASKING else _POLICY
     return response
 
 
@@ -198,7 +196,7 @@ def _send(visit: Visit, back: SentBack) -> Response:
     """Return the way to the app; where it has no address, a page for the person."""
     if back.redirect_uri != OUT_OF_BAND:
         # 303: the browser is to ask for it, whatever it posted here.
-        return RedirectResponse(back.url(issuer_of(visit.front.at)), 303, _SENT)
+        return RedirectResponse(back.url(issuer_of(visit.front.at)), 303)
     if code := back.answer.get("code"):
         return _alone(visit, "authorize_code", code=code)
     denied = back.answer["error"] == "access_denied"
@@ -206,6 +204,6 @@ def _send(visit: Visit, back: SentBack) -> Response:
 
 
 ROUTES = (
-    rows.page("/oauth/authorize", show, Authorization, once=True),
-    rows.form("/oauth/authorize", decide, Decision, limit_class="login", once=True),
+    rows.page("/oauth/authorize", show, Authorization, once=True, secret=True),
+    rows.form("/oauth/authorize", decide, Decision, limit_class="login", once=True, secret=True),
 )

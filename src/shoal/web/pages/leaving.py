@@ -37,9 +37,7 @@ class ComeBack(Form, frozen=True, kw_only=True):
 async def receipt(visit: Visit, query: GoodbyePath) -> Response:
     """The receipt, for whoever has its address."""
     found = departure_view(visit, await departures.receipt(visit.front.writes, query.receipt))
-    response = await page(visit, "goodbye", title=visit.words.text("Goodbye"), departure=found)
-    response.headers["X-Robots-Tag"] = "noindex"
-    return response
+    return await page(visit, "goodbye", title=visit.words.text("Goodbye"), departure=found)
 
 
 async def form(visit: Visit, _query: None) -> Response:
@@ -65,7 +63,7 @@ async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 200) 
 
 
 ROUTES = (
-    rows.page("/goodbye/{receipt}", receipt, GoodbyePath),
+    rows.page("/goodbye/{receipt}", receipt, GoodbyePath, secret=True),
     rows.page("/comeback", form),
     rows.form("/comeback", come_back, ComeBack, limit_class="login"),
 )

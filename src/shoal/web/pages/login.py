@@ -98,7 +98,7 @@ async def code(visit: Visit, asked: Code) -> Response:
 
 async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> Response:
     title, ways = visit.words.text("One more step"), await second_factor.ways(visit.front.writes, member.id)
-    response = await page(
+    return await page(
         visit,
         "login_code",
         title=title,
@@ -109,8 +109,6 @@ async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> 
         ways=ways,
         contact=visit.front.settings.contact_email,
     )
-    response.headers["Cache-Control"] = "no-store"
-    return response
 
 
 async def as_demo(visit: Visit, asked: Form) -> Response:
@@ -129,8 +127,6 @@ async def log_out(visit: Visit, asked: Form) -> Response:
     await sessions.leave(visit.front.writes, visit.browser.login)
     response = visit.go("/")
     visit.browser.log_out(response)
-    # What the browser still has of a member's pages is nobody else's.
-    response.headers["Clear-Site-Data"] = '"cache", "storage"'
     return response
 
 
@@ -151,8 +147,8 @@ async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "") -> 
 ROUTES = (
     rows.page("/login", form, LogInQuery),
     rows.form("/login", log_in, LogIn, limit_class="login"),
-    rows.page("/login/code", code_form, LogInQuery),
-    rows.form("/login/code", code, Code, limit_class="login"),
+    rows.page("/login/code", code_form, LogInQuery, secret=True),
+    rows.form("/login/code", code, Code, limit_class="login", secret=True),
     rows.form("/login/demo", as_demo, Form, limit_class="pages"),
     rows.form("/logout", log_out, Form, limit_class="pages"),
 )

@@ -294,7 +294,7 @@ ROUTES = (
     rows.page("/moderation/reports/{id}", report, ReportPath),
     rows.form("/moderation/reports/{id}", see_to, ReportActForm),
     rows.page("/moderation/members", members, MembersQuery),
-    rows.page("/moderation/members/{id}", member, MemberPath),
+    rows.page("/moderation/members/{id}", member, MemberPath, secret=True),
     rows.form("/moderation/members/{id}", act, MemberForm),
     rows.form("/moderation/invitations/{id}", end_invitation, EndOfInvitationForm),
     rows.form("/moderation/posts/{id}", hide, HideForm),

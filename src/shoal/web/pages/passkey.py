@@ -33,7 +33,7 @@ class ByPasskey(Form, frozen=True, kw_only=True):
 
 async def question(visit: Visit, query: QuestionQuery) -> Response:
     """Return what a browser asks a device with, as JSON. To strangers it says nothing about any account."""
-    return JSONResponse(await _options(visit, query), headers={"Cache-Control": "no-store"})
+    return JSONResponse(await _options(visit, query))
 
 
 async def _options(visit: Visit, query: QuestionQuery) -> dict[str, object]:
@@ -69,6 +69,6 @@ async def log_in(visit: Visit, asked: ByPasskey) -> Response:
 
 
 ROUTES = (
-    rows.page("/login/passkey", question, QuestionQuery),
-    rows.form("/login/passkey", log_in, ByPasskey, limit_class="login"),
+    rows.page("/login/passkey", question, QuestionQuery, secret=True),
+    rows.form("/login/passkey", log_in, ByPasskey, limit_class="login", secret=True),
 )

@@ -116,8 +116,11 @@ async def _profile(visit: Visit, member: Member) -> tuple[Profile, ProfileHead]:
         familiar(reads, others, (member.id,)) if others is not None else _nobody(),
         people.page(reads, viewer, member.id, ENDORSES, Cursor(limit=_ENDORSED)),
         featured.names(reads.graph, member.id),
-        people.received(reads, member.id),
+        people.received(reads, viewer, member.id),
     )
+    if not profiles:
+        # Suspended since the member was read.
+        raise Gone(visit.words.text("This member is suspended."))
     facts = ProfileFacts(relation_, known.get(member.id, []), endorsed.profiles, tags, received)
     return profiles[0], head_of(visit, profiles[0], facts)
 

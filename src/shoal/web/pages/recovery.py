@@ -12,7 +12,7 @@ from starlette.responses import Response
 from shoal.api.login import guesses
 from shoal.core.errors import Gone, InvalidInput, NotAllowed, Taken, TooLarge, TooMany, TooShort
 from shoal.core.mail import MailKind
-from shoal.services.login import apps, proofs
+from shoal.services.login import apps, proofs, sessions
 from shoal.web import rows
 from shoal.web.entering import begin
 from shoal.web.rendering import page
@@ -132,7 +132,7 @@ async def _reset(visit: Visit, proof: str, wrong: str = "") -> Response:
         member = (await proofs.proven(visit.front.writes, proof, MailKind.RESET)).member
     except Gone:
         return await _over(visit)
-    return await _hidden(
+    return await _titled(
         visit,
         "reset",
         422 if wrong else 200,
@@ -164,7 +164,7 @@ async def confirm(visit: Visit, asked: ProofForm) -> Response:
     if member.pending:
         return visit.go("/signup/waiting")
     if visit.viewer is None:
-        return await _hidden(visit, "mail_done", 200, _("Thank you"), said=_("The address is confirmed."), way="/login")
+        return await _titled(visit, "mail_done", 200, _("Thank you"), said=_("The address is confirmed."), way="/login")
     return visit.go("/settings/email", saved=1)
 
 
@@ -184,7 +184,10 @@ async def undo(visit: Visit, asked: ProofForm) -> Response:
     said = _(
         "Your address is back, and everybody is logged out. A mail with a link to choose a new password is on its way."
     )
-    return await _hidden(visit, "mail_done", 200, _("It is yours again"), said=said, way="")
+    response = await _titled(visit, "mail_done", 200, _("It is yours again"), said=said, way="")
+    if visit.viewer is not None and await sessions.of_browser(visit.front.writes, visit.browser.login) is None:
+        visit.browser.log_out(response)
+    return response
 
 
 async def _button(visit: Visit, proof: str, action: str, title: str, *kinds: MailKind) -> Response:
@@ -193,7 +196,7 @@ async def _button(visit: Visit, proof: str, action: str, title: str, *kinds: Mai
     except Gone:
         return await _over(visit)
     kind, address, name = found.proof.kind, found.proof.address, found.member.name
-    return await _hidden(
+    return await _titled(
         visit, "mail_button", 200, title, proof=proof, action=action, kind=kind, address=address, name=name
     )
 
@@ -201,24 +204,20 @@ async def _button(visit: Visit, proof: str, action: str, title: str, *kinds: Mai
 async def _over(visit: Visit, why: str = "") -> Response:
     _ = visit.words.text
     said = why or _("It was used before, or its time is over. A new mail brings a new one.")
-    return await _hidden(visit, "mail_over", 410, _("This link is over"), said=said)
+    return await _titled(visit, "mail_over", 410, _("This link is over"), said=said)
 
 
-async def _hidden(visit: Visit, template: str, status: int, title: str, **views: object) -> Response:
-    """Return a page whose address is nobody else's: no search engine and no other site is told it."""
-    response = await page(visit, template, status=status, title=title, heading=title, **views)
-    response.headers["X-Robots-Tag"] = "noindex"
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
+async def _titled(visit: Visit, template: str, status: int, title: str, **views: object) -> Response:
+    return await page(visit, template, status=status, title=title, heading=title, **views)
 
 
 ROUTES = (
     rows.page("/forgotten", forgotten, ForgottenQuery),
     rows.form("/forgotten", ask, Forgotten, limit_class="login"),
-    rows.page("/reset/{proof}", reset_form, ProofPath),
-    rows.form("/reset/{proof}", reset, ResetForm, limit_class="login"),
-    rows.page("/confirm/{proof}", confirm_form, ProofPath),
-    rows.form("/confirm/{proof}", confirm, ProofForm, limit_class="login"),
-    rows.page("/undo/{proof}", undo_form, ProofPath),
-    rows.form("/undo/{proof}", undo, ProofForm, limit_class="login"),
+    rows.page("/reset/{proof}", reset_form, ProofPath, secret=True),
+    rows.form("/reset/{proof}", reset, ResetForm, limit_class="login", secret=True),
+    rows.page("/confirm/{proof}", confirm_form, ProofPath, secret=True),
+    rows.form("/confirm/{proof}", confirm, ProofForm, limit_class="login", secret=True),
+    rows.page("/undo/{proof}", undo_form, ProofPath, secret=True),
+    rows.form("/undo/{proof}", undo, ProofForm, limit_class="login", secret=True),
 )

@@ -116,7 +116,7 @@ async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Respon
         status = 403 if visit.request.method == "POST" else 200
         shut = not settings.registrations and offer is None
         return await page(visit, "signup_shut", status=status, title=title, shut=shut, shown=settings)
-    response = await page(
+    return await page(
         visit,
         "signup",
         status=422 if wrong else 200,
@@ -131,7 +131,6 @@ async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Respon
         inviter=face_of(visit, offer.inviter) if offer else None,
         follows=offer is not None and offer.invitation.follow,
     )
-    return _kept_quiet(response) if offer else response
 
 
 def _work(visit: Visit) -> AskedWork | None:
@@ -145,17 +144,9 @@ def _work(visit: Visit) -> AskedWork | None:
 async def _over(visit: Visit, why: str) -> Response:
     """The page of an invitation that is not good (any more)."""
     title, settings = visit.words.text("Invitation"), visit.front.settings
-    response = await page(
+    return await page(
         visit, "invitation_over", status=410, title=title, why=why, may_join=settings.registrations, shown=settings
     )
-    return _kept_quiet(response)
-
-
-def _kept_quiet(response: Response) -> Response:
-    """Tell no search engine and no other site the address, in which the code stands."""
-    response.headers["X-Robots-Tag"] = "noindex"
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
 
 
 async def _wall(visit: Visit) -> list[WallPhoto]:
@@ -193,8 +184,8 @@ def _rules(visit: Visit) -> dict[str, str]:
 
 ROUTES = (
     rows.page("/signup", form),
-    rows.page("/invite/{code}", invited, InvitePath),
-    rows.form("/signup", sign_up, SignUpForm, limit_class="signup"),
+    rows.page("/invite/{code}", invited, InvitePath, secret=True),
+    rows.form("/signup", sign_up, SignUpForm, limit_class="signup", secret=True),
     rows.page("/signup/waiting", waiting),
     rows.page("/signup/confirm", unconfirmed),
 )

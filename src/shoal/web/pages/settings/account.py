@@ -42,8 +42,6 @@ async def leave(visit: Visit, asked: LeaveForm) -> Response:
         return refusal.on(await _page(visit, {"password": refusal.words}))
     response = visit.go(f"/goodbye/{told.receipt}")
     visit.browser.log_out(response)
-    # What the browser still has of a member's pages is nobody else's.
-    response.headers["Clear-Site-Data"] = '"cache", "storage"'
     return response
 
 

@@ -31,7 +31,8 @@ _under_way: set[int] = set()
 async def show(visit: Visit, _params: None) -> Response:
     """The contents of an archive, and its size."""
     member, words = visit.member, visit.words
-    posts = (await profiles_by_id(visit.front.graph, member.id, (member.id,)))[0].posts
+    found = await profiles_by_id(visit.front.graph, member.id, (member.id,))
+    posts = found[0].posts if found else 0
     megabytes = member.media_bytes / _MEGABYTE
     size = format_decimal(round(megabytes, 1 if megabytes < 100 else 0), locale=words.code)
     written = words.plural("%(n)s post", "%(n)s posts", posts) % {"n": words.number(posts)}

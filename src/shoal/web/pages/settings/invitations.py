@@ -78,7 +78,7 @@ async def _page(visit: Visit, typed: InvitationForm, wrong: Wrong = RIGHT, *, sa
 
 
 ROUTES = (
-    rows.page("/settings/invitations", show, SettingsQuery),
-    rows.form("/settings/invitations", make, InvitationForm),
+    rows.page("/settings/invitations", show, SettingsQuery, secret=True),
+    rows.form("/settings/invitations", make, InvitationForm, secret=True),
     rows.form("/settings/invitations/{id}/end", end, EndInvitationForm),
 )

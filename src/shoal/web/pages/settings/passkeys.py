@@ -140,7 +140,7 @@ async def _page(
     """Return the page of one passkey, or that of all of them."""
     member = visit.member
     found = await passkeys.of_member(visit.front.writes, member.id)
-    response = await settings_page(
+    return await settings_page(
         visit,
         "passkeys",
         template="passkey" if row else "",
@@ -155,14 +155,12 @@ async def _page(
         typed=name or program_of(visit, visit.origin.first(0)),
         longest=MOST_NAME,
     )
-    response.headers["Cache-Control"] = "no-store"
-    return response
 
 
 ROUTES = (
-    rows.page("/settings/passkeys", show, SettingsQuery),
-    rows.form("/settings/passkeys", add, AddPasskeyForm, limit_class="login"),
-    rows.page("/settings/passkeys/{id}", show_one, PasskeyQuery),
-    rows.form("/settings/passkeys/{id}", rename, NameForm),
-    rows.form("/settings/passkeys/{id}/remove", remove, RemovePasskeyForm, limit_class="login"),
+    rows.page("/settings/passkeys", show, SettingsQuery, secret=True),
+    rows.form("/settings/passkeys", add, AddPasskeyForm, limit_class="login", secret=True),
+    rows.page("/settings/passkeys/{id}", show_one, PasskeyQuery, secret=True),
+    rows.form("/settings/passkeys/{id}", rename, NameForm, secret=True),
+    rows.form("/settings/passkeys/{id}/remove", remove, RemovePasskeyForm, limit_class="login", secret=True),
 )

@@ -42,7 +42,7 @@ async def save(visit: Visit, asked: PasswordForm) -> Response:
     except TooMany as error:
         refusal = password_refusal(visit.words, error)
         return refusal.on(await _page(visit, {"current_password": refusal.words}))
-    now = (await front.graph.obj_get((member.id,)))[member.id]
+    now = (await front.graph.obj_get((member.id,))).get(member.id)
     response = saved_at(visit, "password")
     if isinstance(now, Member):
         visit.browser.log_in(response, (await sessions.begin(front.writes, now, proved=True, origin=visit.origin)).text)

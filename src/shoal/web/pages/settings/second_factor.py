@@ -153,9 +153,7 @@ async def _refused(
 
 
 async def _codes(visit: Visit, codes: list[str]) -> Response:
-    response = await settings_page(visit, "second_factor", template="recovery_codes", codes=codes)
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return await settings_page(visit, "second_factor", template="recovery_codes", codes=codes)
 
 
 async def _page(
@@ -166,7 +164,7 @@ async def _page(
     ways = await second_factor.ways(front.writes, member.id)
     offered = key if key_of(key) else new_key()
     otpauth = address_of(offered, member.name, front.settings.title)
-    response = await settings_page(
+    return await settings_page(
         visit,
         "second_factor",
         wrong=wrong,
@@ -183,8 +181,6 @@ async def _page(
         staff=member.role is not Role.NONE,
         required=front.settings.staff_second_factor and member.role is not Role.NONE,
     )
-    response.headers["Cache-Control"] = "no-store"
-    return response
 
 
 def _drawn(text: str) -> str:
@@ -196,9 +192,9 @@ def _drawn(text: str) -> str:
 
 
 ROUTES = (
-    rows.page("/settings/second_factor", show, SecondFactorQuery),
-    rows.form("/settings/second_factor", turn_on, TurnOn, limit_class="login"),
-    rows.form("/settings/second_factor/passkey", turn_on_by_passkey, ByPasskeys, limit_class="login"),
-    rows.form("/settings/second_factor/codes", other_codes, OtherCodes, limit_class="login"),
-    rows.form("/settings/second_factor/off", turn_off, TurnOff, limit_class="login"),
+    rows.page("/settings/second_factor", show, SecondFactorQuery, secret=True),
+    rows.form("/settings/second_factor", turn_on, TurnOn, limit_class="login", secret=True),
+    rows.form("/settings/second_factor/passkey", turn_on_by_passkey, ByPasskeys, limit_class="login", secret=True),
+    rows.form("/settings/second_factor/codes", other_codes, OtherCodes, limit_class="login", secret=True),
+    rows.form("/settings/second_factor/off", turn_off, TurnOff, limit_class="login", secret=True),
 )

@@ -41,8 +41,12 @@ async def show(visit: Visit, query: SessionsQuery) -> Response:
 async def end(visit: Visit, asked: EndForm) -> Response:
     """End one."""
     member = visit.checked(asked)
+    here = await _here(visit)
     await sessions.end(visit.front.writes, member.id, asked.id)
-    return saved_at(visit, "sessions")
+    response = saved_at(visit, "sessions")
+    if asked.id == here:
+        visit.browser.log_out(response)
+    return response
 
 
 async def end_others(visit: Visit, asked: Form) -> Response:

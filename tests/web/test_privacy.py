@@ -1,0 +1,122 @@
+"""Pages that contain secrets, browsers after a log-out, and profiles during a suspension."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from shoal import settings
+from shoal.core.model import Role
+from shoal.graph.contract import Cursor
+from shoal.services import members, moderation
+from shoal.services.login import sessions
+from shoal.web.pages import profile
+from shoal.web.table import pages
+from tests.api.visitor import Client
+from tests.api.visitor import Visitor as AppVisitor
+from tests.api.world import World, world
+from tests.web.visitor import PASSWORD, Page, Visitor, member, visitor
+
+_SECRET = re.compile(r"\{(proof|receipt|code|token|secret)\}")
+
+
+@pytest.fixture
+def here() -> Iterator[World]:
+    with world(invitations="members") as made:
+        member(made, "ann")
+        yield made
+
+
+def secret_paths() -> list[str]:
+    """The pages whose address contains a secret, with one that opens nothing."""
+    rows = pages(settings.load({}))
+    return sorted({_SECRET.sub("over", row.path) for row in rows if row.method == "GET" and _SECRET.search(row.path)})
+
+
+def kept_secret(page: Page) -> bool:
+    headers = page.answer.headers
+    return (headers["Cache-Control"], headers["Referrer-Policy"], headers["X-Robots-Tag"]) == (
+        "no-store",
+        "no-referrer",
+        "noindex",
+    )
+
+
+@pytest.mark.parametrize("path", secret_paths())
+def test_page_with_a_secret_in_its_address_is_not_stored_or_given_to_other_sites(here: World, path: str) -> None:
+    assert kept_secret(visitor(here).open(path))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/login/passkey",
+        "/settings/invitations",
+        "/settings/passkeys",
+        "/settings/second_factor",
+        "/moderation/members/{id}",
+    ],
+)
+def test_page_that_shows_a_secret_is_not_stored(here: World, path: str) -> None:
+    chief = member(here, "chief")
+    here.run(moderation.set_role(here.writes, chief.id, Role.MODERATOR))
+    page = visitor(here, "chief").open(path.format(id=chief.id))
+    assert (page.status, kept_secret(page)) == (200, True)
+
+
+def test_reset_page_that_refuses_a_password_is_not_stored(here: World) -> None:
+    visited = visitor(here)
+    token = visited.open("/login").form_token
+    assert kept_secret(visited.post("/reset/over", [("form_token", token), ("password", "x")]))
+
+
+def _logs_out(here: World, browser: Visitor) -> Page:
+    return browser.post("/logout", [("form_token", browser.open("/about").form_token)])
+
+
+def _deletes_the_account(here: World, browser: Visitor) -> Page:
+    return browser.open("/settings/account").press("Delete the account", password=PASSWORD, sure="on")
+
+
+def _ends_the_own_session(here: World, browser: Visitor) -> Page:
+    token = browser.open("/settings/sessions").form_token
+    ann = here.run(members.find(here.writes, "ann"))
+    assert ann is not None
+    session = here.run(_session_of(here, ann.id))
+    return browser.post(f"/settings/sessions/{session}/end", [("form_token", token)])
+
+
+async def _session_of(here: World, member_id: int) -> int:
+    return (await sessions.page(here.writes, member_id, Cursor(limit=1))).sessions[0].token.id
+
+
+@pytest.mark.parametrize("leave", [_logs_out, _deletes_the_account, _ends_the_own_session])
+def test_log_out_clears_what_the_browser_has_stored(here: World, leave: Callable[[World, Visitor], Page]) -> None:
+    page = leave(here, visitor(here, "ann"))
+    answers = [*page.answer.history, page.answer]
+    assert any(one.headers.get("Clear-Site-Data") == '"cache", "storage"' for one in answers)
+
+
+def test_log_out_on_the_page_of_an_app_clears_what_the_browser_has_stored(here: World) -> None:
+    app, browser = Client(here), AppVisitor(here)
+    browser.open(app.query())
+    browser.press("login", username="ann", password=PASSWORD)
+    browser.follow()
+    assert browser.press("switch").headers["Clear-Site-Data"] == '"cache", "storage"'
+
+
+def test_profile_of_a_member_suspended_while_it_is_read_is_gone(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann = here.run(members.find(here.writes, "ann"))
+    assert ann is not None
+    read = profile._posts
+
+    async def suspended_meanwhile(*asked: Any) -> Any:
+        found = await read(*asked)
+        await moderation.suspend(here.writes, ann.id)
+        return found
+
+    monkeypatch.setattr(profile, "_posts", suspended_meanwhile)
+    assert visitor(here).open("/@ann").status == 410
