@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -220,3 +221,35 @@ def test_who_waits_for_a_moderator_says_why_and_is_told_by_mail(office: PostOffi
         assert [(mail.to, mail.subject, mail.path) for mail in office.mails] == [
             ("ben@example.org", "Welcome to Shoal", "/login")
         ]
+
+
+def test_login_of_a_locked_out_member_offers_a_mail_and_a_passkey(office: PostOffice) -> None:
+    limits = {"login": "off", "account_guesses": "2/10m"}
+    with world(mail=office.url, rate_limits=True, limits=limits) as here:
+        member(here, "ann")
+        for _ in range(2):
+            visitor(here).open("/login").press("Log in", username="ann", password="a guess")
+        owner = visitor(here)
+        locked = owner.open("/login").press("Log in", username="ann", password=PASSWORD)
+        assert (locked.status, 0 < int(locked.answer.headers["Retry-After"]) <= 600) == (429, True)
+        assert re.search(r"Too many wrong passwords for this account. Try again in \d+ minutes?\.", locked.text)
+        assert "use a passkey" in locked.text
+        asked = locked.follow("Reset the password").press("Send me the mail", username="ann")
+        assert asked.status == 200
+        here.settle()
+        (mail,) = office.take()
+        home = owner.open(mail.path).press("Set the password", password=OTHER)
+        assert (home.status, home.path) == (200, "/")
+        owner.post("/logout", [("form_token", home.form_token)])
+        assert owner.open("/login").press("Log in", username="ann", password=OTHER).path == "/"
+
+
+def test_login_of_a_locked_out_member_without_mail_names_the_contact() -> None:
+    limits = {"login": "off", "account_guesses": "2/10m"}
+    with world(rate_limits=True, limits=limits, contact_email="help@example.org") as here:
+        member(here, "ann")
+        for _ in range(2):
+            visitor(here).open("/login").press("Log in", username="ann", password="a guess")
+        locked = visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD)
+        assert "help@example.org" in locked.text
+        assert not locked.links("Reset the password")

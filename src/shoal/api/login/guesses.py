@@ -32,6 +32,10 @@ async def hashing(scope: Scope) -> AsyncIterator[None]:
             yield
 
 
+class LockedOut(TooMany):
+    """Too many wrong passwords for one account, wherever they came from: its owner may know nothing of them."""
+
+
 class Attempt:
     """One password from one address: what `services/login/guesses.py` calls an asker."""
 
@@ -57,7 +61,8 @@ class Attempt:
     async def _take(self, key: RateKey) -> None:
         window = await self._limiter.take(key)
         if window is not None and window.wait:
-            raise TooMany("Too many wrong passwords", retry_after=window.wait)
+            refusal = LockedOut if key.limit_class == "account_guesses" else TooMany
+            raise refusal("Too many wrong passwords", retry_after=window.wait)
         self._counted.append(key)
 
 

@@ -95,7 +95,8 @@ async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Re
         member = await guesses.knows_password(visit.anonymous, params.username, params.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(visit.words, error)
-        return refusal.on(_page(visit, asked, _Visitor(), told=refusal.words, name=params.username))
+        answer = _page(visit, asked, _Visitor(), told=refusal.words, name=params.username, locked=refusal.locked)
+        return refusal.on(answer)
     return await _logged_in(visit, params, member)
 
 
@@ -161,15 +162,29 @@ async def _halfway(visit: Visit, member: Member) -> _Visitor:
 
 
 def _page(
-    visit: Visit, asked: AuthorizeRequest, visitor: _Visitor, *, told: str = "", name: str = "", status: int = 0
+    visit: Visit,
+    asked: AuthorizeRequest,
+    visitor: _Visitor,
+    *,
+    told: str = "",
+    name: str = "",
+    status: int = 0,
+    locked: bool = False,
 ) -> Response:
-    """Return the question for who is logged in; the form to log in, or for a code, for who is not. `told` is what went wrong."""
+    """Return the question for a member who is logged in, or the form to log in or for a code.
+
+    `told` says what went wrong. `locked`: see `login_page`.
+    """
     app, told, member = app_of(asked), told or visitor.told, visitor.member
     if visitor.half is not None:
         name, ways = visitor.half.name, visitor.ways
         return _alone(visit, "authorize_second", status or 200, app=app, told=told, name=name, ways=ways)
     if member is None:
-        return _alone(visit, "authorize_login", status or (403 if told else 200), app=app, told=told, name=name)
+        settings = visit.front.settings
+        help_ = {"locked": locked, "has_mail": bool(settings.mail), "contact": settings.contact_email}
+        return _alone(
+            visit, "authorize_login", status or (403 if told else 200), app=app, told=told, name=name, **help_
+        )
     views = {
         "face": face_of(visit, member),
         "permissions": permissions_of(visit, asked),

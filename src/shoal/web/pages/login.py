@@ -62,7 +62,8 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
         return await _ask_again(visit, asked.username)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(visit.words, error)
-        return refusal.on(await login_page(visit, asked.to, asked.username, refusal.words))
+        answer = await login_page(visit, asked.to, asked.username, refusal.words, locked=refusal.locked)
+        return refusal.on(answer)
     return await begin(visit, member, asked.to)
 
 
@@ -130,8 +131,11 @@ async def log_out(visit: Visit, asked: Form) -> Response:
     return response
 
 
-async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "") -> Response:
-    """Return the form to log in, with what was typed and what was wrong."""
+async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "", *, locked: bool = False) -> Response:
+    """Return the form to log in, with the name that was typed and what was wrong.
+
+    `locked`: passwords are refused for a while, and the page offers other ways to log in.
+    """
     title = visit.words.text("Log in")
     return await page(
         visit,
@@ -140,6 +144,9 @@ async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "") -> 
         to=to,
         name=name,
         wrong=wrong,
+        locked=locked,
+        has_mail=bool(visit.front.settings.mail),
+        contact=visit.front.settings.contact_email,
         may_join=visit.front.settings.registrations,
     )
 

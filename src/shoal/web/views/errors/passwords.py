@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
+from shoal.api.login.guesses import LockedOut
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.web.views.errors.refusals import told
 from shoal.words.languages import Translated
 
-_LONG = 3_600
-"""Seconds from which on a wait is one of hours."""
+_HOUR, _MINUTE = 3_600, 60
 
 
 class PasswordRefusal(NamedTuple):
@@ -21,6 +21,8 @@ class PasswordRefusal(NamedTuple):
     words: str
     status: int
     headers: dict[str, str]
+    locked: bool = False
+    """Whether the account takes no passwords from here for a while: see `LockedOut`."""
 
     def on(self, response: Response) -> Response:
         """Return the page that says it, with the status and the headers."""
@@ -34,14 +36,19 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
     _ = words.text
     match error:
         case TooMany():
-            many = (
-                _(
-                    "Too many wrong passwords or codes. Please try again in some hours; where you are logged in, you stay so."
-                )
-                if error.retry_after > _LONG
-                else _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
+            unit = _HOUR if error.retry_after > _HOUR else _MINUTE
+            wait = max(1, math.ceil(error.retry_after / unit))
+            again = (
+                words.plural("Try again in %(n)s hour.", "Try again in %(n)s hours.", wait)
+                if unit == _HOUR
+                else words.plural("Try again in %(n)s minute.", "Try again in %(n)s minutes.", wait)
             )
-            return PasswordRefusal(many, 429, {"Retry-After": str(math.ceil(error.retry_after))})
+            locked = isinstance(error, LockedOut)
+            many = (
+                _("Too many wrong passwords for this account.") if locked else _("Too many wrong passwords or codes.")
+            )
+            headers = {"Retry-After": str(math.ceil(error.retry_after))}
+            return PasswordRefusal(f"{many} {again % {'n': wait}}", 429, headers, locked)
         case NotAllowed():
             return PasswordRefusal(told(words, error), 403, {})
     return PasswordRefusal(_("The name or the password is wrong. Please try again."), 422, {})
