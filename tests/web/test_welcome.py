@@ -60,9 +60,33 @@ def test_all_of_it_can_be_left_out_and_then_home_shows_what_many_like(here: Worl
     page = page.follow("Continue").follow("Not now")
     assert page.follow("See what is here").path == "/for-you"
     home = visitor(here, "eve").open("/")
-    assert "Nothing here yet" in home.text
+    assert len(home.html.select(".wall .photo")) == 12
     assert home.links("Find people")[0]["href"] == "/welcome/people"
     assert here.run(tastes_of(here.graph, new.id)).wishes.picked == ()
+
+
+def test_home_of_a_member_with_interests_who_follows_nobody_shows_their_photos_and_people(here: World) -> None:
+    member(here, "nia")
+    page = visitor(here, "nia").open("/welcome/interests").press("Continue", tags=["dawn"])
+    page.follow("Continue").follow("Not now")
+    home = visitor(here, "nia").open("/")
+    walls = [
+        (section.h2.get_text(), {str(link["href"]).split("/")[1] for link in section.select(".photo")})
+        for section in home.html.select("section:has(> .wall)")
+        if section.h2
+    ]
+    assert walls == [("From your interests", {"@ann", "@cyd"}), ("Popular now", {"@ben"})]
+    assert {"@ann", "@ben", "@cyd"} <= set(home.text.split())
+    home.press("Follow", home.one("#feed .suggested-person"))
+    assert visitor(here, "nia").open("/").posts != []
+
+
+def test_home_in_an_empty_network_says_what_to_do() -> None:
+    with world() as alone:
+        member(alone, "ann")
+        home = visitor(alone, "ann").open("/")
+        assert "No posts yet" in home.text
+        assert home.links("Find people")[0]["href"] == "/welcome/people"
 
 
 def test_somebody_who_is_not_wanted_is_not_suggested_again(here: World) -> None:

@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from starlette.responses import Response
 
 from shoal.core.filters import FilterContext
 from shoal.core.model import Member
 from shoal.feeds import home as home_feed
-from shoal.feeds import public
+from shoal.feeds import public, tagged
 from shoal.feeds.discover import popular
+from shoal.feeds.discover.portfolios import portfolios
+from shoal.feeds.discover.suggestions import suggestions
 from shoal.feeds.filtering import filtered
+from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page
+from shoal.feeds.tagged import TagQuery
+from shoal.graph.cache.read_sets import not_noted
 from shoal.graph.contract import Cursor
+from shoal.graph.payloads.tastes import tastes_of
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, feed_page, next_of
 from shoal.web.rendering import page
 from shoal.web.views.explore import CloudWord, WallPhoto, cloud_of, wall_of
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.tabs import home_tabs
+from shoal.web.views.welcome import SuggestedPerson, people_of
 from shoal.web.visit import Visit
 
 _ON_THE_WALL = 24
 """Photos that a stranger is shown."""
+_IN_A_BEGINNING = 12
+"""Photos under each heading of an empty home."""
 _IN_THE_CLOUD = 24
+_PEOPLE = 4
+"""Members who are suggested in an empty home."""
+
+
+class Beginning(NamedTuple):
+    """What an empty home offers: photos under a heading each, and members to follow."""
+
+    walls: list[tuple[str, list[WallPhoto]]]
+    people: list[SuggestedPerson]
 
 
 async def start(visit: Visit, query: BeforeQuery) -> Response:
@@ -39,7 +59,7 @@ async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
     found = await home_feed.page(reads, viewer.id, query.cursor())
     entries = await filtered(reads.graph, viewer.id, found.entries, FilterContext.HOME)
     empty = not entries and not query.before
-    others = await popular.page(reads, viewer.id, _ON_THE_WALL) if empty else []
+    beginning = await _beginning(visit, viewer) if empty and not visit.partial else None
     return await feed_page(
         visit,
         "home",
@@ -47,10 +67,42 @@ async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
         next_of(visit, "/", found.next),
         title=visit.words.text("Home"),
         tab="latest",
-        wall=wall_of(visit, others),
+        beginning=beginning,
         tabs=[] if visit.partial else await home_tabs(visit),
         end=visit.words.text("That is all that the people you follow have posted."),
     )
+
+
+async def _beginning(visit: Visit, viewer: Member) -> Beginning:
+    """Return photos of the picked interests, photos that many like, and members to follow."""
+    # Suggestions change without a mark.
+    not_noted()
+    reads, _ = visit.front.reads, visit.words.text
+    picked = frozenset((await tastes_of(reads.graph, viewer.id)).wishes.picked)
+    part = Cursor(limit=2 * _IN_A_BEGINNING)
+    of_interest, liked, newest, found = await asyncio.gather(
+        tagged.page(reads, viewer.id, TagQuery(picked, only_media=True), part) if picked else _nothing(),
+        popular.page(reads, viewer.id, 2 * _IN_A_BEGINNING),
+        public.page(reads, viewer.id, part, only_media=True),
+        suggestions(reads, viewer.id, _PEOPLE),
+    )
+    photos = await portfolios(reads, viewer.id, [one.profile.member.id for one in found])
+    interests = wall_of(visit, await _unfiltered(visit, viewer, of_interest.entries))[:_IN_A_BEGINNING]
+    shown = {one.path for one in interests}
+    others = wall_of(visit, await _unfiltered(visit, viewer, [*liked, *newest.entries]))
+    others = [one for one in others if one.path not in shown][:_IN_A_BEGINNING]
+    walls = [(_("From your interests"), interests), (_("Popular now"), others)]
+    return Beginning([wall for wall in walls if wall[1]], people_of(visit, found, photos))
+
+
+async def _nothing() -> Page:
+    return Page([], None)
+
+
+async def _unfiltered(visit: Visit, viewer: Member, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the entries that no filter of the viewer's home matches."""
+    found = await filtered(visit.front.reads.graph, viewer.id, entries, FilterContext.HOME)
+    return [entry for entry in found if not entry.filtered]
 
 
 async def _front(visit: Visit) -> Response:
