@@ -61,14 +61,19 @@ def served(folder: Path, installed: Installed, *options: str) -> Iterator[tuple[
 
 
 def _persistently(url: str, method: str, path: str, user: str, **given: object) -> httpx.Response:
-    """Ask until there is an answer, as browsers do whose worker has gone; a post has a key."""
+    """Repeat a request with the same key until it is answered: a lost connection and a 503 both mean "try again"."""
     deadline = time.monotonic() + _HANG_SECONDS
+    headers = {"X-User": user, "Idempotency-Key": str(given.get("json"))}
     while True:
         try:
-            headers = {"X-User": user, "Idempotency-Key": str(given.get("json"))}
-            return httpx.request(method, f"{url}/{path}", headers=headers, timeout=_HANG_SECONDS, **given)  # type: ignore[arg-type]
+            answer = httpx.request(method, f"{url}/{path}", headers=headers, timeout=_HANG_SECONDS, **given)  # type: ignore[arg-type]
         except httpx.TransportError:
             assert time.monotonic() < deadline
+            continue
+        if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+            return answer
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("options", [(), ("--preload",)], ids=["each loads", "preload"])

@@ -13,8 +13,10 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+_TMP = Path("/tmp")  # noqa: S108
 _ALLOW = 0x7FFF0000
 _EPERM = 0x00050000 | errno.EPERM
 _NO_NEW_PRIVS, _BOUNDING_DROP, _LAST_CAPABILITY = 38, 24, 63
@@ -65,13 +67,33 @@ def _mount(unit: Path) -> None:
     for path in writable:
         mount("--bind", path, path)
     assert lines(unit, "PrivateTmp") == ["yes"]
-    mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/tmp")  # noqa: S108  # as systemd does
+    _mount_private_tmp(mount)
     mount("-o", "remount,bind,ro", "/")
     for path in [path for line in lines(unit, "ReadOnlyPaths") for path in line.split()]:
         name = path.removeprefix("-")
         if Path(name).exists() or not path.startswith("-"):
             mount("--bind", name, name)
             mount("-o", "remount,bind,ro", name)
+
+
+def _mount_private_tmp(mount: Callable[..., None]) -> None:
+    """Mount an empty /tmp, as systemd does, and bind the program into it where the program itself is below /tmp.
+
+    Descriptors opened beforehand still reach the directories that the new mount hides.
+    """
+    hidden = [(path, os.open(path, os.O_PATH)) for path in _program_directories() if path.is_relative_to(_TMP)]
+    mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", str(_TMP))
+    for path, descriptor in hidden:
+        path.mkdir(parents=True, exist_ok=True)
+        mount("--no-canonicalize", "--bind", f"/proc/{os.getpid()}/fd/{descriptor}", str(path))
+        mount("-o", "remount,bind,ro", str(path))
+        os.close(descriptor)
+
+
+def _program_directories() -> list[Path]:
+    """Return the directories that this Python and its modules are loaded from, without those inside another of them."""
+    found = {Path(name).resolve() for name in (sys.prefix, sys.base_prefix, *sys.path) if Path(name).is_dir()}
+    return sorted(path for path in found if found.isdisjoint(path.parents))
 
 
 def _filter(unit: Path) -> None:
