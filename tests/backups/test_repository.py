@@ -10,23 +10,26 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
+from shoal.cli import main
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.graph.snapshots import SnapshotSource
-from shoal.media.store import RAW
+from shoal.media.store import RAW, MediaStore
 from shoal.ops.backups.backup import back_up
-from shoal.ops.backups.manifest import FORMAT, Manifest, encode
+from shoal.ops.backups.manifest import FORMAT, DumpPart, Manifest, encode
 from shoal.ops.backups.pruning import Keeping, kept, prune
-from shoal.ops.backups.repository import MEDIA, BackupRepository
+from shoal.ops.backups.repository import MEDIA, BackupDamaged, BackupRepository
 from shoal.ops.backups.throttle import Throttle
 from shoal.ops.backups.verify import verify
 from shoal.ops.checking.report import nothing
@@ -226,17 +229,163 @@ async def test_what_is_no_backup_or_of_a_newer_shoal_is_refused(tmp_path: Path) 
         assert await place.files.size(f"{MEDIA}/0/0/0/ann/1-0.jpg")
 
 
-def _manifest(at: datetime, number: int) -> Manifest:
+def _manifest(at: datetime, number: int, *parts: DumpPart, generation: str = "") -> Manifest:
     return Manifest(
         format=FORMAT,
-        generation=f"{at:%Y%m%dT%H%M%S}000Z-{number:04x}",
+        generation=generation or f"{at:%Y%m%dT%H%M%S}000Z-{number:04x}",
         shoal="0",
         moment=round(at.timestamp() * 1_000),
         finished=0,
         held_ms=0.0,
         stores={},
-        parts=(),
+        parts=parts,
     )
+
+
+class FaultyStore:
+    """A media store of which one request fails, before or after it took effect.
+
+    Args:
+        fails: the method and a part of the key: `delete begun`.
+        late: whether the request took effect all the same.
+    """
+
+    def __init__(self, files: MediaStore, fails: str, *, late: bool = False) -> None:
+        self._files = files
+        self._fails = fails
+        self._late = late
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    async def put(self, key: str, data: bytes, content_type: str) -> None:
+        """Store a file."""
+        if self._late or not self._hit("put", key):
+            await self._files.put(key, data, content_type)
+        if self._hit("put", key):
+            raise Unavailable("503 SlowDown")
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        """Delete files one after the other."""
+        for key in keys:
+            if self._hit("delete", key):
+                raise Unavailable("503 SlowDown")
+            await self._files.delete([key])
+
+    def _hit(self, method: str, key: str) -> bool:
+        name, _, part = self._fails.partition(" ")
+        return method == name and part in key
+
+
+def _bucket(folder: Path, fails: str = "none", *, late: bool = False, dead: float = 600.0) -> BackupRepository:
+    """Open a place that has leases in place of a lock, as buckets have."""
+    files = FaultyStore(MediaStore.open(folder.as_uri()), fails, late=late)
+    return BackupRepository(cast("MediaStore", files), None, dead=dead)
+
+
+_PART = ("objects-00-00001.gz", "objects", b"rows", 1)
+_LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@in_loop
+async def test_backup_in_a_bucket_stalled_past_its_lease_is_refused_when_it_finishes(tmp_path: Path) -> None:
+    stalled, other = _bucket(tmp_path), _bucket(tmp_path, dead=0.0)
+    async with stalled.writing() as name:
+        part = await stalled.put_part(name, *_PART)
+        async with other.writing():
+            # It treats the stalled one as over, and deletes its files.
+            assert await stalled.files.size(f"{name}/{part.key}") is None
+            stalled._dead = 0.0
+            with pytest.raises(Conflict, match="gave no sign"):
+                await stalled.finish(_manifest(_LONG_AGO, 0, part, generation=name))
+            assert await stalled.generations() == []
+
+
+@in_loop
+async def test_backup_in_a_bucket_whose_lease_expires_while_the_manifest_is_put_is_withdrawn(tmp_path: Path) -> None:
+    place = _bucket(tmp_path)
+
+    async def put(key: str, data: bytes, content_type: str) -> None:
+        await MediaStore.open(tmp_path.as_uri()).put(key, data, content_type)
+        if key.endswith("manifest.json"):
+            place._dead = 0.0
+
+    place.files.put = put  # type: ignore[method-assign,assignment]
+    async with place.writing() as name:
+        part = await place.put_part(name, *_PART)
+        with pytest.raises(Conflict, match="gave no sign"):
+            await place.finish(_manifest(_LONG_AGO, 0, part, generation=name))
+        assert await place.generations() == []
+
+
+@in_loop
+async def test_backup_in_a_bucket_with_an_expired_lease_writes_and_prunes_no_more(tmp_path: Path) -> None:
+    place = _bucket(tmp_path)
+    old, new = _manifest(_LONG_AGO, 0), _manifest(_LONG_AGO + timedelta(days=1), 1)
+    for manifest in (old, new):
+        await place.finish(manifest)
+    await place.files.put(f"{MEDIA}/0/0/0/ann/1-0.jpg", b"picture", RAW)
+    async with place.writing() as name:
+        place._dead = 0.0
+        with pytest.raises(Conflict, match="gave no sign"):
+            await place.put_part(name, *_PART)
+        with pytest.raises(Conflict, match="gave no sign"):
+            await prune(place, Keeping(newest=1), nothing)
+        with pytest.raises(Conflict, match="gave no sign"):
+            await prune(place, Keeping(newest=2), nothing)
+        assert await place.generations() == [old.generation, new.generation]
+        assert await place.files.size(f"{MEDIA}/0/0/0/ann/1-0.jpg")
+
+
+@pytest.mark.parametrize("bucket", [False, True])
+@in_loop
+async def test_backup_whose_files_were_deleted_is_not_committed(bucket: bool, tmp_path: Path) -> None:
+    place = _bucket(tmp_path) if bucket else repository(tmp_path)
+    async with place.writing() as name:
+        part = await place.put_part(name, *_PART)
+        await place.files.delete([f"{name}/{part.key}"])
+        with pytest.raises(BackupDamaged, match=r"objects-00-00001\.gz was deleted"):
+            await place.finish(_manifest(_LONG_AGO, 0, part, generation=name))
+        assert await place.generations() == []
+
+
+@in_loop
+async def test_complete_backup_whose_lease_cannot_be_removed_stays(tmp_path: Path) -> None:
+    await _network(tmp_path)
+    store = build(store=f"sqlite:///{tmp_path}/shoal.db")
+    made = await backed_up(store, _bucket(tmp_path / "backups", "delete begun"))
+    place = _bucket(tmp_path / "backups")
+    assert await place.generations() == [made.generation]
+    assert (await verify(place, "", FAST, nothing)).faults == 0
+    # The lease that was left keeps no later backup from being written.
+    later = await backed_up(store, place)
+    assert await place.generations() == [made.generation, later.generation]
+
+
+@in_loop
+async def test_backup_whose_manifest_was_put_but_not_acknowledged_leaves_nothing(tmp_path: Path) -> None:
+    await _network(tmp_path)
+    with pytest.raises(Unavailable, match="SlowDown"):
+        await backed_up(
+            build(store=f"sqlite:///{tmp_path}/shoal.db"), _bucket(tmp_path / "backups", "put manifest", late=True)
+        )
+    assert await _bucket(tmp_path / "backups").generations() == []
+    assert await asyncio.to_thread(_folders, tmp_path / "backups") == []
+
+
+@pytest.mark.parametrize("fails", ["delete objects", "delete manifest"])
+@in_loop
+async def test_generation_that_can_only_be_deleted_in_part_is_gone_or_whole(fails: str, tmp_path: Path) -> None:
+    await _network(tmp_path)
+    made = await backed_up(build(store=f"sqlite:///{tmp_path}/shoal.db"), _bucket(tmp_path / "backups"))
+    with pytest.raises(Unavailable, match="SlowDown"):
+        await _bucket(tmp_path / "backups", fails).abandon(made.generation)
+    place = _bucket(tmp_path / "backups")
+    if fails == "delete objects":
+        assert await place.generations() == []
+    else:
+        assert await place.generations() == [made.generation]
+        assert (await verify(place, "", FAST, nothing)).faults == 0
 
 
 @settings(max_examples=examples(150))
@@ -275,3 +424,19 @@ async def test_all_that_copy_share_one_throttle() -> None:
     await asyncio.gather(*(throttle.spend(20_000) for _ in range(10)))
     assert 0.17 < loop.time() - began < 2
     await Throttle(None).spend(10**12)
+
+
+def test_backup_whose_pruning_fails_says_that_the_generation_is_complete(tmp_path: Path) -> None:
+    asyncio.run(_network(tmp_path))
+    place = repository(tmp_path / "backups")
+    old = _manifest(_LONG_AGO, 0)
+    asyncio.run(place.finish(old))
+    (tmp_path / "backups" / old.generation / "manifest.json").write_text("{")
+    command = ["--store", f"sqlite:///{tmp_path}/shoal.db", "backup", "--to", str(tmp_path / "backups"), "--keep", "1"]
+    done = CliRunner().invoke(main, command)
+    new = asyncio.run(place.generations())[-1]
+    assert (done.exit_code, done.output) == (
+        1,
+        f"shoal: {new} is complete, but older generations could not be pruned: "
+        f"the manifest of {old.generation} is damaged: use another generation\n",
+    )

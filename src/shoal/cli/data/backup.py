@@ -11,6 +11,7 @@ import msgspec
 
 from shoal.cli.stores import existing
 from shoal.cli.words.bars import bars
+from shoal.core.errors import ShoalError
 from shoal.ops.backups import pruning
 from shoal.ops.backups import verify as verifying
 from shoal.ops.backups.backup import back_up
@@ -98,7 +99,14 @@ async def _made(
     repository = BackupRepository.open(repository_url(place), make=True)
     async with open_backed(settings) as network:
         made = await back_up(network, repository, throttle, progress)
-    return made, await _pruned(repository, keeping, progress) if keeping.asks else None
+    if not keeping.asks:
+        return made, None
+    try:
+        return made, await _pruned(repository, keeping, progress)
+    except ShoalError as error:
+        raise ShoalError(
+            f"{made.generation} is complete, but older generations could not be pruned: {error}"
+        ) from error
 
 
 @backup.command("list")
@@ -162,11 +170,8 @@ def prune(place: str, keep: int, keep_daily: int, keep_weekly: int, as_json: boo
 
 
 async def _pruned(repository: BackupRepository, keeping: Keeping, progress: Progress) -> Pruned:
-    async with repository.writing() as name:
-        try:
-            return await pruning.prune(repository, keeping, progress)
-        finally:
-            await repository.abandon(name)
+    async with repository.writing():
+        return await pruning.prune(repository, keeping, progress)
 
 
 def _throttle(mb_per_second: float | None) -> Throttle:

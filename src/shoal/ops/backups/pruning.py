@@ -54,12 +54,15 @@ async def prune(repository: BackupRepository, keeping: Keeping, tell: Progress) 
     """Delete the generations that are not kept, then the media that no other one names.
 
     To be called while the repository is being written: nobody else may rely on media that no generation names.
-    Raises `InvalidInput` or `BackupDamaged` when a generation cannot be read: no media are deleted then.
+    Raises `InvalidInput` or `BackupDamaged` when a generation cannot be read: no media are deleted then. Raises `Conflict` once the
+    lease of this writer has expired.
     """
     manifests = await repository.manifests()
     stays = kept(manifests, keeping)
     gone = [each.generation for each in manifests if each.generation not in stays]
-    await repository.forget(gone)
+    for name in gone:
+        repository.check_lease()
+        await repository.abandon(name)
     files, size = await _drop_media(repository, [each for each in manifests if each.generation in stays], tell)
     return Pruned(tuple(gone), files, size)
 
@@ -75,6 +78,8 @@ async def _drop_media(repository: BackupRepository, manifests: Iterable[Manifest
         for manifest in manifests:
             for row in await kept_rows(repository, manifest, source):
                 there.pop(row.key, None)
+        # After an expired lease, another backup may rely on media that these manifests do not name.
+        repository.check_lease()
         await repository.files.delete([f"{MEDIA}/{key}" for key in there])
         files += len(there)
         size += sum(there.values())

@@ -1,12 +1,13 @@
 """Where backups lie: a directory or a bucket with any number of generations, and the media that they share.
 
-    <generation>/begun              made first, and again every minute while the backup is under way
+    <generation>/begun              the lease of the writer, renewed every minute until the writer ends
     <generation>/objects-00001.gz   rows, and so on
-    <generation>/manifest.json      made last: from now on there is such a generation
+    <generation>/manifest.json      the commit: put last, deleted first
     media/12/3/99/ann/7-...jpg      media under the keys they have in the network
 
 Every file is put whole or not at all. So a backup that is killed leaves files without a manifest, and earlier generations as
-they were. Whoever writes next deletes those files, once they are known to be nobody's.
+they were. The next writer deletes those files: in a directory once it holds the lock, in a bucket once the lease has expired.
+A writer whose own lease has expired neither commits nor deletes anything that others may rely on.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import hashlib
+import logging
 import os
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,9 +35,13 @@ MEDIA = "media"
 _BEGUN = "begun"
 _MANIFEST = "manifest.json"
 _NAME = re.compile(r"\d{8}T\d{9}Z-[0-9a-f]{4}")
-_SIGN_SECONDS = 60.0
+_RENEW_SECONDS = 60.0
 DEAD_SECONDS = 600.0
-"""A backup that has given no sign for so long is over."""
+"""Seconds without a renewal after which other writers treat a lease in a bucket as expired."""
+_OWN_PART = 0.9
+"""The part of that time after which the holder itself gives up: buckets date files in whole seconds."""
+
+_log = logging.getLogger(__name__)
 
 
 class BackupDamaged(ShoalError):
@@ -49,6 +55,8 @@ class BackupRepository:
         self.files = files
         self._folder = folder
         self._dead = dead
+        self._renewed: float | None = None
+        """When the lease was last renewed, in Unix seconds; None while this does not write."""
 
     @classmethod
     def open(cls, url: str, *, make: bool, dead: float = DEAD_SECONDS) -> BackupRepository:
@@ -66,40 +74,67 @@ class BackupRepository:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[str]:
-        """Keep others from writing here, clear away what earlier backups left, and yield the name of a new generation.
+        """Keep others from writing here, delete what unfinished backups left, and yield the name of a new generation.
 
         Raises `Conflict` while another backup is under way.
         """
         with _locked(self._folder):
             name = _new_name()
-            await self._sign(name)
-            signing = asyncio.create_task(self._keep_signing(name), name="shoal-backup-sign")
+            await self._renew(name)
+            renewing = asyncio.create_task(self._keep_renewing(name), name="shoal-backup-lease")
             try:
                 await self._clear_unfinished(name)
                 yield name
             finally:
-                signing.cancel()
+                renewing.cancel()
                 with suppress(asyncio.CancelledError):
-                    await signing
+                    await renewing
+                self._renewed = None
+                try:
+                    await self.files.delete([f"{name}/{_BEGUN}"])
+                except ShoalError as error:
+                    _log.warning("%s/%s could not be deleted: %s", name, _BEGUN, error)
 
-    async def _sign(self, name: str) -> None:
+    def check_lease(self) -> None:
+        """Raise `Conflict` if other writers may have treated this one as over since it last renewed its lease.
+
+        A lock on a directory lasts as long as the process, so it never expires.
+        """
+        if self._folder is None and self._renewed is not None and time.time() - self._renewed > self._dead * _OWN_PART:
+            raise Conflict(
+                f"this backup gave no sign for {self._dead * _OWN_PART / 60:.0f} minutes, so another one may have deleted "
+                "its files: run it again"
+            )
+
+    async def _renew(self, name: str) -> None:
+        """Renew the lease, unless it has expired before the renewal is stored."""
+        self.check_lease()
+        begun = time.time()
         await self.files.put(f"{name}/{_BEGUN}", b"under way\n", RAW)
+        self.check_lease()
+        self._renewed = begun
 
-    async def _keep_signing(self, name: str) -> None:
+    async def _keep_renewing(self, name: str) -> None:
         while True:
-            await asyncio.sleep(_SIGN_SECONDS)
-            with suppress(ShoalError):
-                await self._sign(name)
+            await asyncio.sleep(_RENEW_SECONDS)
+            try:
+                await self._renew(name)
+            except Conflict:
+                # The next step of the writer raises it.
+                return
+            except ShoalError as error:
+                _log.warning("the lease of %s could not be renewed: %s", name, error)
 
     async def _clear_unfinished(self, mine: str) -> None:
         """Delete files of backups that were killed. In a directory the lock has shown that all of them are over."""
         held = await self._held()
+        # The lease was renewed a moment ago: its date is the present by the clock that dates all files.
+        now = max(file.modified for file in held[mine])
         for name, files in held.items():
             if name == mine or any(file.key == f"{name}/{_MANIFEST}" for file in files):
                 continue
-            silent = time.time() - max(file.modified for file in files)
+            silent = now - max(file.modified for file in files)
             if self._folder is None and silent < self._dead:
-                await self.files.delete([f"{mine}/{_BEGUN}"])
                 raise Conflict(
                     f"another backup is under way there ({name}): wait for it; one that was killed counts as over "
                     f"{self._dead / 60:.0f} minutes after its last sign"
@@ -117,12 +152,33 @@ class BackupRepository:
         return found
 
     async def finish(self, manifest: Manifest) -> None:
-        """Let the generation be there."""
-        await self.files.put(f"{manifest.generation}/{_MANIFEST}", encode(manifest), RAW)
-        await self.files.delete([f"{manifest.generation}/{_BEGUN}"])
+        """Commit a generation: from now on it exists.
+
+        Raises `Conflict` or `BackupDamaged` if its files were or may have been deleted by another writer. There is no such
+        generation then.
+        """
+        name = manifest.generation
+        await self._renew(name)
+        await self._check_parts(manifest)
+        await self.files.put(f"{name}/{_MANIFEST}", encode(manifest), RAW)
+        try:
+            self.check_lease()
+        except Conflict:
+            await self.files.delete([f"{name}/{_MANIFEST}"])
+            raise
+
+    async def _check_parts(self, manifest: Manifest) -> None:
+        name = manifest.generation
+        sizes = {file.key: file.size async for page in self.files.files(name) for file in page}
+        for part in manifest.parts:
+            if sizes.get(f"{name}/{part.key}") != part.size:
+                raise BackupDamaged(
+                    f"{name}/{part.key} was deleted or changed while the backup was written: run it again"
+                )
 
     async def abandon(self, name: str) -> None:
-        """Delete what a backup that failed has put here."""
+        """Delete a generation, finished or not. Its manifest is deleted before anything that it names."""
+        await self.files.delete([f"{name}/{_MANIFEST}"])
         await self.files.delete([file.key async for page in self.files.files(name) for file in page])
 
     async def generations(self) -> list[str]:
@@ -153,8 +209,8 @@ class BackupRepository:
 
     async def put_part(self, generation: str, name: str, table: str, data: bytes, rows: int) -> DumpPart:
         """Store one file of a generation."""
-        key = f"{generation}/{name}"
-        await self.files.put(key, data, RAW)
+        self.check_lease()
+        await self.files.put(f"{generation}/{name}", data, RAW)
         return DumpPart(name, table, len(data), hashlib.sha256(data).hexdigest(), rows)
 
     async def part(self, generation: str, part: DumpPart) -> bytes:
@@ -166,12 +222,6 @@ class BackupRepository:
         if len(data) != part.size or hashlib.sha256(data).hexdigest() != part.sha256:
             raise BackupDamaged(f"{generation}/{part.key} is not what was written: its hash is another one")
         return data
-
-    async def forget(self, names: Sequence[str]) -> None:
-        """Delete generations; media stay. Each is gone with its manifest, before anything else of it."""
-        for name in names:
-            await self.files.delete([f"{name}/{_MANIFEST}"])
-            await self.abandon(name)
 
 
 def _new_name() -> str:
