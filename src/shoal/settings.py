@@ -188,7 +188,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     slow_ms: Annotated[float, msgspec.Meta(ge=1, le=60_000)] = 500.0
     """Milliseconds from which on a request or a run of a job is slow: `shoal why-slow` tells where they went; 1 to 60,000."""
     opentelemetry: bool = False
-    """Whether requests and jobs are sent as spans over OTLP, as the variables `OTEL_*` say; needs `pip install 'shoal[otel]'`."""
+    """Whether requests and jobs are sent as spans over OTLP, as the variables `OTEL_*` say; needs `pip install -e '.[otel]'`."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     """Lowest severity of the entries of Shoal itself on standard error. Libraries log warnings and errors only."""
 

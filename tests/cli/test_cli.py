@@ -160,7 +160,8 @@ for name in sys.argv[1:] or set(COMMANDS) - {"cluster"}:
     )
     assert (cluster.returncode, cluster.stderr) == (
         1,
-        "shoal: `shoal cluster` needs the package redis: pip install 'shoal[scale,dynamodb]'\n",
+        "shoal: `shoal cluster` needs the package redis: "
+        "run `pip install -e '.[scale,dynamodb]'` in the directory with Shoal's source\n",
     )
 
 

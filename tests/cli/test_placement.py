@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -142,17 +143,36 @@ def test_an_empty_list_is_no_study(tmp_path: Path) -> None:
     assert (done.exit_code, done.stderr) == (1, "shoal: there are no names to study\n")
 
 
-def test_without_its_package_the_study_says_what_to_install_and_the_rest_works() -> None:
+def without_xxhash(*arguments: str) -> str:
+    """Return the exit code and the output of `shoal placement` where xxhash is not installed."""
     program = (
         "import sys; sys.modules['xxhash'] = None\n"
         "from click.testing import CliRunner\n"
         "from shoal.cli import main\n"
-        "for words in (['ann'], ['--help'], ['study']):\n"
-        "    done = CliRunner().invoke(main, ['placement', *words])\n"
-        "    print(done.exit_code, *done.output.split())\n"
+        "done = CliRunner().invoke(main, ['placement', *sys.argv[1:]])\n"
+        "print(done.exit_code, done.output)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    ann, usage, study = done.stdout.splitlines()
-    assert ann.startswith("0 name ann")
-    assert usage.startswith("0 Usage:")
-    assert study == "1 shoal: `shoal placement study` needs the package xxhash: pip install 'shoal[study]'"
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_study_without_xxhash_names_the_package_in_the_rows_that_need_it(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    shown = without_xxhash("study", "--generated", "500", "--report", str(page))
+    assert shown.startswith("0 ")
+    assert re.search(r"^M3 c: mod 128 +128 ", shown, re.MULTILINE)
+    titles = ("XXH3 modulo", "Jump hash", "Rendezvous", "Ring", "Bounded loads")
+    assert [line.split()[-2:] for line in shown.splitlines() if line.startswith(titles)] == [["needs", "xxhash"]] * 5
+    assert page.read_text("utf-8").count("needs the package xxhash") == 5
+
+
+def test_study_of_schemes_that_all_need_xxhash_is_refused_without_it() -> None:
+    assert without_xxhash("study", "--generated", "5", "--only", "ring", "--only", "jump") == (
+        "1 shoal: Ring, Jump hash needs the package xxhash: "
+        "run `pip install -e '.[study]'` in the directory with Shoal's source\n\n"
+    )
+
+
+def test_study_without_xxhash_and_without_a_table_of_servers_names_the_schemes_left_out() -> None:
+    shown = without_xxhash("study", "--generated", "5", "--only", "letters", "--only", "jump")
+    assert "Jump hash: needs the package xxhash\n" in shown

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import click
 
-from shoal.core.errors import ShoalError, with_cause
+from shoal.core.errors import ShoalError, missing_package, with_cause
 from shoal.graph.sharding.sharded import parse_shard_map
 from shoal.settings import Settings, SettingsError, load
 from shoal.tracing.formats import log_to_stderr
@@ -91,9 +91,7 @@ class Commands(click.Group):
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] == "shoal":
                 raise
-            raise click.ClickException(
-                f"`shoal {cmd_name}` needs the package {error.name}: pip install 'shoal[scale,dynamodb]'"
-            ) from None
+            raise click.ClickException(f"`shoal {cmd_name}` {missing_package(error.name, 'scale,dynamodb')}") from None
         command: click.Command = getattr(module, path.rpartition(".")[2])
         return command
 

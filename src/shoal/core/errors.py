@@ -165,6 +165,11 @@ def of_other_version(found: int, ours: int) -> str:
     return f"is of an older Shoal (schema version {found}; this one reads {ours}): start `shoal serve` once, which upgrades it"
 
 
+def missing_package(package: str, extra: str) -> str:
+    """Say which optional dependency of Shoal has a package that is not installed, and how to install it."""
+    return f"needs the package {package}: run `pip install -e '.[{extra}]'` in the directory with Shoal's source"
+
+
 def with_cause(error: Exception) -> str:
     """Describe an error to the operator: when something cannot be reached, with what the system says of it."""
     words = in_words(error)

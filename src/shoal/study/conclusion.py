@@ -20,6 +20,7 @@ from shoal.study.names.batch import Numbers, batch_of
 from shoal.study.options import StudyOptions
 from shoal.study.paper import errata
 from shoal.study.results import BareLoop, Cooling, MappingFigures, ServerFigures, StudyResult
+from shoal.study.schemes import hashes
 from shoal.study.schemes.mapping import SignUps
 from shoal.study.schemes.shoal_map import even_map, owners_of, with_stores
 from shoal.study.units import dealt, moved_members, taken_in
@@ -42,6 +43,8 @@ class StudyCounts:
     names: int = 0
     checked: int = 0
     weighted: bool = False
+    unavailable: list[str] = field(default_factory=list)
+    """Titles of the schemes that cannot be computed here."""
 
 
 def conclude(counts: StudyCounts, options: StudyOptions, source: str, seconds: float) -> StudyResult:
@@ -74,6 +77,8 @@ def conclude(counts: StudyCounts, options: StudyOptions, source: str, seconds: f
         errata=errata(md5.alone[2] if md5 else None),
         bare_loop=_bare_loop(counts.sample),
         checked=counts.checked,
+        unavailable=counts.unavailable,
+        needs=hashes.PACKAGE if counts.unavailable else "",
     )
 
 

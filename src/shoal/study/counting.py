@@ -12,6 +12,7 @@ import numpy as np
 from shoal.study.levels import level_figures
 from shoal.study.mixing import Hashes
 from shoal.study.names.batch import Amounts, NameBatch
+from shoal.study.options import RING_TITLES
 from shoal.study.results import Change, SchemeFigures, ServerFigures
 from shoal.study.schemes.contract import LevelScheme, Loads, joined
 from shoal.study.schemes.ring import Ring, bounded_activity, bounded_loads, bounded_moved
@@ -139,7 +140,7 @@ class RingCount:
         total = int(self.ring.arcs.members.sum())
         return ServerFigures(
             key="ring",
-            title="Ring",
+            title=RING_TITLES["ring"],
             nanoseconds=self.watch.nanoseconds + hashing,
             servers=level_figures("servers", self.ring.loads(home)),
             changes=[change(home, size, self.ring.moved(home, size), total) for size in others],
@@ -156,7 +157,7 @@ class RingCount:
         total = int(arcs.members.sum())
         return ServerFigures(
             key="bounded",
-            title="Bounded loads",
+            title=RING_TITLES["bounded"],
             nanoseconds=self.watch.nanoseconds + hashing,
             servers=level_figures("servers", loads),
             changes=[change(home, size, bounded_moved(shares, self.ring.bounded(size)), total) for size in others],

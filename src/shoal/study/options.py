@@ -12,7 +12,8 @@ from shoal.study.schemes.servers import HashedScheme, Jump, Modulo, Rendezvous
 
 LEVEL_SCHEMES: Mapping[str, Callable[[], LevelScheme]] = {"letters": Letters, "ascii-sum": AsciiSum, "md5": Md5Levels}
 HASHED_SCHEMES: Mapping[str, Callable[[], HashedScheme]] = {"modulo": Modulo, "jump": Jump, "rendezvous": Rendezvous}
-SCHEMES = ("letters", "ascii-sum", "mapping", "md5", "shoal", *HASHED_SCHEMES, "ring", "bounded")
+RING_TITLES: Mapping[str, str] = {"ring": "Ring", "bounded": "Bounded loads"}
+SCHEMES = ("letters", "ascii-sum", "mapping", "md5", "shoal", *HASHED_SCHEMES, *RING_TITLES)
 """Words that choose schemes, in the order in which they are shown."""
 MOST_SERVERS = 64
 """A network of Shoal has 64 data sources, so there is nothing to do for a 65th store."""

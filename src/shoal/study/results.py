@@ -140,3 +140,7 @@ class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
     bare_loop: BareLoop
     checked: int
     """Names that the server's own code placed too, one by one, and found at the same place."""
+    unavailable: list[str] = []
+    """Titles of the schemes that were left out because a package is not installed."""
+    needs: str = ""
+    """That package."""

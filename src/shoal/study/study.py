@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import perf_counter
 
 import numpy as np
 
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, missing_package
 from shoal.core.placement import place
 from shoal.study.activity import zipf_activity
 from shoal.study.conclusion import StudyCounts, conclude
 from shoal.study.counting import HashedCount, LevelCount, RingCount
 from shoal.study.names.batch import Amounts, NameBatch
-from shoal.study.options import HASHED_SCHEMES, LEVEL_SCHEMES, StudyOptions
+from shoal.study.options import HASHED_SCHEMES, LEVEL_SCHEMES, RING_TITLES, StudyOptions
 from shoal.study.results import StudyResult
-from shoal.study.schemes.hashes import hashes_of
+from shoal.study.schemes import hashes
 from shoal.study.schemes.mapping import SignUps
 
 _SAMPLE = 10_000
@@ -27,8 +27,10 @@ class Study:
     """A study that is under way: names come batch by batch. `result` may be asked for at any time, and again."""
 
     def __init__(self, options: StudyOptions) -> None:
-        """Raises `InvalidInput` for options that make no sense."""
+        """Raises `InvalidInput` for options that make no sense, and for schemes that all need a package that is not installed."""
         options.check()
+        left_out = _uncomputable(options.schemes)
+        options = options._replace(schemes=[key for key in options.schemes if key not in left_out])
         chosen = {*options.schemes, *(("md5",) if "shoal" in options.schemes else ())}
         self._options = options
         self._began = perf_counter()
@@ -37,6 +39,7 @@ class Study:
             hashed={key: HashedCount(made(), options.sizes) for key, made in HASHED_SCHEMES.items() if key in chosen},
             ring=RingCount(options.sizes) if chosen & {"ring", "bounded"} else None,
             signups=SignUps() if "mapping" in chosen else None,
+            unavailable=list(left_out.values()),
         )
 
     @property
@@ -56,9 +59,9 @@ class Study:
         hashed = list(self._hashed())
         if hashed:
             with counts.hashing.over(batch.size):
-                hashes = hashes_of(batch)
+                named = hashes.hashes_of(batch)
             for each in hashed:
-                each.add(hashes, activity)
+                each.add(named, activity)
         if counts.signups:
             counts.signups.add(batch.ordinals, activity)
         if "md5" in counts.levels:
@@ -89,6 +92,17 @@ class Study:
             if tuple(map(int, levels)) != place(name.decode()):
                 raise AssertionError("the study places a name where the server does not")
         self._counts.checked += few.size
+
+
+def _uncomputable(schemes: Sequence[str]) -> dict[str, str]:
+    """Return the titles of these schemes that need a package that is not installed, by key. Others are studied without it."""
+    if hashes.is_installed():
+        return {}
+    titles = {**{key: made().title for key, made in HASHED_SCHEMES.items()}, **RING_TITLES}
+    found = {key: titles[key] for key in schemes if key in titles}
+    if len(found) == len(schemes):
+        raise InvalidInput(f"{', '.join(found.values())} {missing_package(hashes.PACKAGE, 'study')}")
+    return found
 
 
 def first_of(batch: NameBatch, most: int) -> NameBatch:

@@ -1,6 +1,6 @@
 """Requests and jobs as spans of OpenTelemetry, sent over OTLP as the standard variables `OTEL_*` say.
 
-Only a process with the setting `opentelemetry` imports this; it needs `pip install 'shoal[otel]'`.
+Only a process with the setting `opentelemetry` imports this; it needs `pip install -e '.[otel]'`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, missing_package
 
 
 class Backend(NamedTuple):
@@ -24,9 +24,7 @@ class Backend(NamedTuple):
         except ModuleNotFoundError as error:
             if not self.extra or (error.name or "").startswith("shoal"):
                 raise
-            raise InvalidInput(
-                f"this needs the extra shoal[{self.extra}]: pip install 'shoal[{self.extra}]'"
-            ) from error
+            raise InvalidInput(f"this {missing_package(error.name or self.module, self.extra)}") from error
 
 
 STORES: Mapping[str, Backend] = {

@@ -14,7 +14,7 @@ from shoal.study.conformance import conformance_lines
 class NameFirst(click.Group):
     """A group that takes what is no command for a name: `shoal placement ann` is `shoal placement show ann`.
 
-    The study is imported when it is asked for, since it needs a package that a server does not.
+    The study is imported only for its own command.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
@@ -25,15 +25,7 @@ class NameFirst(click.Group):
         """The command of this name."""
         if cmd_name != "study":
             return super().get_command(ctx, cmd_name)
-        try:
-            module = importlib.import_module("shoal.cli.placement.study")
-        except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] == "shoal":
-                raise
-            raise click.ClickException(
-                f"`shoal placement study` needs the package {error.name}: pip install 'shoal[study]'"
-            ) from None
-        command: click.Command = module.study
+        command: click.Command = importlib.import_module("shoal.cli.placement.study").study
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # the same

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 
 from shoal.study.chance import shown_probability
 from shoal.study.levels import LevelFigures
-from shoal.study.results import Change, Constraint, Cooling, MappingFigures, ServerFigures, StudyResult
+from shoal.study.results import Change, Constraint, Cooling, MappingFigures, StudyResult
 
 _MIB = 1 << 20
 
@@ -35,8 +35,10 @@ def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
         yield _ends_table(result)
         yield [_costs((each.title, each.nanoseconds) for each in result.schemes)]
     if result.servers:
-        yield _server_table(result.servers)
+        yield _server_table(result)
         yield [_costs((each.title, each.nanoseconds) for each in result.servers)]
+    elif result.unavailable:
+        yield [f"{title}: needs the package {result.needs}" for title in result.unavailable]
     if result.cooling:
         yield _cooling_table(result.cooling)
     if result.mapping:
@@ -112,7 +114,8 @@ def share_words(share: float) -> str:
     return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
 
 
-def _server_table(found: Sequence[ServerFigures]) -> Table:
+def _server_table(result: StudyResult) -> Table:
+    found = result.servers
     changes = [f"{each.before} to {each.after}" for each in found[0].changes]
     table = _table(f"{found[0].servers.buckets} servers", "of mean", "fullest", "hottest", *changes)
     table.caption = "Deviation over the mean; who moves when servers come or go, and in times of the least possible"
@@ -125,6 +128,8 @@ def _server_table(found: Sequence[ServerFigures]) -> Table:
             f"{level.hottest:.2f} x" if level.hottest else "",
             *(moved_words(change, level.members) for change in each.changes),
         )
+    for title in result.unavailable:
+        table.add_row(title, "needs", result.needs)
     return table
 
 

@@ -170,7 +170,7 @@ def _servers(result: StudyResult) -> str:
         "mean, the fullest and the most active server in times of the mean, who moves when servers come or go, and how many times "
         "the least possible that is.</p>"
         f'<div class="beside"><div class="card"><h3>Who moves when one server comes</h3>{moving_plot(result.servers)}</div>'
-        f"{server_table(result.servers)}</div>"
+        f"{server_table(result.servers, result.unavailable, result.needs)}</div>"
     )
 
 

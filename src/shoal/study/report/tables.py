@@ -73,11 +73,16 @@ def graph_table(level: LevelFigures) -> str:
     return f"<table>{_head(('', 'members', 'mean', 'deviation'))}{_row(('here', *ours))}{printed}</table>"
 
 
-def server_table(found: Sequence[ServerFigures]) -> str:
-    """Return how evenly each scheme fills the servers, and who moves when their number changes."""
+def server_table(found: Sequence[ServerFigures], unavailable: Sequence[str], needs: str) -> str:
+    """Return how evenly each scheme fills the servers, and who moves when their number changes.
+
+    Schemes that are `unavailable` get a row that names the package that each `needs`.
+    """
     changes = [_change_words(each) for each in found[0].changes]
     head = (f"{found[0].servers.buckets} servers", "of mean", "fullest", "hottest", "ns", *changes)
     rows = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in _server_cells(each)) + "</tr>" for each in found]
+    words = f"needs the package {escape(needs)}"
+    rows += [f'<tr><td>{escape(title)}</td><td colspan="{len(head) - 1}">{words}</td></tr>' for title in unavailable]
     return _wide(head, rows)
 
 
