@@ -6,7 +6,7 @@ import math
 
 import pytest
 from hypothesis import given, settings
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from shoal.ops.planner.assumptions import Assumptions, Prices, changed, spreads
 from shoal.ops.planner.calibration import shipped
@@ -15,6 +15,7 @@ from shoal.ops.planner.load import load_of
 from shoal.ops.planner.one_process import LOUD_FROM, NAME, one_process
 from shoal.ops.planner.plan import affordable, carried, chosen, plan, swings
 from shoal.ops.planner.shapes import waiting, waiting_p99
+from shoal.ops.planner.tables import summary, tables
 from tests.examples import examples
 from tests.planner.assumed import NETWORKS
 
@@ -94,7 +95,7 @@ def test_the_assumption_that_matters_most_stands_first_and_each_is_what_a_plan_o
 def test_money_is_the_sum_of_the_parts_and_of_nothing_else() -> None:
     found = plan(Assumptions(members=30_000_000), Prices(), COSTS)
     assert found.money == pytest.approx(sum(part.money(found.prices) for part in found.shape.parts))
-    free = plan(found.assumptions, Prices(**dict.fromkeys(asdict(Prices()), 0.0)), COSTS)
+    free = plan(found.assumptions, Prices(core=0, memory_gib=0, disk_gib=0, object_gib=0, traffic_gib=0), COSTS)
     assert free.money == 0
 
 
@@ -114,4 +115,31 @@ def test_waits_grow_without_end_as_a_server_fills_up() -> None:
     # Half busy: the mean wait is half a turn, and one in a hundred waits nearly eight times as long.
     assert waits[1] == pytest.approx(0.005)
     assert 4 * waits[1] < waiting_p99(0.5, 0.01) < 10 * waits[1]
-    assert waiting_p99(0.005, 0.01) == 0
+    assert waiting_p99(0.0, 0.01) == 0
+
+
+@pytest.mark.parametrize("members", [10, 1_000, 37_700, 200_000, 1_000_000, 10_000_000, 500_000_000])
+@pytest.mark.parametrize("posts", [0.01, 0.1, 0.5, 3.0])
+def test_plan_p99_is_never_below_the_median(members: int, posts: float) -> None:
+    waits = plan(Assumptions(members=members, posts=posts), Prices(), COSTS).shape.waits
+    if waits is not None:
+        assert waits.lag_p99 >= waits.lag
+        assert waits.page_p99 >= waits.page
+
+
+@pytest.mark.parametrize("busy", [0.0, 1e-9, 0.005, 0.01, 0.0101, 0.0102, 0.1, 0.5, 0.99, 1.0, 1.5])
+def test_waiting_p99_is_at_least_the_mean_wait(busy: float) -> None:
+    assert waiting_p99(busy, 0.01) >= waiting(busy, 0.01)
+
+
+def test_plan_names_the_currency_of_its_prices_and_none_for_prices_without_one() -> None:
+    of = Assumptions(members=1_000, budget=100)
+    named, unnamed = (plan(of, Prices(currency=currency), COSTS) for currency in ("EUR", ""))
+    assert [sentence for sentence in summary(named) if "EUR a month" in sentence] == [
+        summary(named)[0],
+        summary(named)[-1],
+    ]
+    assert "EUR a month" in tables(named)[0].columns
+    assert "EUR if low" in tables(named)[-1].columns
+    assert " a month." in summary(unnamed)[0]
+    assert "money a month" in tables(unnamed)[0].columns

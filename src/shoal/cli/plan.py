@@ -14,7 +14,7 @@ from shoal.cli.assuming import DEFAULTS, assumed, assuming, calibrated, read
 from shoal.cli.words.bars import bars
 from shoal.cli.words.numbers import NumberOption
 from shoal.cli.words.plans import tell
-from shoal.ops.planner.assumptions import Prices
+from shoal.ops.planner.assumptions import USUAL_PRICES, Prices
 from shoal.ops.planner.calibration import FILE, Calibration, save
 from shoal.ops.planner.drawing import charts
 from shoal.ops.planner.measuring.calibrate import STEPS, calibrate
@@ -69,7 +69,7 @@ def plan(
     calibration; the one that comes with Shoal was measured on another machine.
     """
     of = assumed(file, assume, given)
-    paid = read(prices, Prices) if prices is not None else Prices()
+    paid = read(prices, Prices) if prices is not None else USUAL_PRICES
     draw = surface_of(str(plot)) if plot is not None else None
     calibration, ours = (_measured(path or FILE), True) if measure else calibrated(path)
     found = worked_out(of, paid, calibration)

@@ -56,6 +56,8 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Money a month, in any currency. The defaults are about what a cloud charged in US dollars in 2026: give your own."""
 
+    currency: Annotated[str, msgspec.Meta(max_length=10)] = ""
+    """The name of the currency in what is shown; empty: amounts stand alone."""
     core: Annotated[float, msgspec.Meta(ge=0)] = 14.0
     memory_gib: Annotated[float, msgspec.Meta(ge=0)] = 2.5
     disk_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.1
@@ -64,6 +66,10 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Files of pictures."""
     traffic_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.01
     """Traffic to members."""
+
+
+USUAL_PRICES = Prices(currency="USD")
+"""The prices of a plan that is given none."""
 
 
 class Range(NamedTuple):

@@ -68,11 +68,13 @@ def money_chart(plan: Plan, calibration: Calibration) -> Chart:
     names: tuple[tuple[bool, str, Colour], ...] = ((True, "one process", "violet"), (False, "several", "after"))
     drawn = [PlotLine(name, colour, found[alone]) for alone, name, colour in names if found[alone]]
     return lines(
-        "Money a month against members",
+        f"{plan.prices.currency or 'Money'} a month against members",
         f"The smallest shape that carries the load, with what is kept for {plan.assumptions.years:g} years.",
         drawn,
         Axes("members", "a month", words.people, words.number),
-        marks=[Landmark(float(plan.assumptions.members), f"this plan: {words.money(plan.money)}")],
+        marks=[
+            Landmark(float(plan.assumptions.members), f"this plan: {words.price(plan.money, plan.prices.currency)}")
+        ],
     )
 
 
@@ -110,7 +112,7 @@ def swings_chart(plan: Plan) -> Chart:
     ]
     return bars(
         "Which assumption matters most",
-        "Money a month when one assumption alone turns out low (grey) or high.",
+        f"{plan.prices.currency or 'Money'} a month when one assumption alone turns out low (grey) or high.",
         drawn,
         words.number,
         "a month",

@@ -86,9 +86,13 @@ def waiting(busy: float, turn: float) -> float:
 
 
 def waiting_p99(busy: float, turn: float) -> float:
-    """Return the wait that one in a hundred exceeds: the tail of such a queue falls exponentially."""
+    """Return the wait that one in a hundred exceeds: the tail of such a queue falls exponentially.
+
+    It is never below the mean wait, which plans show as the usual one: where fewer than one in a hundred wait, the mean is above
+    that quantile.
+    """
     # ln(100 * busy) times the mean of those who wait at all.
-    return waiting(busy, turn) / busy * max(0.0, _log_hundred(busy)) if busy > 0.01 else 0.0
+    return waiting(busy, turn) * max(1.0, _log_hundred(busy) / busy) if busy > 0 else 0.0
 
 
 def _log_hundred(busy: float) -> float:

@@ -24,9 +24,9 @@ class WordTable(NamedTuple):
 
 def summary(plan: Plan) -> list[str]:
     """Return what matters most, in sentences."""
-    shape, load = plan.shape, plan.load
+    shape, load, currency = plan.shape, plan.load, plan.prices.currency
     found = [
-        f"{words.people(load.members)} members: {shape.name}, {words.money(plan.money)} a month.",
+        f"{words.people(load.members)} members: {shape.name}, {words.price(plan.money, currency)}.",
         f"In the busiest hour {words.number(load.posts)} posts, {words.number(load.pages)} home pages and "
         f"{words.number(load.deliveries)} deliveries a second.",
     ]
@@ -39,7 +39,8 @@ def summary(plan: Plan) -> list[str]:
             f"(p99 {words.seconds(shape.waits.page_p99)})."
         )
     if plan.assumptions.budget:
-        found.append(f"{words.money(plan.assumptions.budget)} a month pay for {words.people(plan.affordable)} members.")
+        budget = words.price(plan.assumptions.budget, currency)
+        found.append(f"{budget} pay for {words.people(plan.affordable)} members.")
     return found
 
 
@@ -51,7 +52,8 @@ def tables(plan: Plan) -> list[WordTable]:
 def _parts(plan: Plan) -> WordTable:
     rows = [_part(part, plan) for part in plan.shape.parts]
     rows.append(("together", "", "", "", "", "", words.money(plan.money)))
-    return WordTable("What runs", ("part", "number", "cores", "memory", "disk", "busy cores", "money a month"), rows)
+    columns = ("part", "number", "cores", "memory", "disk", "busy cores", f"{plan.prices.currency or 'money'} a month")
+    return WordTable("What runs", columns, rows)
 
 
 def _part(part: ShapePart, plan: Plan) -> tuple[str, ...]:
@@ -128,7 +130,8 @@ def _swings(plan: Plan) -> WordTable:
         )
         for swing in plan.swings[:_MOST_SWINGS]
     ]
-    columns = ("assumption", "low", "high", "money if low", "money if high", "swing")
+    unit = plan.prices.currency or "money"
+    columns = ("assumption", "low", "high", f"{unit} if low", f"{unit} if high", "swing")
     return WordTable("Which assumption matters most", columns, rows)
 
 
@@ -139,7 +142,7 @@ def assumptions(plan: Plan) -> WordTable:
         for name, number in msgspec.structs.asdict(plan.assumptions).items()
     ]
     rows += [
-        (f"price: {name.replace('_', ' ')}", f"{price:g}")
+        (f"price: {name.replace('_', ' ')}", f"{price:g}" if name != "currency" else price)
         for name, price in msgspec.structs.asdict(plan.prices).items()
     ]
     return WordTable("What is assumed", ("assumption", "value"), rows)

@@ -57,6 +57,11 @@ def money(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or not value else f"{value:.2f}"
 
 
+def price(value: float, currency: str) -> str:
+    """Tell money a month with its currency, if that is known: 1,240 USD a month."""
+    return f"{money(value)} {currency} a month" if currency else f"{money(value)} a month"
+
+
 def _digits(value: float) -> str:
     if value >= 99.95:
         return f"{value:,.0f}"
