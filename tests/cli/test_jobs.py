@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +143,71 @@ async def test_with_a_broker_its_jobs_are_shown_and_replayed_too(store: Path) ->
         await work.ack(again)
     finally:
         await work.close()
+
+
+_TAKING = """
+import asyncio, sys
+from shoal.broker.rabbitmq import RabbitOutbox
+
+async def main():
+    work, taken = await RabbitOutbox.open(sys.argv[1]), []
+    while len(taken) < 30:
+        taken += await work.claim(30, 600.0)
+        await asyncio.sleep(0.01)
+    print("taken", flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def stopped_worker() -> Iterator[None]:
+    """A worker process that took 30 jobs and was stopped, as by `kill -STOP`."""
+    with subprocess.Popen([sys.executable, "-c", _TAKING, rabbitmq.node().url], stdout=subprocess.PIPE) as worker:
+        try:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == b"taken\n"
+            worker.send_signal(signal.SIGSTOP)
+            yield
+        finally:
+            worker.kill()
+
+
+async def taken_back(work: RabbitOutbox, count: int) -> None:
+    """Finish the jobs of a worker that is gone."""
+    while count:
+        jobs = await claim(work)
+        count -= len(jobs)
+        await work.ack(jobs)
+
+
+@in_loop
+async def test_jobs_with_a_stopped_worker_says_that_its_share_is_unknown(store: Path) -> None:
+    environ = {"SHOAL_BROKER": rabbitmq.node().url}
+    sending = await RabbitOutbox.open(rabbitmq.node().url, taking=False)
+    await sending.send([Job(n, PostCreated(post_id=n, author_id=ANN)) for n in range(100, 130)])
+    empty = store.with_name("empty.db")
+    await (await SqliteGraph.open(empty)).close()
+    try:
+        with stopped_worker():
+            standing = await asyncio.to_thread(told, empty, environ)
+            assert (standing["workers"], standing["silent_workers"], standing["in_hand"]) == (1, 1, None)
+            assert (standing["oldest_seconds"], standing["most_seconds"]) == (None, 0.0)
+            # The event in this store waits for sure; what else does is unknown.
+            assert (await asyncio.to_thread(told, store, environ))["oldest_seconds"] > 0
+            shown = (await asyncio.to_thread(jobs, empty, environ=environ)).output
+            assert shown.startswith("waiting: at least 1\nworkers: 1, 1 of them do not answer: how many jobs")
+    finally:
+        work = await RabbitOutbox.open(rabbitmq.node().url)
+        await taken_back(work, 30)
+        await work.close()
+        await sending.close()
+
+
+@pytest.mark.parametrize(("environ", "most"), [({}, 3.0), ({"SHOAL_RUN_CONSEQUENCES": "false"}, 0.0)])
+def test_jobs_names_the_limit_for_refusing_posts_only_where_it_applies(
+    environ: dict[str, str], most: float, store: Path
+) -> None:
+    assert told(store, environ)["most_seconds"] == most
+    assert ("new posts are refused" in jobs(store, environ=environ).output) == bool(most)

@@ -18,6 +18,7 @@ from shoal.ops.operations import Replay
 from shoal.settings import Settings
 from shoal.wiring import control_path
 from shoal.wiring.outboxes import open_outboxes
+from shoal.wiring.small_parts import refusal_limit
 
 
 @click.group(invoke_without_command=True)
@@ -42,17 +43,24 @@ def list_(settings: Settings, as_json: bool) -> None:
 
 async def _surveyed(settings: Settings) -> work.Work:
     async with open_outboxes(settings, read_only=True) as outboxes:
-        return await work.survey(outboxes, settings.most_behind_seconds)
+        return await work.survey(outboxes, refusal_limit(settings))
 
 
 def _tell(standing: work.Work) -> None:
-    since = f", the oldest for {standing.oldest_seconds:.1f} s" if standing.waiting else ""
-    click.echo(f"waiting: {standing.waiting:,}{since}")
+    bound = "at least " if standing.silent_workers else ""
+    known = standing.waiting and standing.oldest_seconds is not None
+    since = f", the oldest for {bound}{standing.oldest_seconds:.1f} s" if known else ""
+    click.echo(f"waiting: {bound}{standing.waiting:,}{since}")
     if standing.most_seconds:
         click.echo(f"new posts are refused while deliveries are over {standing.most_seconds:g} s behind")
     if standing.workers is not None:
-        silent = f" ({standing.silent_workers} do not answer)" if standing.silent_workers else ""
-        click.echo(f"workers: {standing.workers}{silent}, {standing.in_hand:,} jobs in hand")
+        if standing.silent_workers:
+            click.echo(
+                f"workers: {standing.workers}, {standing.silent_workers} of them do not answer: "
+                "how many jobs they have in hand is unknown"
+            )
+        else:
+            click.echo(f"workers: {standing.workers}, {standing.in_hand:,} jobs in hand")
         click.echo(f"done: {standing.done_per_second:,} a second")
     click.echo(f"set aside: {len(standing.buried):,}")
     for job in standing.buried:

@@ -18,6 +18,7 @@ from shoal.settings import Settings
 from shoal.wiring import control_path
 from shoal.wiring.outboxes import open_outboxes
 from shoal.wiring.places import push_key_path, store_files
+from shoal.wiring.small_parts import refusal_limit
 from shoal.wiring.vitals import engine_probes
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # hosts of settings, to be asked at the loopback
@@ -87,15 +88,19 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
             if await _broker_is_empty(settings):
                 return [ok("jobs", "the broker has no queues yet: the first server or worker makes them")]
         async with asyncio.timeout(SECONDS), open_outboxes(settings, read_only=True) as outboxes:
-            standing = await jobs.survey(outboxes, settings.most_behind_seconds)
+            standing = await jobs.survey(outboxes, refusal_limit(settings))
     except (ShoalError, OSError, TimeoutError):
         return []
     found = []
     if standing.buried:
         said = f"{len(standing.buried):,} jobs were set aside, the first with: {standing.buried[0].error}"
         found.append(warn("jobs", said, "mend the cause, then `shoal jobs replay --all`"))
-    if standing.workers is not None and standing.workers <= (standing.silent_workers or 0):
+    silent = standing.silent_workers or 0
+    if standing.workers is not None and standing.workers <= silent:
         found.append(bad("workers", "no worker answers: posts do not reach followers", "start `shoal worker`"))
+    elif silent:
+        said = f"{silent} of {standing.workers} do not answer"
+        found.append(warn("workers", said, "look at their logs: they are busy, stopped or stuck"))
     return found or [ok("jobs", f"none was set aside, {standing.waiting:,} wait")]
 
 

@@ -33,16 +33,19 @@ class Buried(msgspec.Struct):
 
 
 class Work(msgspec.Struct, omit_defaults=True):
-    """How the work stands. Counts of workers are those of a broker; None without one."""
+    """How the work stands. Counts of workers are those of a broker, and are left out without one."""
 
     waiting: int
-    oldest_seconds: float
+    """A lower bound while workers are silent: each of them counts as one job."""
+    oldest_seconds: float | None
+    """How long the oldest job has waited; a lower bound while workers are silent, and None if only they may have any."""
     most_seconds: float
     """The delay of deliveries beyond which new posts are refused; 0: no limit."""
     buried: list[Buried]
     workers: int | None = None
     silent_workers: int | None = None
-    in_hand: int | None = None
+    in_hand: int | msgspec.UnsetType | None = msgspec.UNSET
+    """None while workers are silent."""
     done_per_second: float | None = None
 
 
@@ -57,15 +60,17 @@ class CountedOutbox(Protocol):
 
 async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> Work:
     """How the work stands in all outboxes together; `most_seconds` is the setting `most_behind_seconds`."""
-    work = Work(0, 0.0, most_seconds, [])
+    work, oldest = Work(0, 0.0, most_seconds, []), 0.0
     for name, outbox in outboxes.items():
         work.waiting += await outbox.backlog()
-        work.oldest_seconds = max(work.oldest_seconds, await outbox.lag())
+        oldest = max(oldest, await outbox.lag())
         work.buried += [_told(name, job, error) for job, error in await outbox.buried()]
         if isinstance(outbox, CountedOutbox):
             tally = await outbox.tally()
             work.workers, work.silent_workers = tally.workers + tally.silent, tally.silent
-            work.in_hand, work.done_per_second = tally.in_hand, round(tally.rate, 1)
+            work.in_hand = None if tally.silent else tally.in_hand
+            work.done_per_second = round(tally.rate, 1)
+    work.oldest_seconds = None if work.silent_workers and not oldest else oldest
     return work
 
 

@@ -27,9 +27,18 @@ _POLL_SECONDS = 0.05
 """Interval of looking for events that another process committed."""
 
 
+def refusal_limit(settings: Settings) -> float:
+    """Return the delay of deliveries in seconds at which new posts are refused; 0 for no limit.
+
+    There is none where other processes deliver, whose delay a server does not know: behind a broker, and without
+    `run_consequences`.
+    """
+    return settings.most_behind_seconds if settings.run_consequences and not settings.broker else 0.0
+
+
 def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> Pressure:
-    """Refuse posts when timelines or search are late; none where workers run elsewhere, whose delay is unknown."""
-    return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), settings.most_behind_seconds)
+    """Return what refuses posts while timelines or the search index are late."""
+    return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), refusal_limit(settings))
 
 
 def probes_of(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str, Callable[[], Awaitable[object]]]:

@@ -137,7 +137,7 @@ async def operations(visit: Visit) -> Operations:
 async def _work(visit: Visit) -> Work | None:
     """Return how the work stands; None where it cannot be asked."""
     try:
-        return await survey({"store": visit.front.store}, visit.front.settings.most_behind_seconds)
+        return await survey({"store": visit.front.store}, visit.front.writes.pressure.most)
     except Unavailable:
         return None
 
@@ -163,8 +163,9 @@ def _figures(visit: Visit, work: Work | None, loud: int | None, history: Sequenc
         Figure(_("Refused"), words.number(refused), _("too many at once, or too late"), wrong=refused > asked / 100),
     ]
     if work is not None:
-        late = f"{words.decimal(work.oldest_seconds, '.1f')} s"
-        behind = work.most_seconds > 0 and work.oldest_seconds > work.most_seconds / 3
+        oldest = work.oldest_seconds or 0.0
+        late = f"{words.decimal(oldest, '.1f')} s"
+        behind = work.most_seconds > 0 and oldest > work.most_seconds / 3
         found += [
             Figure(_("Deliveries behind by"), late, _("the oldest event that is not done"), wrong=behind),
             Figure(_("Events waiting"), words.number(work.waiting)),
