@@ -1,4 +1,4 @@
-"""Imports beside the requests: attempts are counted until one gets further, disks that are full, and threads that end."""
+"""Imports in the background: attempts, full disks, and the process that reads an archive."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import asyncio
 import gzip
 import resource
 import shutil
-import sys
 import tarfile
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -18,9 +16,11 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import Shoal
+from shoal.archives.records import Omission
 from shoal.core.model import Visibility
 from shoal.ops.archives.desk import ArchiveDesk
 from shoal.ops.archives.importing import Space, import_archive
+from shoal.ops.archives.process import ArchiveLimitsExceeded, ArchiveProcess, ProcessLimits
 from shoal.ops.archives.shelf import ArchiveShelf, ArchiveState
 from tests.archives import made
 from tests.archives.test_import import of_mastodon, opened
@@ -117,25 +117,95 @@ async def test_what_a_member_sends_is_unpacked_to_a_few_times_what_they_may_send
 
 
 @in_loop
-async def test_an_import_that_is_stopped_reads_no_further(tmp_path: Path) -> None:
+async def test_import_cancelled_while_reading_kills_its_process(tmp_path: Path) -> None:
     path = of_zeros(tmp_path / "a.tar.gz", 2_048)
     space = tmp_path / "space"
     space.mkdir()
     async with opened() as shoal:
         ann = await shoal.register("ann")
         job = asyncio.ensure_future(import_archive(shoal.network, ann.id, path, dry_run=True, space=Space(space)))
-        while "_copy" not in _functions():
+        while not list(space.glob("*/packed.zip")):  # written by another process
             assert not job.done()
             await asyncio.sleep(0.01)
-        assert list(space.glob("*/packed.zip"))
+        assert len(_reading_processes()) == 1
         job.cancel()
         with pytest.raises(asyncio.CancelledError):
             await job
-        assert "_copy" not in _functions()
+        assert _reading_processes() == []
         assert list(space.iterdir()) == []
         assert (await import_archive(shoal.network, ann.id, of_mastodon(tmp_path), dry_run=True)).found.posts == 3
 
 
-def _functions() -> set[str]:
-    """Return the names of the functions in which any thread is."""
-    return {at.f_code.co_name for frame in sys._current_frames().values() for at, _ in traceback.walk_stack(frame)}
+def _reading_processes() -> list[int]:
+    """Return the ids of this process's children that read archives."""
+    children = " ".join(file.read_text() for file in Path("/proc/self/task").glob("*/children"))
+    return [
+        int(pid)
+        for pid in children.split()
+        if b"shoal.ops.archives.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+@in_loop
+async def test_archive_with_megabytes_of_unclosed_tags_is_read(tmp_path: Path) -> None:
+    path = made.zipped(
+        tmp_path / "a.zip", made.mastodon_files([made.note(1, "<a " * 1_000_000, contentMap={}), made.note(2, "Tide")])
+    )
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        report = await import_archive(shoal.network, ann.id, path, dry_run=True)
+        assert (report.found.posts, [(one.reason, one.count) for one in report.omitted]) == (1, [(Omission.EMPTY, 1)])
+
+
+@in_loop
+async def test_archive_process_exceeding_its_processor_time_is_refused(tmp_path: Path) -> None:
+    path = of_zeros(tmp_path / "a.tar.gz", 4_096)
+    async with ArchiveProcess.started(path, tmp_path, 8 << 30, ProcessLimits(seconds=1)) as process:
+        with pytest.raises(ArchiveLimitsExceeded, match=r"within \d seconds and 1024 MiB"):
+            await process.plan(lambda _: None)
+    assert _reading_processes() == []
+
+
+@in_loop
+async def test_archive_process_exceeding_its_memory_is_refused(tmp_path: Path) -> None:
+    path = made.zipped(tmp_path / "a.zip", {f"{n:060000}": b"" for n in range(250)})
+    async with ArchiveProcess.started(path, tmp_path, 1 << 30, ProcessLimits(memory=1 << 20)) as process:
+        with pytest.raises(ArchiveLimitsExceeded):
+            await process.plan(lambda _: None)
+
+
+@in_loop
+async def test_archive_read_when_the_server_was_killed_fails_at_the_next_start(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        shelf = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 2_048))
+        working = asyncio.ensure_future(ArchiveDesk(shoal.network, shelf).once())
+        while not state_of(shelf).step:  # noqa: ASYNC110  # a file says so
+            await asyncio.sleep(0.01)
+        killed = state_of(shelf)
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        shelf.note(ann.id, killed)
+        await ArchiveDesk(shoal.network, shelf).once()
+        assert (state_of(shelf).phase, state_of(shelf).attempts) == ("failed", 1)
+        assert "stopped by force" in state_of(shelf).error
+        assert not shelf.archive(ann.id, killed.token).exists()
+
+
+@in_loop
+async def test_archive_read_when_the_server_was_stopped_is_read_after_the_next_start(tmp_path: Path) -> None:
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        notes = [made.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
+        shelf = shelf_with(tmp_path, ann.id, made.zipped(tmp_path / "a.zip", made.mastodon_files(notes)))
+        for _ in range(7):
+            working = asyncio.ensure_future(ArchiveDesk(shoal.network, shelf).once())
+            while not state_of(shelf).step:  # noqa: ASYNC110  # a file says so
+                await asyncio.sleep(0.01)
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+            assert (state_of(shelf).phase, state_of(shelf).attempts) == ("looking", 0)
+        await ArchiveDesk(shoal.network, shelf).once()
+        assert state_of(shelf).phase == "looked"

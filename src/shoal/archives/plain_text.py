@@ -1,9 +1,15 @@
-"""Plain text of the HTML that Mastodon and Pixelfed keep of a post: lines, whole links, and mentions with their server."""
+"""Plain text of the HTML that Mastodon and Pixelfed store for a post: lines, whole links, and mentions with their server.
+
+Archives are untrusted, so the HTML is read by a tokenizer that takes linear time: it reads each character a bounded number of times
+and, like a browser, drops a tag or comment that the text ends in. `html.parser` takes quadratic time for such tags.
+"""
 
 from __future__ import annotations
 
+import html
 import re
-from html.parser import HTMLParser
+from collections.abc import Iterator
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from shoal.core.text import with_line_ends
@@ -13,60 +19,123 @@ _HIDDEN = frozenset({"script", "style", "head", "title", "template"})
 _BLANK_LINES = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t\n]+")
 
+# Possessive quantifiers (`*+`) never give characters back, so a match that fails costs the characters that it read.
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)")
+_ATTRIBUTE = re.compile(
+    r"[\s/]*+(?:(>)|([^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s>\"'][^\s>]*+)?))?+)"
+)
+_COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)|<(?!!--)[!?/][^>]*+>", re.DOTALL)
+_COMMENT_START = re.compile(r"<(?:[!?]|/[^A-Za-z])")
+_LONG_NUMBER = re.compile(r"&#[0-9]{8,}+;?")
 
-def plain(html: str) -> str:
+
+def plain(markup: str) -> str:
     """Return the text that the HTML of a post shows. A link is its address, unless other words stand for it."""
-    reader = _Reader()
-    reader.feed(with_line_ends(html))
-    reader.close()
-    return _BLANK_LINES.sub("\n\n", "".join(reader.pieces)).strip()
+    writer = _Writer()
+    for token in _tokens(with_line_ends(markup)):
+        if isinstance(token, str):
+            writer.text(token)
+        elif token.closing:
+            writer.end(token.name)
+        else:
+            writer.start(token.name, token.attributes)
+    return _BLANK_LINES.sub("\n\n", "".join(writer.pieces)).strip()
 
 
-class _Reader(HTMLParser):
+def unescape(text: str) -> str:
+    """Return a text with its character references replaced. A reference to a number that is no character is replaced by U+FFFD."""
+    # `html.unescape` raises `ValueError` for a number of more than 4,300 digits.
+    return html.unescape(_LONG_NUMBER.sub("\ufffd", text))
+
+
+class _Tag(NamedTuple):
+    name: str
+    attributes: dict[str, str]
+    closing: bool
+
+
+def _tokens(markup: str) -> Iterator[str | _Tag]:
+    """Yield the texts and tags of a document, without the elements that a browser hides."""
+    at = 0
+    while (start := markup.find("<", at)) >= 0:
+        if start > at:
+            yield unescape(markup[at:start])
+        if opened := _TAG.match(markup, start):
+            tag, at = _tag(markup, opened)
+            if tag is None:
+                return
+            if tag.name in _HIDDEN and not tag.closing:
+                at = _end_of(markup, tag.name, at)
+            else:
+                yield tag
+        elif _COMMENT_START.match(markup, start):
+            if not (comment := _COMMENT.match(markup, start)):
+                return
+            at = comment.end()
+        else:
+            yield "<"
+            at = start + 1
+    if at < len(markup):
+        yield unescape(markup[at:])
+
+
+def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
+    """Return a tag and the position after it; None for one that does not end."""
+    attributes: dict[str, str] = {}
+    at = opened.end()
+    while found := _ATTRIBUTE.match(markup, at):
+        at = found.end()
+        end, name, *values = found.groups()
+        if end:
+            return _Tag(opened[2].lower(), attributes, bool(opened[1])), at
+        attributes.setdefault(name.lower(), unescape(next(filter(None, values), "")))
+    return None, len(markup)
+
+
+def _end_of(markup: str, name: str, at: int) -> int:
+    """Return the position after the end tag of a hidden element: the end of the text if there is none."""
+    found = re.compile(rf"</{name}(?=[\s/>])[^>]*+>", re.IGNORECASE).search(markup, at)
+    return found.end() if found else len(markup)
+
+
+class _Writer:
+    """The pieces of the text, in order."""
+
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.pieces: list[str] = []
         self._link: str | None = None
         self._link_at = 0
         self._mention = False
-        self._hidden = 0
-        self._as_typed = 0
+        self._preformatted = 0
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _HIDDEN:
-            self._hidden += 1
-        elif tag == "br":
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "br":
             self.pieces.append("\n")
         elif tag in _PARAGRAPHS:
-            self._as_typed += tag == "pre"
+            self._preformatted += tag == "pre"
             self._paragraph()
         elif tag == "li":
             self._line()
             self.pieces.append("- ")
         elif tag == "a":
-            given = dict(attrs)
-            self._link, self._link_at = given.get("href") or "", len(self.pieces)
-            self._mention = "mention" in (given.get("class") or "").split()
-        elif tag == "img" and (words := dict(attrs).get("alt")):
-            # An emoji of the server's own, as older archives have them.
-            self.pieces.append(words)
+            self._link, self._link_at = attributes.get("href", ""), len(self.pieces)
+            self._mention = "mention" in attributes.get("class", "").split()
+        elif tag == "img" and (alt := attributes.get("alt")):
+            # A custom emoji, which older archives have as an image.
+            self.pieces.append(alt)
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag in _HIDDEN:
-            self._hidden = max(0, self._hidden - 1)
-        elif tag in _PARAGRAPHS:
-            self._as_typed = max(0, self._as_typed - (tag == "pre"))
+    def end(self, tag: str) -> None:
+        if tag in _PARAGRAPHS:
+            self._preformatted = max(0, self._preformatted - (tag == "pre"))
             self._paragraph()
         elif tag == "a" and self._link is not None:
             shown = "".join(self.pieces[self._link_at :])
             self.pieces[self._link_at :] = [_written(shown, self._link, mention=self._mention)]
             self._link = None
 
-    def handle_data(self, data: str) -> None:
-        if self._hidden:
-            return
-        text = data if self._as_typed else _SPACES.sub(" ", data)
-        # Between two paragraphs there is nothing to see.
+    def text(self, data: str) -> None:
+        text = data if self._preformatted else _SPACES.sub(" ", data)
+        # White space between two paragraphs is not shown.
         if text.strip() or (self.pieces and not self.pieces[-1].endswith("\n")):
             self.pieces.append(text)
 
@@ -80,11 +149,11 @@ class _Reader(HTMLParser):
 
 
 def _written(shown: str, link: str, *, mention: bool) -> str:
-    """Return a link as somebody types it."""
+    """Return a link as a person would type it."""
     if not link.startswith(("http://", "https://")):
         return shown
     if mention and shown.startswith("@"):
-        # Mastodon shows the name alone, and here it would be somebody else's.
+        # Mastodon shows the name alone, which names another account here.
         return shown if "@" in shown[1:] else f"{shown}@{_host(link)}"
     if (mention and shown.startswith("#")) or not shown.strip():
         return shown

@@ -1,7 +1,7 @@
-"""The plan of an import: the posts of an archive in an order in which each comes after the one that it answers.
+"""The plan of an import: the posts of an archive, ordered so that each comes after the post that it answers.
 
-Posts are put aside in a file; what is kept in memory of each is a digest of its id and a few numbers. The plan of an archive is the
-same every time, so a second run makes the same of it.
+The posts are in a file; memory holds a digest of each id and a few numbers. The process that reads the archive fills and saves a
+plan, and the server loads it. The plan of an archive is the same every time, so a second run has the same result.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -33,17 +34,37 @@ MOST_PHOTOS = 1_000
 """Photos of one post. All posts together have as many at most as an archive has files."""
 _MOST_ID = 2_000
 """Characters of the id of a post."""
+_MOST_TEXT = 100_000
+"""Characters of a text, a warning or a description that are kept; the limits of the server are lower."""
+_MOST_ACCOUNT = 200
+"""Characters of the name of the account that the archive is of."""
 _TOLD_EACH = 500
 _NONE = -1
 _UNKNOWN, _DROPPED, _UNDER_WAY = -2, -1, -3
 """Depths of a post whose place in a thread is not known yet, that is left out, and whose thread is being followed."""
 
 
+class _Saved(msgspec.Struct, frozen=True, array_like=True):
+    """A plan as it is saved; the arrays as bytes."""
+
+    at: bytes
+    written: bytes
+    parents: bytes
+    depths: bytes
+    order: bytes
+    by_depth: bytes
+    photos: bytes
+    answered: bytes
+    handles: list[ForeignHandle]
+    followees: dict[int, str]
+
+
 class ArchivePlan:
-    """The posts, follows and report of an archive."""
+    """The posts, follows and report of an archive, in the files of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "posts"
+        self._saved = folder / "plan"
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(ArchivedPost)
         self._at = array("q")
@@ -52,7 +73,7 @@ class ArchivePlan:
         self._answers: dict[int, tuple[bytes, bool]] = {}
         self._parents = array("i")
         self._depths = array("i")
-        self._order: list[int] = []
+        self._order = array("i")
         self._by_depth = array("i")
         self.photos = array("H")
         """Photos of each post."""
@@ -63,12 +84,48 @@ class ArchivePlan:
         self.followees: dict[int, str] = {}
         """Members by their ids, with the names that they had."""
 
+    def save(self) -> None:
+        """Write the plan to its folder."""
+        self._saved.write_bytes(
+            self._encoder.encode(
+                _Saved(
+                    self._at.tobytes(),
+                    self._written.tobytes(),
+                    self._parents.tobytes(),
+                    self._depths.tobytes(),
+                    self._order.tobytes(),
+                    self._by_depth.tobytes(),
+                    self.photos.tobytes(),
+                    bytes(self.answered),
+                    list(self.handles),
+                    self.followees,
+                )
+            )
+        )
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Return the plan that was saved in a folder."""
+        plan = cls(folder)
+        saved = msgspec.msgpack.decode(plan._saved.read_bytes(), type=_Saved)
+        plan._at.frombytes(saved.at)
+        plan._written.frombytes(saved.written)
+        plan._parents.frombytes(saved.parents)
+        plan._depths.frombytes(saved.depths)
+        plan._order.frombytes(saved.order)
+        plan._by_depth.frombytes(saved.by_depth)
+        plan.photos.frombytes(saved.photos)
+        plan.answered = bytearray(saved.answered)
+        plan.handles = dict.fromkeys(saved.handles)
+        plan.followees = saved.followees
+        return plan
+
     def fill(self, reader: ArchiveReader, now: int, told: Callable[[int], None]) -> ArchiveReport:
         """Read an archive, and return the report of it. `told` is called with how many posts there are so far.
 
         Raises as `ArchiveReader.records`.
         """
-        report = ArchiveReport(reader.kind, reader.account)
+        report = ArchiveReport(reader.kind, reader.account[:_MOST_ACCOUNT])
         left: set[bytes] = set()
         with self._path.open("wb") as file:
             for record in reader.records():
@@ -163,7 +220,7 @@ class ArchivePlan:
         for position, post in zip(dropped, self._some(dropped), strict=True):
             report.omit("posts", reasons[position], post.id)
         kept = (position for position in range(len(self)) if self._depths[position] >= 0)
-        self._order = sorted(kept, key=lambda position: (self._written[position], position))
+        self._order = array("i", sorted(kept, key=lambda position: (self._written[position], position)))
         self._by_depth = array("i", sorted(self._order, key=self._depths.__getitem__))
 
     def _follow_thread(self, position: int, left: set[bytes], reasons: dict[int, Omission]) -> None:
@@ -212,11 +269,15 @@ def _digest(id_: str) -> bytes:
 
 
 def _cleaned(post: ArchivedPost) -> ArchivedPost:
-    """Return a post without what is no text, and with lines that end as they do here."""
+    """Return a post with its texts as `as_text` returns them, of bounded length."""
     return msgspec.structs.replace(
         post,
-        text=as_text(post.text),
-        spoiler=as_text(post.spoiler),
-        language=as_text(post.language),
-        photos=tuple(msgspec.structs.replace(photo, description=as_text(photo.description)) for photo in post.photos),
+        text=_bounded(post.text),
+        spoiler=_bounded(post.spoiler),
+        language=_bounded(post.language),
+        photos=tuple(msgspec.structs.replace(photo, description=_bounded(photo.description)) for photo in post.photos),
     )
+
+
+def _bounded(text: str) -> str:
+    return as_text(text)[:_MOST_TEXT]

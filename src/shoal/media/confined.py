@@ -16,17 +16,27 @@ def main() -> None:
     """Become the program."""
     seconds, memory, size = map(int, sys.argv[1:4])
     program = sys.argv[4:]
-    for what, wanted in (
+    confine(seconds, memory, size)
+    os.execv(program[0], program)  # noqa: S606 (no shell: the arguments are ours)
+
+
+def confine(seconds: int, memory: int, size: int) -> None:
+    """Limit this process, permanently, unless a limit of the system is lower.
+
+    Args:
+        seconds: Processor seconds.
+        memory: Bytes of address space.
+        size: Bytes of a file that it writes.
+    """
+    for what, limit in (
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_FSIZE, size),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_CORE, 0),
     ):
-        hard = resource.getrlimit(what)[1]
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(what, (most, most))
-    os.execv(program[0], program)  # noqa: S606 (no shell: the arguments are ours)
+        lowest = min([limit, *(set_ for set_ in resource.getrlimit(what) if set_ != resource.RLIM_INFINITY)])
+        resource.setrlimit(what, (lowest, lowest))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Works off the archives on a shelf, one at a time, beside the requests of the process.
 
-An import that a stop or a kill has ended is begun anew by the next process that has the folder, and goes on where it was. One that
-ends its process again and again is given up.
+An import that a stop or a kill interrupted is resumed by the next process that uses the folder. An archive fails if the server was
+killed while it read the archive for the first time, or if several attempts to import it made no progress.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _MOST_ATTEMPTS = 5
 _UNPACKED = 4
 """How many times as large as the largest archive one may be when it is unpacked."""
 _INTERNAL = "the server met an error of its own; its log says which"
+_KILLED = "the server was stopped by force while it read this archive; discard it and send it again"
 _IN_VAIN = "this archive was begun several times, and the server ended each time"
 
 
@@ -108,16 +109,26 @@ class ArchiveDesk:
             lock.close()
 
     async def _carry_out(self, member_id: int, state: ArchiveState) -> None:
+        if state.phase == "looking" and state.step == "reading":
+            # The archive may be the reason that the server was killed.
+            await self._fail(member_id, state, _KILLED)
+            return
         if state.attempts >= _MOST_ATTEMPTS:
             await self._fail(member_id, state, _IN_VAIN)
             return
-        begun = replace(state, attempts=state.attempts + 1)
-        await asyncio.to_thread(self.shelf.note, member_id, begun)
+        begun = replace(state, attempts=state.attempts + 1, step="reading", done=0, total=0)
         try:
+            await self._note(member_id, begun)
             report = await self._watched(member_id, begun)
         except Unavailable as error:
             await self._wait(member_id, begun, error)
         except Discarded:
+            raise
+        except asyncio.CancelledError:
+            if begun.phase == "looking":
+                # The server stops: the archive is read again after the next start.
+                with contextlib.suppress(Discarded):
+                    self.shelf.note(member_id, state)
             raise
         except ShoalError as error:
             await self._fail(member_id, begun, str(error))
@@ -144,11 +155,11 @@ class ArchiveDesk:
             return
         _log.warning("the archive of the member %d waits: %s", member_id, error)
         self._resting[member_id] = asyncio.get_running_loop().time() + self._rest
-        await asyncio.to_thread(self.shelf.note, member_id, latest)
+        await asyncio.to_thread(self.shelf.note, member_id, replace(latest, step=""))
 
     async def _watched(self, member_id: int, state: ArchiveState) -> ArchiveReport:
         """Run an import, and keep how far it is. Raises `Discarded` when its member does not want it any more."""
-        at = ("", 0, 0)
+        at = (state.step, 0, 0)
 
         def progress(step: str, done: int, total: int) -> None:
             nonlocal at
@@ -171,11 +182,22 @@ class ArchiveDesk:
                 state = replace(state, step=at[0], done=at[1], total=at[2])
                 if at[0] == "posts" and at[1] > state.furthest:
                     state = replace(state, furthest=at[1], attempts=0)
-                await asyncio.to_thread(self.shelf.note, member_id, state)
+                await self._note(member_id, state)
             return await job
         finally:
             job.cancel()
             await asyncio.wait((job,))
+
+    async def _note(self, member_id: int, state: ArchiveState) -> None:
+        """Save a state; a cancelled call waits until it is saved, so that a later state is not overwritten."""
+        saving = asyncio.ensure_future(asyncio.to_thread(self.shelf.note, member_id, state))
+        try:
+            await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            await asyncio.wait((saving,))
+            with contextlib.suppress(Exception):
+                saving.result()
+            raise
 
     async def _fail(self, member_id: int, state: ArchiveState, error: str) -> None:
         failed = replace(state, phase="failed", error=error, changed=now_ms())

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.archives.entries import Entries
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.records import ArchivedPhoto, ArchivedPost, ArchiveKind, Omission
 from shoal.archives.report import Amounts, ArchiveReport
@@ -24,6 +23,7 @@ from shoal.core.model import Post, Visibility
 from shoal.graph.access import access_member
 from shoal.graph.schema import Key, import_key
 from shoal.ops.archives.backdated_slots import Slots, near
+from shoal.ops.archives.process import ArchiveProcess
 from shoal.ops.bounded_tasks import PATIENCE_SECONDS, run_bounded
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
@@ -88,7 +88,7 @@ class ArchiveTaking:
         network: AnyNetwork,
         member_id: int,
         plan: ArchivePlan,
-        entries: Entries,
+        process: ArchiveProcess,
         report: ArchiveReport,
         slots: Slots,
         *,
@@ -99,7 +99,7 @@ class ArchiveTaking:
         self._member_id = member_id
         self._shard = shard_of(member_id)
         self._plan = plan
-        self._entries = entries
+        self._process = process
         self._report = report
         self._widest = widest
         self._slots = slots
@@ -267,7 +267,7 @@ class ArchiveTaking:
             if known.get(key) in nodes:
                 return known[key]
         name = next((name for name, key in zip(names, keys, strict=True) if key not in known), names[-1])
-        data = await asyncio.to_thread(self._entries.read, photo.file, self._network.media.limits.max_bytes)
+        data = await self._process.read(photo.file, self._network.media.limits.max_bytes)
         owner = await access_member(self._writes.graph, self._member_id)
         media.check_room(self._writes, owner, len(data))
         most = self._writes.limits.description

@@ -86,6 +86,9 @@ COMPLAINTS = (
     "the disk has no room for the archive",
     "the server met an error of its own; its log says which",
     "this archive was begun several times, and the server ended each time",
+    "the server was stopped by force while it read this archive; discard it and send it again",
+    "this archive could not be read within %(seconds)s seconds and %(memory)s MiB of memory",
+    "archives cannot be read right now",
     "Archives are not taken in here",
     # Posts and polls
     "a post has pictures or a poll, not both",

@@ -1,0 +1,91 @@
+"""The text of a post's HTML, and the time that malformed HTML takes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from shoal.archives.plain_text import plain, unescape
+
+SIZE = 1 << 16
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<a ",
+        "<a",
+        '<a href="',
+        "<a x='",
+        "<a b=\"'",
+        '<a b=">',
+        "<a b=c ",
+        "<",
+        "</",
+        "</a ",
+        "<!--",
+        "<!-- >",
+        "<!-- --!",
+        "<!",
+        "<?x ",
+        "<![CDATA[",
+        "<script>",
+        "<script></script ",
+        "<script></scriptx>",
+        "<title><",
+        "<p>",
+        "<div><p>",
+        "<pre> \n",
+        "<a href=http://x>y",
+        "<a href=http://x>y…</a>",
+        "&",
+        "&#",
+        "&#x",
+        "&a",
+        "&#9999999999",
+        " ",
+        "\n",
+    ],
+)
+def test_plain_text_takes_time_that_grows_with_the_html(unit: str) -> None:
+    short, long = ((unit * SIZE)[:size] for size in (SIZE, 16 * SIZE))
+    # Quadratic time would grow by 256.
+    assert _seconds(long) < 64 * max(_seconds(short), 0.002)
+
+
+def _seconds(html: str) -> float:
+    """Return the least processor time of three readings."""
+    times = []
+    for _ in range(3):
+        started = time.process_time()
+        plain(html)
+        times.append(time.process_time() - started)
+    return min(times)
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p>a < b, 3 <4 &lt;5</p>", "a < b, 3 <4 <5"),
+        ("one<!-- two > -->three<!-->four<!DOCTYPE x>", "onethreefour"),
+        ("one<br/>two<BR >three", "one\ntwo\nthree"),
+        ("<p>one<p>two<ul><li>three<li>four</ul>", "one\n\ntwo\n\n- three\n- four"),
+        ("<script>if (a<b) '</p>'</script>one<STYLE>p > a {}</style x>", "one"),
+        ("one<script>two", "one"),
+        ("<a title=\"a > b\"href='https://example.org/?a&amp;b'>there</a>", "there (https://example.org/?a&b)"),
+        ("<a href=https://example.org/x>example.org/x</a>", "https://example.org/x"),
+        ('<a href="https://example.org>one</a>', "one"),
+        ('before <img src=x alt=":gull:"> after', "before :gull: after"),
+        ("kept <a href", "kept"),
+        ("kept <!-- one", "kept"),
+        ("kept</>", "kept"),
+        ("</p></a>kept", "kept"),
+    ],
+)
+def test_plain_text_of_malformed_html_is_what_a_browser_shows(html: str, text: str) -> None:
+    assert plain(html) == text
+
+
+def test_unescape_reference_to_a_number_of_thousands_of_digits_is_replaced() -> None:
+    assert unescape("a&#" + "9" * 5_000 + ";b &#233; &eacute;") == "a\ufffdb é é"
