@@ -9,10 +9,12 @@ import os
 import random
 import struct
 import tarfile
+import time
 import tracemalloc
 import zipfile
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,9 +26,12 @@ from shoal.archives.instagram import as_typed
 from shoal.archives.plain_text import plain
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.recognition import reader_of
+from shoal.archives.records import ArchivedPost
 from shoal.archives.report import ArchiveReport
+from shoal.core.archives import read_archive
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.markup import to_html
+from shoal.ops.transfer.wording import cut
 from tests.archives import made
 
 NOW = 2_000_000_000_000
@@ -324,3 +329,89 @@ def test_a_photo_may_be_larger_than_a_table_of_contents(tmp_path: Path) -> None:
         assert found.read("photo.jpg", 40 << 20) == photo
         with pytest.raises(TooLarge, match=r"photo\.jpg has more than"):
             found.read("photo.jpg", (20 << 20) - 1)
+
+
+def test_x_text_with_a_long_run_of_spaces_takes_linear_time(tmp_path: Path) -> None:
+    def read(spaces: int) -> float:
+        tweet = made.tweet(1, "Ebb" + " " * spaces + "flow \nand  ")
+        path = made.zipped(tmp_path / "x.zip", {"data/tweets.js": made.script("tweets.part0", [tweet])})
+        started = time.process_time()
+        with entries.opened(path, tmp_path) as found:
+            (post,) = reader_of(found, tmp_path).records()
+        assert isinstance(post, ArchivedPost)
+        assert post.text == "Ebb" + " " * spaces + "flow\nand"
+        return time.process_time() - started
+
+    # Quadratic time would grow by 256, to minutes.
+    assert read(1_000_000) < 64 * max(read(62_500), 0.01)
+
+
+def test_x_text_with_a_reference_to_a_number_of_thousands_of_digits_is_read(tmp_path: Path) -> None:
+    tweet = made.tweet(1, "Ebb &#" + "9" * 5_000 + "; flow")
+    path = made.zipped(tmp_path / "x.zip", {"data/tweets.js": made.script("tweets.part0", [tweet])})
+    assert looked_at(path, tmp_path).samples[0].text == "Ebb \ufffd flow"
+
+
+def test_export_with_a_follow_list_of_many_columns_and_rows_is_read_in_linear_time(tmp_path: Path) -> None:
+    def read(size: int) -> float:
+        header = "id,name," + ",".join(f"c{n}" for n in range(size))
+        profile = '{"id": "1", "name": "ann", "joined": "2024-05-01"}'
+        documents = {f"{noun}.json": "[]" for noun in ("posts", "comments", "media")}
+        files = {"profile.json": profile, **documents, "follows.csv": header + "\n7,ben" * size}
+        path = made.zipped(tmp_path / "a.zip", files)
+        started = time.process_time()
+        assert looked_at(path, tmp_path).omitted[0].count == size - 10_000
+        return time.process_time() - started
+
+    # Quadratic time would grow by 64, to minutes.
+    assert read(160_000) < 32 * max(read(20_000), 0.01)
+
+
+def test_follow_list_in_one_row_of_millions_of_columns_is_refused() -> None:
+    with pytest.raises(TooLarge, match="10000 accounts"):
+        read_archive(b"," * (4 << 20))
+
+
+def _repository_of_node(node_entries: list[dict[str, Any]], record: bytes) -> bytes:
+    """Return a repository whose tree is one node, and that has one record."""
+    node = encode_dag_cbor({"l": None, "e": node_entries})
+    data = made.cid_of(node)
+    commit = encode_dag_cbor({"did": made.DID, "version": 3, "data": data, "rev": "3j", "prev": None, "sig": b""})
+    head = encode_dag_cbor({"version": 1, "roots": [made.cid_of(commit)]})
+    blocks = [(made.cid_of(block), block) for block in (commit, node, record)]
+    return made.varint(len(head)) + head + b"".join(made.varint(len(c) + len(b)) + c + b for c, b in blocks)
+
+
+def test_repository_whose_keys_grow_with_every_entry_is_refused(tmp_path: Path) -> None:
+    record = encode_dag_cbor({})
+    cid = made.cid_of(record)
+    node = [{"p": n, "k": b"a", "v": cid, "t": None} for n in range(50_000)]
+    with pytest.raises(InvalidInput, match="damaged"):
+        looked_at(written(tmp_path / "repo.car", _repository_of_node(node, record)), tmp_path)
+
+
+def test_repository_whose_entries_share_one_large_record_is_refused(tmp_path: Path) -> None:
+    record = encode_dag_cbor({"$type": "app.bsky.feed.post", "text": "a" * (1 << 20), "createdAt": "2024-05-01"})
+    cid = made.cid_of(record)
+    node = [{"p": 0, "k": f"app.bsky.feed.post/{n:05}".encode(), "v": cid, "t": None} for n in range(20_000)]
+    with pytest.raises(InvalidInput, match="damaged"):
+        looked_at(written(tmp_path / "repo.car", _repository_of_node(node, record)), tmp_path)
+
+
+def test_text_of_an_import_with_long_words_is_cut_in_linear_time() -> None:
+    def seconds(length: int) -> float:
+        text = " ".join(["https://example.org/" + "a" * length] * 30)
+        started = time.process_time()
+        assert cut(text, 100).endswith("…")
+        return time.process_time() - started
+
+    # Quadratic time would grow by 256, to minutes.
+    assert seconds(64_000) < 64 * max(seconds(4_000), 0.01)
+
+
+def test_post_with_a_text_of_megabytes_keeps_the_beginning(tmp_path: Path) -> None:
+    activity = made.note(1, "<p>" + "tide " * 200_000 + "</p>", contentMap={})
+    with entries.opened(made.zipped(tmp_path / "a.zip", made.mastodon_files([activity])), tmp_path) as found:
+        plan = ArchivePlan(tmp_path)
+        plan.fill(reader_of(found, tmp_path), NOW, lambda _: None)
+    assert [len(post.text) for post in plan.read(plan.order)] == [100_000]

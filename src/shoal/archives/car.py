@@ -16,6 +16,12 @@ from shoal.core.errors import InvalidInput, TooLarge
 MAX_BLOCK = 4 << 20
 """Bytes of one block; a record has at most one MiB, a node of the tree far less."""
 MAX_BLOCKS = 2_000_000
+_MOST_READ = 2
+"""Bytes of blocks that are read for each byte of the file; records with the same content share a block."""
+_SPARE = 16 << 20
+"""Further bytes that are read of any file."""
+_MAX_KEY = 1_024
+"""Bytes of the key of a record, as the AT Protocol limits them."""
 _CID_BYTES = 36
 """Bytes of a CID of version 1 with a SHA-256, whose codec is DAG-CBOR or raw: `0x01 codec 0x12 0x20 digest`."""
 _DAMAGED = "file: this repository is damaged: its blocks cannot be read"
@@ -40,6 +46,7 @@ class Repository:
             raise InvalidInput(_DAMAGED, field="file")
         self._at: dict[bytes, tuple[int, int]] = {}
         self._index()
+        self._left = _MOST_READ * file.tell() + _SPARE
         commit = self._read(roots[0])
         did, data = commit.get("did"), commit.get("data")
         if not isinstance(did, str) or not isinstance(data, bytes):
@@ -77,6 +84,9 @@ class Repository:
     def _read(self, cid: Any) -> dict[str, Any]:
         at, size = self._at.get(_bare(cid), (0, 0))
         if not size:
+            raise InvalidInput(_DAMAGED, field="file")
+        self._left -= size
+        if self._left < 0:
             raise InvalidInput(_DAMAGED, field="file")
         self._file.seek(at)
         return _decoded(self._file.read(size))
@@ -118,6 +128,8 @@ def _node(node: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
         key = b""
         for entry in node["e"]:
             key = key[: entry["p"]] + entry["k"]
+            if len(key) > _MAX_KEY:
+                raise InvalidInput(_DAMAGED, field="file")
             yield key.decode(), entry["v"]
             if entry["t"] is not None:
                 yield "", entry["t"]

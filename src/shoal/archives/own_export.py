@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,6 +26,7 @@ from shoal.archives.records import (
 from shoal.core.archives import MOST_HANDLES
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.model import MediaKind, Visibility
+from shoal.core.text import MAX_USER_NAME
 
 PROFILE = "profile.json"
 _PROFILE_BYTES = 4 << 20
@@ -147,9 +149,28 @@ class OwnExport:
         if name not in self._entries:
             return KnownFollows(())
         text = self._entries.read(name, _FOLLOWS_BYTES).decode("utf-8", "replace")
+        named: list[tuple[int, str]] = []
+        beyond = 0
         try:
-            rows = csv.DictReader(io.StringIO(text, newline=""))
-            named = [(int(id_), row.get("name") or "") for row in rows if _ID.fullmatch(id_ := row.get("id") or "")]
+            rows = csv.reader(io.StringIO(text, newline=""))
+            columns = _columns(next(rows, []))
+            for row in rows:
+                if columns is None or len(row) <= max(columns) or not _ID.fullmatch(row[columns.id]):
+                    continue
+                if len(named) < MOST_HANDLES:
+                    named.append((int(row[columns.id]), row[columns.name][: MAX_USER_NAME + 1]))
+                else:
+                    beyond += 1
         except csv.Error as error:
             raise InvalidInput("file: follows.csv of this export is damaged", field="file") from error
-        return KnownFollows(tuple(named[:MOST_HANDLES]), max(0, len(named) - MOST_HANDLES))
+        return KnownFollows(tuple(named), beyond)
+
+
+class _Columns(NamedTuple):
+    id: int
+    name: int
+
+
+def _columns(header: list[str]) -> _Columns | None:
+    """Return the positions of the columns of follows.csv; None without them."""
+    return _Columns(header.index("id"), header.index("name")) if {"id", "name"} <= set(header) else None

@@ -6,7 +6,6 @@ Links are shortened to `https://t.co/...`, and the archive says of each where it
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -18,6 +17,7 @@ from shoal.archives.documents import behind_name, items
 from shoal.archives.entries import Entries, Root
 from shoal.archives.follow_lists import follow_list
 from shoal.archives.moments import x_moment
+from shoal.archives.plain_text import unescape
 from shoal.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
@@ -32,7 +32,6 @@ SCRIPTS = ("data/tweets.js", "data/tweet.js")
 _PARTS = re.compile(r"tweets?(-part[0-9]{1,6})?\.js")
 _MEDIA = ("tweets_media/", "tweet_media/")
 _SHORT = re.compile(r"https?://t\.co/[A-Za-z0-9]+")
-_SPACES = re.compile(r" +$", re.MULTILINE)
 
 
 class _Link(msgspec.Struct, frozen=True):
@@ -153,7 +152,7 @@ def _expanded(tweet: _Tweet, media: list[_XMedium]) -> str:
     """Return the text with whole links, and without those that stand for its own photos."""
     known = {link.url: link.expanded_url or link.url for link in tweet.entities.urls}
     # X writes &, < and > as in HTML, in the text alone.
-    text = html.unescape(tweet.full_text)
+    text = unescape(tweet.full_text)
     own = {medium.url for medium in (*media, *tweet.entities.media)}
     text = _SHORT.sub(lambda found: "" if found[0] in own else known.get(found[0], found[0]), text)
-    return _SPACES.sub("", text).strip()
+    return "\n".join(line.rstrip(" ") for line in text.split("\n")).strip()

@@ -29,7 +29,7 @@ MAX_ARCHIVE_BYTES = 4 * 1024 * 1024
 MOST_HANDLES = 10_000
 """Accounts of one follow list."""
 _MOST_VALUES = 50 * MOST_HANDLES
-"""Commas of a JSON document: Bluesky says the most of each account, thirty values."""
+"""Commas of a document: Bluesky has the most values for each account, thirty."""
 _HEADERS = ("account address", "account", "address", "acct", "handle", "username", "user name", "did")
 _MOST_COLUMNS = 50
 _X_PREFIX = re.compile(rb"window\.YTD\.[a-z_]{1,40}\.part[0-9]{1,6}\s*=\s*")
@@ -96,6 +96,8 @@ def read_archive(data: bytes) -> FollowList:
         raise TooLarge(f"file: at most {MAX_ARCHIVE_BYTES} bytes, not {len(data)}", field="file")
     plain = data.removeprefix(b"\xef\xbb\xbf").strip()
     plain = _X_PREFIX.sub(b"", plain, count=1).removesuffix(b";")
+    if plain.count(b",") > _MOST_VALUES:
+        raise TooLarge(f"file: at most {MOST_HANDLES} accounts", field="file")
     entries = _in_json(plain) if plain[:1] in (b"{", b"[") else _in_csv(plain)
     return _collected(entries, "file")
 
@@ -119,8 +121,6 @@ def _collected(entries: Iterable[ForeignHandle | None], field: str) -> FollowLis
 
 
 def _in_json(plain: bytes) -> Iterator[ForeignHandle | None]:
-    if plain.count(b",") > _MOST_VALUES:
-        raise TooLarge(f"file: at most {MOST_HANDLES} accounts", field="file")
     try:
         found = _decoder.decode(plain)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

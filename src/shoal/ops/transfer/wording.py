@@ -9,7 +9,8 @@ from shoal.core.errors import InvalidInput
 from shoal.core.text import as_text, check_tag, text_length, with_line_ends
 from shoal.ops.transfer.records import PostRecord
 
-_LAST_WORD = re.compile(r"\S*\Z")
+# The lookbehind has each word tried once, from its beginning.
+_LAST_WORD = re.compile(r"(?<!\S)\S*+\Z")
 
 
 class Wording(NamedTuple):
