@@ -105,6 +105,7 @@ MEMBERS = {
     "requests": "/requests",
     "conversations": "/conversations",
     "conversation": "/conversations/{talk}",
+    "message": "/conversations/new?recipients={author}",
     "saved": "/saved",
     "liked": "/liked",
     "lists": "/lists",

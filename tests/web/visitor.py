@@ -19,6 +19,7 @@ from shoal.services import members
 from shoal.services.login import passwords, sessions
 from shoal.web.visit import Visit, visit_of
 from tests.api.world import BASE, World
+from tests.web.links import ignored, undeclared
 
 PASSWORD = "low tide at dawn"
 
@@ -190,7 +191,12 @@ class Visitor:
 
     def _page(self, asked: Coroutine[Any, Any, httpx.Response]) -> Page:
         answer = self._world.run(asked)
-        return Page(self, str(answer.url), answer)
+        for redirect in answer.history:
+            target = urljoin(str(redirect.url), redirect.headers["location"])
+            assert not ignored(target), f"{redirect.url} leads to {target}, which does not read all of its parameters"
+        page = Page(self, str(answer.url), answer)
+        assert (unread := undeclared(page.url, page.html)) == [], f"{page.path} sends {unread}"
+        return page
 
 
 def member(world: World, name: str, **more: Any) -> Member:

@@ -8,7 +8,7 @@ from shoal.graph.access import members_by_id
 from shoal.graph.schema import user_name_key
 from shoal.services.writes import Writes
 
-_MAX_MENTIONS = 50
+MAX_MENTIONS = 50
 _MAX_TAGS = 100
 
 
@@ -19,7 +19,7 @@ def tags_named(text: str) -> tuple[str, ...]:
 
 async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
     """Return the members whom a text mentions; pending ones, and any after the first fifty, stay plain text."""
-    names = mentions_of(text, writes.domain)[:_MAX_MENTIONS]
+    names = mentions_of(text, writes.domain)[:MAX_MENTIONS]
     if not names:
         return ()
     keys = {user_name_key(name): name for name in names}

@@ -40,7 +40,7 @@ from shoal.web.pages import (
     welcome,
 )
 from shoal.web.pages.settings import table as settings_table
-from shoal.web.pages.writing import comments, compose, editing, files, scheduled, words
+from shoal.web.pages.writing import comments, compose, editing, files, message, scheduled, words
 from shoal.web.visit import logged_in, visit_of
 
 
@@ -62,6 +62,7 @@ def pages(settings: Settings) -> tuple[Route, ...]:
         *authorize.ROUTES,
         *posts.ROUTES,
         *compose.routes(settings),
+        *message.routes(settings),
         *files.routes(settings),
         *editing.routes(settings),
         *comments.ROUTES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, NotFound, ShoalError
-from shoal.core.model import Member, Post, ScheduledPost, Visibility
+from shoal.core.model import Member, Post, Visibility
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.access import own_post
 from shoal.services import members, polls, posts, scheduling
@@ -41,7 +41,7 @@ _FIELDS = {
     "scheduled_at": "at",
 }
 """The part of the form in which a field of the services stands, where it has another name."""
-_PARTS = {"text", "spoiler", "pictures", "poll", "place", "at", "visibility", "language"}
+_PARTS = {"recipients", "text", "spoiler", "pictures", "poll", "place", "at", "visibility", "language"}
 _ORDER = tuple(Visibility)
 
 
@@ -133,24 +133,28 @@ def _lost(visit: Visit, said: Writing, there: set[int]) -> Sequence[Refused]:
 
 
 async def send(visit: Visit, asked: Writing) -> Response:
-    """Post it, or plan it; otherwise the form comes back with all that was typed, and says why."""
-    member = visit.checked(asked)
-    said, refused = await taken(visit, member, asked)
+    """Create or schedule the post, or show the form again with the reason why not."""
+    return await submit(visit, visit.checked(asked), SheetState(said=asked), _posted)
+
+
+async def submit(
+    visit: Visit, member: Member, typed: SheetState, create: Callable[[Visit, Member, Writing], Awaitable[str]]
+) -> Response:
+    """Create what was typed, or show the form again with the reason why not. `create` returns the path to go to."""
+    said, refused = await taken(visit, member, typed.said)
+    shown = replace(typed, said=said, refused=refused)
     if said.asks != member.asks_descriptions:
         member = await members.update_profile(visit.front.writes, member.id, ProfileChange(asks_descriptions=said.asks))
     if said.do not in {"post", "anyway"}:
-        return await sheet(
-            visit, member, SheetState(said=arranged(said), refused=refused), status=422 if refused else 200
-        )
+        return await sheet(visit, member, replace(shown, said=arranged(said)), status=422 if refused else 200)
     if refused:
-        return await sheet(visit, member, SheetState(said=said, refused=refused), status=422)
+        return await sheet(visit, member, shown, status=422)
     if lacks_descriptions(said):
-        return await sheet(visit, member, SheetState(said=said, lacking=True), status=422)
+        return await sheet(visit, member, replace(shown, lacking=True), status=422)
     try:
-        made = await _made(visit, member, said)
+        return visit.go(await create(visit, member, said))
     except ShoalError as error:
-        return await sheet(visit, member, SheetState(said=said, wrong=wrong_of(visit, error)), status=422)
-    return visit.go("/scheduled" if isinstance(made, ScheduledPost) else f"/@{member.name}/{made.id}")
+        return await sheet(visit, member, replace(shown, wrong=wrong_of(visit, error)), status=422)
 
 
 async def taken(visit: Visit, member: Member, asked: Writing) -> tuple[Writing, tuple[Refused, ...]]:
@@ -164,20 +168,22 @@ def lacks_descriptions(said: Writing) -> bool:
     return said.asks and said.do != "anyway" and any(not one.description.strip() for one in said.pictures)
 
 
-async def _made(visit: Visit, member: Member, said: Writing) -> Post | ScheduledPost:
+async def _posted(visit: Visit, member: Member, said: Writing) -> str:
+    """Create or schedule a post, and return the path of its page or of the list of scheduled posts."""
     writes, draft, at = visit.front.writes, draft_of(said), moment_of(said)
     writes.pressure.check()
     if draft.parent_id and not draft.media and not says_something(said.text):
         raise InvalidInput("Text can't be blank", field="text")
     await describe_pictures(visit, member, said.pictures)
-    made: Post | ScheduledPost
     if at:
-        made = await scheduling.schedule(writes, member.id, draft, at, request=said.request)
+        await scheduling.schedule(writes, member.id, draft, at, request=said.request)
+        path = "/scheduled"
     else:
         made = await posts.create(writes, member.id, draft, request=said.request)
+        path = f"/@{member.name}/{made.id}"
     if said.instead_of:
         await _drop(visit, member, said.instead_of)
-    return made
+    return path
 
 
 def says_something(text: str) -> bool:

@@ -54,8 +54,9 @@ export default async function drafts(form) {
   const key = form.dataset.draft;
   if (!key) return;
   const first = saved(form);
-  const fresh = !form.querySelector(".picture, .error, .notice") && !location.search.match(/[?&](tag|text)=/);
-  const held = fresh ? localStorage.getItem(key) : null;
+  const returned = form.querySelector(".picture, .error, .notice");
+  const prefilled = location.search.match(/[?&](tag|text|recipients)=/);
+  const held = returned || prefilled ? null : localStorage.getItem(key);
   if (held) await restored(form, JSON.parse(held));
   let timer = 0, over = false;
   const end = () => (clearTimeout(timer), (over = true));
@@ -65,7 +66,8 @@ export default async function drafts(form) {
     if (isEmpty(now, first) && !held) localStorage.removeItem(key);
     else localStorage.setItem(key, JSON.stringify(now));
   };
-  if (!fresh) keep();
+  // A form that a link filled in replaces an older draft only when something is typed.
+  if (returned) keep();
   form.addEventListener("input", () => (clearTimeout(timer), (timer = setTimeout(keep, PAUSE))));
   document.addEventListener("forget-drafts", end);
   addEventListener("pagehide", () => form.isConnected && timer && keep());

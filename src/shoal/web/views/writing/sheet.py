@@ -74,6 +74,9 @@ class Sheet(msgspec.Struct, frozen=True):
     lacking: str
     """The question about pictures without a description; empty if there is none to ask."""
     answers: PostView | None = None
+    recipients: str = ""
+    """The recipients of a message as typed."""
+    is_message: bool = False
     is_edit: bool = False
     may_schedule: bool = True
     waits: bool = False
@@ -91,17 +94,20 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to ask about pictures without a description."""
     answers: PostView | None = None
     edits: Post | None = None
+    recipients: str | None = None
+    """The recipients of a direct message as typed; None for a post."""
 
 
 def sheet_of(visit: Visit, member: Member, shown: SheetState) -> Sheet:
     """Return the form of a new post, or of the one that is edited."""
     _, limits, said, edits = visit.words.text, visit.front.writes.limits, shown.said, shown.edits
     cards = cards_of(visit, shown.media, said.pictures, lacking=shown.lacking)
+    is_message = shown.recipients is not None
     return Sheet(
-        action=visit.url(f"/posts/{edits.id}/edit" if edits else "/compose"),
+        action=visit.url(_path(shown)),
         back=_back(visit, member, shown),
-        heading=_("Edit the post") if edits else (_("New comment") if said.reply_to else _("New post")),
-        button=_("Save") if edits else _("Post"),
+        heading=_heading(visit.words, shown),
+        button=_("Save") if edits else (_("Send") if is_message else _("Post")),
         said=said,
         pictures=cards,
         refused=shown.refused,
@@ -116,16 +122,43 @@ def sheet_of(visit: Visit, member: Member, shown: SheetState) -> Sheet:
         most_description=limits.description,
         takes=_takes(visit),
         place_words=_place_words(visit.words, member.place_precision),
-        draft="" if edits else f"shoal:draft:{member.id}:{said.reply_to or said.instead_of or 'new'}",
+        draft=_draft(member, shown),
         lacking=_lacking(visit.words, cards) if shown.lacking else "",
         answers=shown.answers,
+        recipients=shown.recipients or "",
+        is_message=is_message,
         is_edit=edits is not None,
-        may_schedule=edits is None,
+        may_schedule=edits is None and not is_message,
         waits=any(not card.photo.ready and not card.photo.failed for card in cards),
     )
 
 
+def _path(shown: SheetState) -> str:
+    if shown.edits:
+        return f"/posts/{shown.edits.id}/edit"
+    return "/compose" if shown.recipients is None else "/conversations/new"
+
+
+def _heading(words: Translated, shown: SheetState) -> str:
+    if shown.edits:
+        return words.text("Edit the post")
+    if shown.recipients is not None:
+        return words.text("New message")
+    return words.text("New comment") if shown.said.reply_to else words.text("New post")
+
+
+def _draft(member: Member, shown: SheetState) -> str:
+    """Return the name under which a browser keeps the draft."""
+    if shown.edits:
+        return ""
+    if shown.recipients is not None:
+        return f"shoal:draft:{member.id}:message"
+    return f"shoal:draft:{member.id}:{shown.said.reply_to or shown.said.instead_of or 'new'}"
+
+
 def _back(visit: Visit, member: Member, shown: SheetState) -> str:
+    if shown.recipients is not None:
+        return visit.url("/conversations")
     if shown.edits:
         return visit.url(f"/@{member.name}/{shown.edits.id}")
     return shown.answers.path if shown.answers else visit.url("/")

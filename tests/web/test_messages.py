@@ -1,0 +1,176 @@
+"""Direct messages from every page that offers one: the recipients can read them, other members and strangers cannot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from shoal.core.model import Post, Visibility
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import POSTED, user_name_key
+from shoal.services import posts, scheduling
+from shoal.services.posts import Draft
+from tests.api.world import World, picture, world
+from tests.web.visitor import Page, Visitor, member, visitor
+
+TEXT = "The key is under the mat"
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world() as made:
+        for name in ("ann", "ben", "cyd"):
+            member(made, name)
+        yield made
+
+
+def id_of(here: World, name: str) -> int:
+    key = user_name_key(name)
+    return here.run(here.network.store.key_get([key]))[key]
+
+
+def direct(here: World, author: str, text: str, parent: int = 0) -> Post:
+    draft = Draft(text=text, visibility=Visibility.DIRECT, parent_id=parent)
+    made = here.run(posts.create(here.writes, id_of(here, author), draft))
+    here.settle()
+    return made
+
+
+def newest(here: World, author: str) -> Post:
+    """Return the last post of a member."""
+    entry = here.run(here.network.store.assoc_range(id_of(here, author), POSTED, Cursor(limit=1)))[0]
+    node = here.run(here.network.store.obj_get((entry.id2,)))[entry.id2]
+    assert isinstance(node, Post)
+    return node
+
+
+def from_an_empty_list_of_messages(here: World, ann: Visitor) -> Page:
+    member(here, "eve")
+    page = visitor(here, "eve").open("/conversations")
+    assert "No messages yet" in page.text
+    page.follow("New message").press("Send", recipients="ben", text=TEXT)
+    return visitor(here, "eve").open(f"/@eve/{newest(here, 'eve').id}")
+
+
+def from_the_list_of_messages(here: World, ann: Visitor) -> Page:
+    direct(here, "ben", "@ann hello")
+    return ann.open("/conversations").follow("New message").press("Send", recipients="@ben", text=TEXT)
+
+
+def from_a_profile(here: World, ann: Visitor) -> Page:
+    return ann.open("/@ben/more").follow("Write to ben").press("Send", text=TEXT)
+
+
+def from_a_conversation(here: World, ann: Visitor) -> Page:
+    talk = direct(here, "ben", "@ann hello")
+    ann.open(f"/conversations/{talk.id}").press("Send", text=TEXT)
+    return ann.open(f"/@ann/{newest(here, 'ann').id}")
+
+
+def from_the_comment_form_of_a_message(here: World, ann: Visitor) -> Page:
+    talk = direct(here, "ben", "@ann hello")
+    page = ann.open(f"/@ben/{talk.id}")
+    return page.press("Comment", page.html.find(class_="comment-form"), text=f"@ben {TEXT}")
+
+
+def from_the_link_to_the_long_form_below_a_message(here: World, ann: Visitor) -> Page:
+    talk = direct(here, "ben", "@ann hello")
+    return ann.open(f"/@ben/{talk.id}").follow("with pictures").press("Post", text=f"@ben {TEXT}")
+
+
+def from_an_answer_to_a_message(here: World, ann: Visitor) -> Page:
+    talk = direct(here, "ann", "@ben hello")
+    direct(here, "ben", "@ann yes?", talk.id)
+    return ann.open(f"/@ann/{talk.id}").follow("Answer").press("Post", text=f"@ben {TEXT}")
+
+
+def from_a_message_that_is_deleted_and_written_again(here: World, ann: Visitor) -> Page:
+    sent = direct(here, "ann", f"@ben {TEXT}, I think")
+    return ann.open(f"/compose?again={sent.id}").press("Post", text=f"@ben {TEXT}")
+
+
+def from_a_scheduled_message(here: World, ann: Visitor) -> Page:
+    draft = Draft(text=f"@ben {TEXT}", visibility=Visibility.DIRECT)
+    at = int(time.time() * 1_000) + 3_600_000
+    plan = here.run(scheduling.schedule(here.writes, id_of(here, "ann"), draft, at))
+    return ann.open(f"/compose?scheduled={plan.id}").press("Post", at="")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        from_an_empty_list_of_messages,
+        from_the_list_of_messages,
+        from_a_profile,
+        from_a_conversation,
+        from_the_comment_form_of_a_message,
+        from_the_link_to_the_long_form_below_a_message,
+        from_an_answer_to_a_message,
+        from_a_message_that_is_deleted_and_written_again,
+        from_a_scheduled_message,
+    ],
+)
+def test_a_message_is_read_by_its_recipient_alone(here: World, sent: Callable[[World, Visitor], Page]) -> None:
+    page = sent(here, visitor(here, "ann"))
+    here.settle()
+    assert TEXT in page.text
+    assert TEXT in visitor(here, "ben").open(page.path).text
+    assert TEXT in visitor(here, "ben").open("/conversations").follow(TEXT[:20]).text
+    for other in (visitor(here, "cyd"), visitor(here)):
+        assert other.open(page.path).status == 404
+        for listed in ("/@ann", "/@ann?show=posts", "/@ann?show=replies", "/explore", "/search?q=mat&type=posts", "/"):
+            assert TEXT not in other.open(listed).text, listed
+
+
+@pytest.mark.parametrize(("link", "readers"), [("/compose?tag=sea", 3), ("/compose?text=Hello", 3)])
+def test_a_post_from_a_link_has_the_visibility_that_its_form_shows(here: World, link: str, readers: int) -> None:
+    form = visitor(here, "ann").open(link)
+    assert form.one("input[name=visibility][checked]")["value"] == "public"
+    page = form.press("Post")
+    others = [visitor(here), visitor(here, "cyd"), visitor(here, "ben")]
+    assert sum(other.open(page.path).status == 200 for other in others) == readers
+
+
+def test_the_message_form_with_a_public_visibility_sends_a_direct_message(here: World) -> None:
+    ann = visitor(here, "ann")
+    form = ann.open("/conversations/new?recipients=ben")
+    assert form.html.select("[name=visibility]") == []
+    fields = [("form_token", form.form_token), ("recipients", "ben"), ("text", "Hi"), ("visibility", "public")]
+    assert ann.post("/conversations/new", fields, multipart=True).status == 200
+    assert newest(here, "ann").visibility is Visibility.DIRECT
+
+
+def test_the_message_form_with_pictures_and_several_recipients_sends_them(here: World) -> None:
+    form = visitor(here, "ann").open("/conversations/new")
+    page = form.press(
+        "Send",
+        recipients="@ben, cyd",
+        text="Look, @ben",
+        asks="",
+        files=[("files[]", ("low tide.png", picture()))],
+    )
+    post = newest(here, "ann")
+    assert (post.text, len(post.media), post.visibility) == ("@cyd Look, @ben", 1, Visibility.DIRECT)
+    assert page.path == f"/@ann/{post.id}"
+
+
+@pytest.mark.parametrize(
+    ("recipients", "text", "says"),
+    [
+        ("", "Hello", "Name at least one recipient."),
+        ("ben unknown", "Hello", "There is no member @unknown."),
+        ("ben !!", "Hello", "“!!” is not a user name."),
+        (" ".join(f"m{n}" for n in range(51)), "Hello", "A message has at most 50 recipients."),
+        ("ben", " ", "Write something, or add a picture."),
+    ],
+)
+def test_a_message_that_cannot_be_sent_comes_back_with_the_reason(
+    here: World, recipients: str, text: str, says: str
+) -> None:
+    before = newest(here, "ann")
+    page = visitor(here, "ann").open("/conversations/new").press("Send", recipients=recipients, text=text)
+    assert (page.status, says in page.text) == (422, True)
+    assert (page.field("To")["value"], page.one("textarea[name=text]").text.strip()) == (recipients, text.strip())
+    assert newest(here, "ann") == before
