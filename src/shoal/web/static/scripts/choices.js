@@ -23,11 +23,13 @@ export default function choices(link) {
     close(false);
     if (again) return;
     const answer = await fetch(link.href, { headers: { "HX-Request": "true" } });
-    if (!answer.ok) return location.assign(link.href);
+    // Without a body, the answer is a redirect, such as to the log-in page.
+    if (!answer.ok || answer.status === 204) return location.assign(link.href);
     const menu = document.createElement("div");
     menu.className = "beside-button";
     menu.innerHTML = await answer.text();
-    link.after(menu);
+    // The menu has a form of its own, which must not be inside the form of the buttons.
+    (link.closest("form") ?? link).after(menu);
     htmx.process(menu);
     document.dispatchEvent(new CustomEvent("htmx:load", { detail: { elt: menu } }));
     link.setAttribute("aria-expanded", "true");
