@@ -36,6 +36,7 @@ from shoal.graph.contract import (
     Store,
 )
 from shoal.graph.payloads.agenda import put_on, take_off
+from shoal.graph.postgres import store as postgres_store
 from shoal.graph.schema import (
     AGENDA,
     ASSOC_TYPES,
@@ -47,6 +48,7 @@ from shoal.graph.schema import (
     FOLLOWS,
     LIKED_BY,
     LIKES,
+    NOTES,
     OWNS,
     POSTED,
     SHARES,
@@ -56,6 +58,7 @@ from shoal.graph.schema import (
     AssocType,
     Key,
 )
+from shoal.graph.sqlite import store as sqlite_store
 from tests.examples import examples
 from tests.filled import KINDS, bare, filled
 from tests.running import eventually, in_loop, run
@@ -925,6 +928,51 @@ async def test_sweeping_forgets_keys_that_expired(backend: Backend) -> None:
         assert await graph.sweep(0, future) == 1
         keys = [key_of(id_, str(id_)) for id_ in (ANN, BEN, CYD)]
         assert set(await graph.key_get(keys)) == {keys[0], keys[2]}
+
+
+@in_loop
+async def test_sweep_of_several_pages_deletes_every_old_row(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_store, "_SWEEP_ROWS", 3)
+    monkeypatch.setattr(postgres_store, "_SWEEP_PAGE", 3)
+    posts = [id_on(0, n) for n in range(1, 8)]
+    async with backend.open() as graph:
+        for n, post in enumerate(posts):
+            begun, ended = Batch(shard_of(ANN)), Batch(shard_of(ANN))
+            for atype, other in ((POSTED, post), (NOTES, post), (FOLLOWS, post), (TAGGED, -post)):
+                begun.assoc_add(ANN, atype, other, moment(1))
+                # Three of them end at the same moment, so a page ends between rows of one time.
+                ended.assoc_del(ANN, atype, other, moment(2 + n // 3))
+            begun.key_add(key_of(ANN, f"a{n}"), ANN, until=1_000 + n // 3)
+            await graph.commit(begun)
+            await graph.commit(ended)
+        kept = {FOLLOWS.number, FOLLOWED_BY.number, TAGGED.number, TAG_OF.number}
+        assert await graph.sweep(moment(2), 999) == 0
+        assert await graph.sweep(moment(4), 1_001) == 2 * 6 + 6
+        left = [row for row in await all_links(graph) if row.atype not in kept]
+        assert [(row.atype, row.id2, row.time) for row in left] == [
+            (POSTED.number, posts[6], moment(4)),
+            (NOTES.number, posts[6], moment(4)),
+        ]
+        assert await graph.sweep(MAX_TIME, 1_002) == 2 + 1
+        assert {row.atype for row in await all_links(graph)} == kept
+        assert await graph.sweep_history(MAX_TIME) == 2 * 7
+        assert {row.atype for row in await all_links(graph)} == {TAGGED.number, TAG_OF.number}
+
+
+@in_loop
+async def test_sweep_keeps_an_association_that_began_again_and_a_key_that_was_extended(backend: Backend) -> None:
+    async with backend.open() as graph:
+        future = time.time_ns() // 1_000_000 + 3_600_000
+        await begin(graph, ANN, BLOCKS, BEN, moment(1))
+        await end(graph, ANN, BLOCKS, BEN, moment(2))
+        await begin(graph, ANN, BLOCKS, BEN, moment(3))
+        for until in (1, future):
+            await reserve(graph, key_of(ANN), ANN, until=until)
+        assert await graph.sweep(MAX_TIME, future - 1) == 0
+        assert await graph.key_get([key_of(ANN)]) == {key_of(ANN): ANN}
+        await end(graph, ANN, BLOCKS, BEN, moment(4))
+        assert await graph.sweep(moment(4), 0) == 0
+        assert await graph.sweep(MAX_TIME, future) == 3
 
 
 @pytest.mark.parametrize("page", [1, 2, 3, 7, 1000])

@@ -20,11 +20,11 @@ from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError
 from shoal.core.events import InverseOwed, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.graph.contract import Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing, Standing
-from shoal.graph.postgres import PostgresGraph, ranks
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing, Standing
+from shoal.graph.postgres import PostgresGraph, ranks, sql
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.postgres.migrating import GRAPH, migrate
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, PINS, POSTED, Key
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, PINS, POSTED, TAGGED, Key
 from tests.engines import postgres
 from tests.faults.proxy import Link, moved, port_of
 from tests.graph.committing import batch_of
@@ -956,3 +956,17 @@ async def test_a_source_is_frozen_when_no_commit_that_did_not_know_is_under_way(
         with pytest.raises(Frozen):
             await late
         assert await graph.assoc_count([BEN], [POSTED]) == {POSTED: {BEN: 2}}
+
+
+@in_loop
+async def test_sweep_passes_no_tombstone_that_is_kept_permanently(database: Database) -> None:
+    async with opened(database) as graph:
+        for n in range(1, 9):
+            await begin(graph, ANN, TAGGED, -n, moment(1))
+            await end(graph, ANN, TAGGED, -n, moment(2))
+        assert await graph.sweep(MAX_TIME, 0) == 0
+    async with aside(database.url) as other:
+        await other.execute("SET enable_seqscan = off")
+        plan = "\n".join(row[0] for row in await other.fetch(f"EXPLAIN ANALYZE {sql.ASSOC_SWEEP}", 0, MAX_TIME, 10))
+    assert "association_sweepable" in plan
+    assert "Rows Removed" not in plan

@@ -24,10 +24,12 @@ from shoal.core.errors import OutcomeUnknown, ShoalError, StorageFull, Unavailab
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Cursor
 from shoal.graph.migrations import short
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
+from shoal.graph.rows import KeyRow, Rows
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, TAG_OF, TAGGED, Key
 from shoal.graph.sqlite import SqliteGraph, sql
+from shoal.graph.sqlite import store as sqlite_store
 from shoal.graph.sqlite.store import LOG_BYTES, PAGE_BYTES
 from tests import disks
 from tests.running import eventually, in_loop, run
@@ -553,7 +555,7 @@ LOOKUPS = [
     (sql.for_rows(sql.KEY_GET, 3, 2), 6),
     (sql.for_rows(sql.LINKS_GET, 3, 3), 9),
     (sql.KEY_DELETE, 2),
-    (sql.KEY_SWEEP, 1),
+    *((statement, 2) for statement in (*sql.ASSOC_SWEEPS, sql.HISTORY_SWEEP, sql.KEY_SWEEP)),
     (sql.OUTBOX_NEXT, 2),
     (sql.OUTBOX_DELETE, 1),
     (sql.OUTBOX_KEEP, 4),
@@ -686,6 +688,54 @@ async def test_no_look_up_reads_a_whole_table(path: Path, statement: str, values
         whole = re.compile(r"SCAN (object|association|displaced|key|outbox|a|b|k)\b")
         assert [step for step in plan if whole.match(step)] == []
         assert [step for step in plan if "TEMP B-TREE" in step] == []
+
+
+# Sweeping
+
+
+@in_loop
+async def test_sweep_costs_the_same_however_many_tombstones_are_kept_permanently(path: Path) -> None:
+    async with opened(path) as graph:
+        costs = []
+        for upto in (1_000, 20_000):
+            for atype in (TAGGED, TAG_OF):
+                tombstones = [
+                    AssocRow(id_on(0, n), atype.number, -n, moment(1), alive=False, data=b"") for n in range(1, upto)
+                ]
+                await graph.put_rows(Rows(assocs=tombstones))
+            assert graph._writing is not None
+            steps = 0
+
+            def step() -> int:
+                nonlocal steps
+                steps += 1
+                return 0
+
+            graph._writing.set_progress_handler(step, 1)
+            assert await graph.sweep(MAX_TIME, 0) == 0
+            graph._writing.set_progress_handler(None, 1)
+            costs.append(steps)
+        assert costs[1] == costs[0], costs
+        assert len(await all_links(graph, 5_000)) == 2 * 19_999
+
+
+@pytest.mark.parametrize("sweep", ["tombstones", "histories", "keys"])
+@in_loop
+async def test_commit_during_a_long_sweep_is_stored_before_the_sweep_ends(
+    path: Path, sweep: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_store, "_SWEEP_ROWS", 1)
+    async with opened(path) as graph:
+        atype = FOLLOWS if sweep == "histories" else LIKES
+        rows = [AssocRow(ANN, atype.number, n, moment(1), alive=False, data=b"") for n in range(1, 101)]
+        keys = [KeyRow("user_name", str(n), ANN, 1) for n in range(1, 101)]
+        await graph.put_rows(Rows(keys=keys) if sweep == "keys" else Rows(assocs=rows))
+        swept = graph.sweep_history(MAX_TIME) if sweep == "histories" else graph.sweep(MAX_TIME, 1)
+        sweeping = asyncio.create_task(swept)
+        await asyncio.sleep(0)
+        await graph.commit(posting(1))
+        assert not sweeping.done()
+        assert await sweeping == 100
 
 
 # A full disk

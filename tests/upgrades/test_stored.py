@@ -15,6 +15,7 @@ from shoal.discovery import postgres_sql as search_postgres
 from shoal.discovery import sqlite_sql as search_sqlite
 from shoal.graph.postgres import schema as graph_postgres
 from shoal.graph.schema import FOLLOWS, LIKED_BY
+from shoal.graph.sqlite import SqliteGraph
 from shoal.graph.sqlite import sql as graph_sqlite
 from shoal.ops.checking.check import check
 from shoal.tagcloud import postgres_sql as tags_postgres
@@ -105,6 +106,19 @@ def test_a_stored_file_has_every_kind_of_row_of_its_version(name: str, version: 
         counts = {table: file.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}  # noqa: S608
     # Blocks are made when a list of many entries is read.
     assert [table for table, n in counts.items() if not n] == ([] if version < 5 else ["block"])
+
+
+@pytest.mark.parametrize("version", versions("sqlite"))
+@in_loop
+async def test_upgraded_file_has_the_tables_and_indexes_of_a_new_file(version: int, tmp_path: Path) -> None:
+    unpack("sqlite", version, tmp_path)
+    made = []
+    for path in (tmp_path / FILES[0], tmp_path / "new.db"):
+        await (await SqliteGraph.open(path)).close()
+        with closing(sqlite3.connect(path)) as file:
+            rows = file.execute("SELECT name, sql FROM sqlite_schema ORDER BY name")
+            made.append({name: " ".join((script or "").split()) for name, script in rows})
+    assert made[0] == made[1]
 
 
 def test_there_is_a_store_of_every_version_before_the_present_one() -> None:

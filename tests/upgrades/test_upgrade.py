@@ -67,8 +67,10 @@ def old_file(path: Path, version: int = 2, rows: int = _ROWS) -> None:
             )
             for n in range(1, rows)
         ]
+        file.execute("BEGIN")
         file.executemany("INSERT INTO association VALUES (?, ?, ?, ?, ?, ?)", made)
         file.execute("INSERT INTO count SELECT id1, atype, sum(alive) FROM association GROUP BY 1, 2")
+        file.execute("COMMIT")
 
 
 def contents(path: Path) -> list[object]:

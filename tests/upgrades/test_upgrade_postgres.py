@@ -60,6 +60,7 @@ async def test_indexes_are_made_beside_those_who_write_and_a_killed_upgrade_goes
         "index association_past",
         "index association_ended_by_time",
         "index association_ended_but_remembered",
+        "index association_sweepable",
     ]
     assert all(step.rows >= 400_000 and step.seconds > 0 for step in steps[:-1])
     told: list[str] = []

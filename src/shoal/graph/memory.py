@@ -6,6 +6,7 @@ import time
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 
 from shoal.core.events import InverseOp
 from shoal.core.ids import shard_of
@@ -14,7 +15,7 @@ from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cur
 from shoal.graph.leases import Leases
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, decide
 from shoal.graph.rows import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
-from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, AnyNode, AssocType, Key
+from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, UNSWEPT, AnyNode, AssocType, Key
 
 
 def _everything(_shard: int) -> bool:
@@ -35,6 +36,10 @@ class MemoryGraph:
         # The time under which each association stands in its list.
         self._times: dict[tuple[int, int, int], int] = {}
         self._ended_times: dict[tuple[int, int, int], int] = {}
+        # Heaps of what each sweep may delete, oldest first. Entries that no longer apply are skipped when they are popped.
+        self._sweepable: list[tuple[int, tuple[int, int, int]]] = []
+        self._past: list[tuple[int, tuple[int, int, int]]] = []
+        self._expiring: list[tuple[int, tuple[str, str]]] = []
         self._counts: dict[tuple[int, int], int] = {}
         self._jobs: dict[int, Job] = {}
         self._unclaimed: deque[int] = deque()
@@ -128,6 +133,9 @@ class MemoryGraph:
             self._counts[pair] = self._counts.get(pair, 0) + by
         for triple, link in changes.links.items():
             self._relist(triple, link)
+        for name, held in changes.keys.items():
+            if held is not None:
+                self._expire(name, held[1])
         for event in changes.events:
             self._seq += 1
             self._wait(Job(self._seq, event, at=time.time_ns() // 1_000_000))
@@ -142,6 +150,15 @@ class MemoryGraph:
         atype = ASSOC_TYPES.get(triple[1])
         if atype is not None and atype.ended_listed:
             self._place(self._ended, self._ended_times, triple, None if link.alive else link.time)
+        if not link.alive:
+            if triple[1] in REMEMBERED:
+                heappush(self._past, (link.time, triple))
+            elif triple[1] not in UNSWEPT:
+                heappush(self._sweepable, (link.time, triple))
+
+    def _expire(self, name: tuple[str, str], until: int) -> None:
+        if until > 0:
+            heappush(self._expiring, (until, name))
 
     @staticmethod
     def _place(
@@ -227,22 +244,26 @@ class MemoryGraph:
         """Do nothing: there are no blocks."""
 
     async def sweep(self, before: int, now: int) -> int:
-        expired = [name for name, (_, until) in self._known.keys.items() if 0 < until <= now]
-        for name in expired:
-            del self._known.keys[name]
-        return len(expired) + self._sweep(
-            before, lambda number: not ASSOC_TYPES[number].placed and number not in REMEMBERED
-        )
+        keys, expired = self._known.keys, 0
+        while self._expiring and self._expiring[0][0] <= now:
+            until, name = heappop(self._expiring)
+            if name in keys and keys[name][1] == until:
+                del keys[name]
+                expired += 1
+        return expired + self._sweep(self._sweepable, before)
 
     async def sweep_history(self, before: int) -> int:
-        return self._sweep(before, lambda number: number in REMEMBERED)
+        return self._sweep(self._past, before)
 
-    def _sweep(self, before: int, chosen: Callable[[int], bool]) -> int:
-        links = self._known.links
-        dead = [triple for triple, link in links.items() if not link.alive and link.time < before and chosen(triple[1])]
-        for triple in dead:
-            self._forget(triple)
-        return len(dead)
+    def _sweep(self, heap: list[tuple[int, tuple[int, int, int]]], before: int) -> int:
+        swept = 0
+        while heap and heap[0][0] < before:
+            moment, triple = heappop(heap)
+            link = self._known.links.get(triple)
+            if link is not None and not link.alive and link.time == moment:
+                self._forget(triple)
+                swept += 1
+        return swept
 
     def _forget(self, triple: tuple[int, int, int]) -> None:
         if self._known.links.pop(triple, None) is not None:
@@ -261,7 +282,9 @@ class MemoryGraph:
             self._known.links[row[:3]] = link = StoredAssoc(*row[3:])
             self._relist(row[:3], link)
         self._counts.update({row[:2]: row[2] for row in rows.counts})
-        self._known.keys.update({row[:2]: row[2:] for row in rows.keys})
+        for key in rows.keys:
+            self._known.keys[key[:2]] = key[2:]
+            self._expire(key[:2], key.until)
 
     async def remove_rows(self, rows: Rows) -> None:
         for node in rows.objects:

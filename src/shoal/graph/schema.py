@@ -165,6 +165,8 @@ ASSOC_TYPES: dict[int, AssocType] = {
 
 REMEMBERED = frozenset((FOLLOWS.number, FOLLOWED_BY.number, FOLLOWS.history, FOLLOWED_BY.history))
 """Numbers of the types whose tombstones are kept as long as a history."""
+UNSWEPT = REMEMBERED | {atype.number for atype in ASSOC_TYPES.values() if atype.placed}
+"""Numbers of the types whose tombstones `sweep` keeps. Those of `placed` types are kept permanently."""
 
 
 EVERYBODY = named("list", "everybody")

@@ -5,9 +5,10 @@ A question is one statement, and names what it asks for in arrays.
 
 from __future__ import annotations
 
-from shoal.graph.schema import ASSOC_TYPES, REMEMBERED
+from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, UNSWEPT
 
 REMEMBERED_TYPES = f"({', '.join(map(str, sorted(REMEMBERED)))})"
+UNSWEPT_TYPES = f"({', '.join(map(str, sorted(UNSWEPT)))})"
 ENDED_LISTED_TYPES = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
 """To add a type that stores have already takes a schema version: indexes name them."""
 
@@ -118,24 +119,28 @@ COUNT_SET = """
     INSERT INTO shoal.count (id1, atype, n) SELECT $1, $2, $3 FROM watched
     ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n"""
 KEY_WATCH = "SELECT shoal.watch('{}', '{}', '{}', '{}', '{}', '{}', $1::text[], $2::text[], $3::smallint[])"
-# What is moving is swept where it arrives.
+# What is moving is swept where it arrives. A page begins at the time at which the one before it ended, past the dead index
+# entries of the rows that were just deleted.
 _SWEEP = """
     WITH dead AS (
         SELECT id1, atype, id2 FROM shoal.association
-        WHERE NOT alive AND time < $1 AND atype <> ALL ($2::smallint[]) AND atype {}
+        WHERE NOT alive AND time >= $1 AND time < $2 AND atype {}
             AND NOT EXISTS (SELECT FROM shoal.moving WHERE source = shoal.source_of(id1))
-        LIMIT $3 FOR UPDATE SKIP LOCKED
+        ORDER BY time LIMIT $3 FOR UPDATE SKIP LOCKED
     ), swept AS (
         DELETE FROM shoal.association AS a USING dead AS d
-        WHERE a.id1 = d.id1 AND a.atype = d.atype AND a.id2 = d.id2 RETURNING 1
-    ) SELECT count(*) FROM swept"""
-ASSOC_SWEEP = _SWEEP.format(f"NOT IN {REMEMBERED_TYPES}")
+        WHERE a.id1 = d.id1 AND a.atype = d.atype AND a.id2 = d.id2 RETURNING time
+    ) SELECT count(*), max(time) FROM swept"""
+ASSOC_SWEEP = _SWEEP.format(f"NOT IN {UNSWEPT_TYPES}")
 HISTORY_SWEEP = _SWEEP.format(f"IN {REMEMBERED_TYPES}")
 KEY_SWEEP = """
-    WITH swept AS (
-        DELETE FROM shoal.key WHERE until > 0 AND until <= $1
-            AND source NOT IN (SELECT source FROM shoal.moving) RETURNING 1
-    ) SELECT count(*) FROM swept"""
+    WITH dead AS (
+        SELECT space, name FROM shoal.key
+        WHERE until > 0 AND until >= $1 AND until <= $2 AND source NOT IN (SELECT source FROM shoal.moving)
+        ORDER BY until LIMIT $3 FOR UPDATE SKIP LOCKED
+    ), swept AS (
+        DELETE FROM shoal.key AS k USING dead AS d WHERE k.space = d.space AND k.name = d.name RETURNING until
+    ) SELECT count(*), max(until) FROM swept"""
 
 MOVE_LOCK = "LOCK TABLE shoal.moving IN ACCESS EXCLUSIVE MODE"
 MOVE_SET = "INSERT INTO shoal.moving VALUES ($1, $2) ON CONFLICT (source) DO UPDATE SET state = excluded.state"

@@ -31,7 +31,6 @@ from shoal.graph.resolve import Owns
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
 from shoal.tracing.record import timed
 
-_PLACED = [atype.number for atype in ASSOC_TYPES.values() if atype.placed]
 _READERS = 8
 _SWEEP_PAGE = 5_000
 """So many tombstones are forgotten in one transaction."""
@@ -240,15 +239,18 @@ class PostgresGraph:
         await self._change(ranks.DROP, id1, atype)
 
     async def sweep(self, before: int, now: int) -> int:
-        return await self._swept(sql.ASSOC_SWEEP, before) + await self._change(sql.KEY_SWEEP, now)
+        return await self._swept(sql.ASSOC_SWEEP, before) + await self._swept(sql.KEY_SWEEP, now)
 
     async def sweep_history(self, before: int) -> int:
         return await self._swept(sql.HISTORY_SWEEP, before)
 
-    async def _swept(self, statement: str, before: int) -> int:
-        swept = page = await self._change(statement, before, _PLACED, _SWEEP_PAGE)
+    async def _swept(self, statement: str, upto: int) -> int:
+        """Run a sweep page by page, oldest rows first."""
+        swept, page, at = 0, _SWEEP_PAGE, -MAX_TIME
         while page == _SWEEP_PAGE:
-            page = await self._change(statement, before, _PLACED, _SWEEP_PAGE)
+            self._check()
+            ((page, last),) = await self._writing.ask(statement, at, upto, _SWEEP_PAGE, patience=LONG_PATIENCE)
+            at = at if last is None else last
             swept += page
         return swept
 

@@ -22,6 +22,7 @@ from shoal.graph.schema import (
     REMEMBERED,
     TAG_OF,
     THREAD,
+    UNSWEPT,
 )
 
 Row = tuple[Any, ...]
@@ -49,6 +50,9 @@ _DISPLACED = f"atype IN ({_BY_ID}) AND (alive = 0 OR time != id2)"
 _REMEMBERED = f"({', '.join(map(str, sorted(REMEMBERED)))})"
 _ENDED_LISTED = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
 """To add a type that stores have already takes a schema version, here too: indexes name them. None is in `BY_ID`."""
+_SWEEPABLE = f"alive = 0 AND atype NOT IN ({', '.join(map(str, sorted(UNSWEPT)))})"
+"""Tombstones that `sweep` deletes once they are old. A new member of `UNSWEPT` takes a schema version: indexes name them."""
+_PAST = f"alive = 0 AND atype IN {_REMEMBERED}"
 
 RANKED = tuple(atype.number for atype in ASSOC_TYPES.values() if atype.ranked)
 """Types of lists that are read by position; they are all in `BY_ID`."""
@@ -195,11 +199,19 @@ MIGRATIONS: tuple[Migration, ...] = (
         (
             "DROP INDEX association_ended",
             TableIndex("association_ended", f"association (time) WHERE alive = 0 AND atype NOT IN {_REMEMBERED}"),
-            TableIndex("association_past", f"association (time) WHERE alive = 0 AND atype IN {_REMEMBERED}"),
+            TableIndex("association_past", f"association (time) WHERE {_PAST}"),
             TableIndex(
                 "association_ended_by_time",
                 f"association (id1, atype, time) WHERE alive = 0 AND atype IN {_ENDED_LISTED}",
             ),
+        )
+    ),
+    # Tombstones of `placed` types are kept permanently. In the index of a sweep they would make each sweep longer.
+    Migration(
+        (
+            TableIndex("association_sweepable", f"association (time) WHERE {_SWEEPABLE}"),
+            TableIndex("displaced_sweepable", f"displaced (time) WHERE {_SWEEPABLE}"),
+            "DROP INDEX association_ended; DROP INDEX displaced_ended",
         )
     ),
 )
@@ -283,13 +295,15 @@ ASSOC_ENDED_RANGE = {
     ORDER BY time {"ASC" if oldest_first else "DESC"} LIMIT ?5"""
     for oldest_first in (False, True)
 }
-_SWEEP = "DELETE FROM {} INDEXED BY {} WHERE alive = 0 AND time < ? AND atype NOT IN {}"
+# Each deletes at most as many rows as its second value says, so that commits can run between two of them.
+_SWEEP = """
+    DELETE FROM {0} WHERE (id1, atype, id2) IN (
+        SELECT id1, atype, id2 FROM {0} INDEXED BY {1} WHERE {2} AND time < ? LIMIT ?)"""
 ASSOC_SWEEPS = (
-    _SWEEP.format("association", "association_ended", _IDS) + f" AND atype NOT IN {_REMEMBERED}",
-    _SWEEP.format("displaced", "displaced_ended", _IDS),
+    _SWEEP.format("association", "association_sweepable", _SWEEPABLE),
+    _SWEEP.format("displaced", "displaced_sweepable", _SWEEPABLE),
 )
-HISTORY_SWEEP = f"""
-    DELETE FROM association INDEXED BY association_past WHERE alive = 0 AND time < ? AND atype IN {_REMEMBERED}"""
+HISTORY_SWEEP = _SWEEP.format("association", "association_past", _PAST)
 
 COUNT_GET = f"""
     SELECT atype, id1, time FROM association
@@ -303,7 +317,9 @@ COUNT_SET = f"""
 COUNT_DELETE = f"DELETE FROM association WHERE id1 = ? AND atype = ? AND id2 = {LAST}"
 
 KEY_DELETE = "DELETE FROM key WHERE space = ? AND name = ?"
-KEY_SWEEP = "DELETE FROM key WHERE until > 0 AND until <= ?"
+KEY_SWEEP = """
+    DELETE FROM key WHERE (space, name) IN (
+        SELECT space, name FROM key INDEXED BY key_by_end WHERE until > 0 AND until <= ? LIMIT ?)"""
 
 OUTBOX_NEXT = "SELECT seq, event, step, mark, attempt, at FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
 OUTBOX_LAST = "SELECT max(coalesce((SELECT max(seq) FROM outbox), 0), coalesce((SELECT max(seq) FROM buried), 0))"

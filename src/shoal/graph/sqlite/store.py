@@ -39,7 +39,8 @@ from shoal.tracing.record import timed
 
 T = TypeVar("T")
 
-_PLACED = [atype.number for atype in ASSOC_TYPES.values() if atype.placed]
+_SWEEP_ROWS = 1_000
+"""Rows that a sweep deletes in one transaction: a few milliseconds of the writer."""
 _INLINE_LISTS = 64
 """So many lists are read on the event loop; more in the thread."""
 
@@ -292,15 +293,25 @@ class SqliteGraph:
         await self._write(lambda write: write.execute(ranks.DROP, (id1, atype)).rowcount)
 
     async def sweep(self, before: int, now: int) -> int:
-        def forget(write: sqlite3.Connection) -> int:
-            values = (before, _json(_PLACED))
-            tombstones = sum(write.execute(statement, values).rowcount for statement in sql.ASSOC_SWEEPS)
-            return tombstones + write.execute(sql.KEY_SWEEP, (now,)).rowcount
-
-        return int(await self._write(forget))
+        swept = 0
+        for statement, bound in (*((statement, before) for statement in sql.ASSOC_SWEEPS), (sql.KEY_SWEEP, now)):
+            swept += await self._sweep(statement, bound)
+        return swept
 
     async def sweep_history(self, before: int) -> int:
-        return int(await self._write(lambda write: write.execute(sql.HISTORY_SWEEP, (before,)).rowcount))
+        return await self._sweep(sql.HISTORY_SWEEP, before)
+
+    async def _sweep(self, statement: str, bound: int) -> int:
+        """Run a sweep in transactions of bounded length: commits run between them."""
+
+        def delete(write: sqlite3.Connection) -> int:
+            return write.execute(statement, (bound, _SWEEP_ROWS)).rowcount
+
+        swept = page = int(await self._write(delete))
+        while page == _SWEEP_ROWS:
+            page = int(await self._write(delete))
+            swept += page
+        return swept
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         return await self._aside(lambda read: bulk.keys_after(read, after, limit))
