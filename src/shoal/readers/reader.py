@@ -66,7 +66,9 @@ class StoreReader:
             async with asyncio.timeout(_WARM_SECONDS):
                 done = await asyncio.shield(waiting)
         except TimeoutError:
-            self._warming.pop(member, None)
+            # Another request for the same member may have been sent since this one was given up.
+            if self._warming.get(member) is waiting:
+                del self._warming[member]
             done = False
         if not done:
             raise Unavailable("a timeline could not be warmed up")
