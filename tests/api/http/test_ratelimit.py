@@ -73,16 +73,29 @@ def test_what_is_given_back_does_not_count() -> None:
     clock = Clock(1_000_000.0)
     limits = limiter(clock=clock)
     key = RateKey("api", 1)
-    run(limits.give_back(key))
-    assert take(limits, key, 2) == RateWindow(2, 0, 1_000_020)
-    run(limits.give_back(key))
-    assert take(limits, key) == RateWindow(2, 0, 1_000_020)
+    window = RateWindow(2, 0, 1_000_020)
+    run(limits.give_back(key, window))
+    assert take(limits, key, 2) == window
+    run(limits.give_back(key, window))
+    assert take(limits, key) == window
     for _ in range(3):
-        run(limits.give_back(key))
-    assert take(limits, key, 2) == RateWindow(2, 0, 1_000_020)
+        run(limits.give_back(key, window))
+    assert take(limits, key, 2) == window
     clock.now = 1_000_020.0
-    run(limits.give_back(RateKey("other", 1)))
+    run(limits.give_back(RateKey("other", 1), window))
     assert take(limits, key) == RateWindow(2, 1, 1_000_080)
+
+
+def test_giving_back_a_request_of_a_window_that_has_ended_leaves_the_next_window_as_it_is() -> None:
+    clock = Clock(0.0)
+    limits = limiter(3, clock=clock)
+    key = RateKey("api", "ann")
+    first = take(limits, key)
+    assert first is not None
+    clock.now = 61.0
+    take(limits, key)
+    run(limits.give_back(key, first))
+    assert [bool(window and window.wait) for window in (take(limits, key) for _ in range(3))] == [False, False, True]
 
 
 def test_a_limit_of_0_and_an_unknown_class_are_no_limit() -> None:

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from redis import Redis
 
-from shoal.api.http.limits.ratelimit import RateKey, RateRule
+from shoal.api.http.limits.ratelimit import RateKey, RateRule, RateWindow
 from shoal.api.http.limits.redis_limiter import RedisLimiter
 from shoal.graph.redis.nodes import Nodes
 from tests.engines import redis
@@ -18,6 +18,13 @@ from tests.running import eventually, in_loop
 
 RULES = {"api": RateRule(5, 86_400), "files": RateRule(0, 60), "short": RateRule(2, 1)}
 ANN, BEN = RateKey("api", 5 << 10), RateKey("api", 5_000 << 10)
+
+
+async def counted(limiter: RedisLimiter, key: RateKey, cost: int = 1) -> RateWindow:
+    """Take a request of a class that has a limit."""
+    window = await limiter.take(key, cost)
+    assert window is not None
+    return window
 
 
 @asynccontextmanager
@@ -62,16 +69,16 @@ async def test_what_one_process_gives_back_another_may_take(where: str) -> None:
     url = getattr(redis, where)()
     async with limiter_at(url) as one, limiter_at(url) as other:
         key = RateKey("api", "192.0.2.9")
-        await one.give_back(key)
-        assert (window := await one.take(key, 5)) is not None
+        # Nothing is counted in it yet.
+        await one.give_back(key, await counted(one, key, 0))
+        window = await counted(one, key, 5)
         assert window.remaining == 0
-        await other.give_back(key)
+        await other.give_back(key, window)
         taken = [await limiter.take(key) for limiter in (one, other)]
         assert [window is not None and not window.wait for window in taken] == [True, False]
         for _ in range(7):
-            await other.give_back(key)
-        assert (window := await one.take(key)) is not None
-        assert window.remaining == 4
+            await other.give_back(key, window)
+        assert (await counted(one, key)).remaining == 4
 
 
 @in_loop
@@ -126,4 +133,31 @@ async def test_while_redis_is_away_a_process_counts_for_itself_and_says_so_once(
             return window is not None and window.remaining > 0
 
         await eventually(shared, True)
+    program.stop()
+
+
+@in_loop
+async def test_giving_back_a_request_of_a_window_that_has_ended_leaves_the_next_window_as_it_is() -> None:
+    async with limiter_at(redis.single()) as limiter:
+        key = RateKey("api", "192.0.2.10")
+        first = await counted(limiter, key)
+        window = await counted(limiter, key, 4)
+        await limiter.give_back(key, first._replace(reset=first.reset - 86_400))
+        assert (await counted(limiter, key)).wait
+        await limiter.give_back(key, window)
+        assert not (await counted(limiter, key)).wait
+
+
+@in_loop
+async def test_a_request_counted_while_redis_was_away_is_given_back_to_this_process_alone() -> None:
+    program = redis.own()
+    async with limiter_at(program.url) as limiter:
+        shared = await counted(limiter, ANN)
+        program.pause()
+        alone = await counted(limiter, ANN, 5)
+        await limiter.give_back(ANN, shared)
+        assert (await counted(limiter, ANN)).wait
+        await limiter.give_back(ANN, alone)
+        assert not (await counted(limiter, ANN)).wait
+        program.resume()
     program.stop()

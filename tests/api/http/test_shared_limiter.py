@@ -25,22 +25,31 @@ def limiters(clock: Clock, processes: int = 3) -> list[SharedLimiter]:
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 2), st.sampled_from(KEYS), st.integers(1, 3), st.booleans(), st.integers(0, 40)),
+        st.tuples(
+            st.integers(0, 2),
+            st.sampled_from(KEYS),
+            st.integers(1, 3),
+            st.booleans(),
+            st.integers(0, 40),
+            # How many seconds later a request is given back.
+            st.sampled_from([0, 0, 1, 300]),
+        ),
         max_size=40,
     )
 )
-def test_processes_count_together_as_one_would(requests: list[tuple[int, RateKey, int, bool, int]]) -> None:
+def test_processes_count_together_as_one_would(requests: list[tuple[int, RateKey, int, bool, int, int]]) -> None:
     async def compare() -> None:
         clock = Clock()
         clock.now = 1_000_000.0
         several, one = limiters(clock), MemoryLimiter(RULES, clock=clock)
-        for place, key, cost, back, seconds in requests:
+        for place, key, cost, back, seconds, late in requests:
             clock.now += seconds
             window = await several[place].take(key, cost)
             assert window == await one.take(key, cost)
             if back and window is not None and not window.wait and cost == 1:
-                await several[place].give_back(key)
-                await one.give_back(key)
+                clock.now += late
+                await several[place].give_back(key, window)
+                await one.give_back(key, window)
         assert sum((limiter.refused for limiter in several), Counter()) == one.refused
 
     run(compare())
@@ -75,3 +84,17 @@ async def test_nobody_is_counted_beyond_the_window(seconds: int) -> None:
     window = await other.take(key)
     assert window is not None
     assert window.remaining == RULES[name].limit - 1
+
+
+@in_loop
+async def test_giving_back_a_request_of_a_window_that_has_ended_leaves_the_next_window_as_it_is() -> None:
+    clock = Clock()
+    clock.now = 0.0
+    one, _, _ = limiters(clock)
+    key = RateKey("short", "192.0.2.1")
+    first = await one.take(key)
+    assert first is not None
+    clock.now = 1.0
+    await one.take(key)
+    await one.give_back(key, first)
+    assert [bool(window and window.wait) for window in [await one.take(key) for _ in range(2)]] == [False, True]

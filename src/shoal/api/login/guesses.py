@@ -9,7 +9,7 @@ from starlette.types import Scope
 
 from shoal.api.context import Context
 from shoal.api.http.limits.admission import outside
-from shoal.api.http.limits.ratelimit import Limiter, RateKey, address_of, network_key
+from shoal.api.http.limits.ratelimit import Limiter, RateKey, RateWindow, address_of, network_key
 from shoal.core.errors import TooMany, TooManyMails
 from shoal.core.login.passkeys import Site, site_of
 from shoal.core.model import Member
@@ -42,7 +42,7 @@ class Attempt:
     def __init__(self, limiter: Limiter, address: str, site: Site) -> None:
         self._limiter = limiter
         self.site = site
-        self._counted: list[RateKey] = []
+        self._counted: list[tuple[RateKey, RateWindow]] = []
         self.address = address
         self.network = network_key(address) if address else ""
 
@@ -56,14 +56,16 @@ class Attempt:
     async def take_back(self) -> None:
         """Uncount an attempt that was not wrong."""
         while self._counted:
-            await self._limiter.give_back(self._counted.pop())
+            await self._limiter.give_back(*self._counted.pop())
 
     async def _take(self, key: RateKey) -> None:
         window = await self._limiter.take(key)
-        if window is not None and window.wait:
+        if window is None:
+            return
+        if window.wait:
             refusal = LockedOut if key.limit_class == "account_guesses" else TooMany
             raise refusal("Too many wrong passwords", retry_after=window.wait)
-        self._counted.append(key)
+        self._counted.append((key, window))
 
 
 async def log_in(context: Context, name: str, password: str) -> Member:

@@ -127,8 +127,8 @@ class Limiter(Protocol):
     async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
         """Count a request; None when its class is not limited. A refused request is not counted."""
 
-    async def give_back(self, key: RateKey) -> None:
-        """Uncount a request that `take` counted; nothing happens once its window has ended."""
+    async def give_back(self, key: RateKey, window: RateWindow) -> None:
+        """Uncount a request that `take` counted in this window. Nothing happens once the window has ended."""
 
 
 class _Counts:
@@ -175,10 +175,10 @@ class MemoryLimiter:
         counts.used[key.who] = used + cost
         return RateWindow(limit, limit - used - cost, counts.reset)
 
-    async def give_back(self, key: RateKey) -> None:
-        """Uncount a request that `take` counted; nothing happens once its window has ended."""
+    async def give_back(self, key: RateKey, window: RateWindow) -> None:
+        """Uncount a request that `take` counted in this window. Nothing happens once the window has ended."""
         counts = self._counts.get(key.limit_class)
-        if counts is not None and counts.used.get(key.who):
+        if counts is not None and counts.reset == window.reset and counts.used.get(key.who):
             counts.used[key.who] -= 1
 
 

@@ -45,20 +45,23 @@ return {refused, {used + cost, 1, reset, left}}
 """,
 )
 
-# ARGV: one key without its window, seconds.
+# ARGV: one key with its window.
 _GIVE_BACK = Script(
     "limits.give_back",
     r"""
-local seconds = tonumber(ARGV[2])
-local reset = (math.floor(tonumber(redis.call('TIME')[1]) / seconds) + 1) * seconds
-local key = ARGV[1] .. ':' .. reset
-local used = first(1, 'GET', key)
+local used = first(1, 'GET', ARGV[1])
 if used == nil then return {refused, false} end
-if tonumber(used or 0) > 0 then redis.call('DECR', key) end
+if tonumber(used or 0) > 0 then redis.call('DECR', ARGV[1]) end
 return {refused, true}
 """,
     grows=False,
 )
+
+
+class _RedisWindow(RateWindow):
+    """A window that Redis counts, for all processes together."""
+
+    __slots__ = ()
 
 
 class RedisLimiter:
@@ -88,20 +91,18 @@ class RedisLimiter:
                 self._tell()
         return await self._alone.take(key, cost)
 
-    async def give_back(self, key: RateKey) -> None:
-        """Uncount a request that `take` counted; nothing happens once its window has ended.
+    async def give_back(self, key: RateKey, window: RateWindow) -> None:
+        """Uncount a request that `take` counted in this window. Nothing happens once the window has ended.
 
-        While Redis is away it may stay counted: then one more than is due is refused.
+        It is uncounted where it was counted. While Redis is away it stays counted there, and one request too many is refused.
         """
-        rule = self._rules.get(key.limit_class)
-        if rule is None or not rule.limit:
-            return
-        if time.monotonic() < self._away_until:
-            await self._alone.give_back(key)
-            return
-        shard, name = _place_of(key)
-        with contextlib.suppress(Unavailable):
-            await self._nodes.each(_GIVE_BACK, np.array([shard], np.int64), lambda _: (name, rule.seconds), batch=1)
+        if not isinstance(window, _RedisWindow):
+            await self._alone.give_back(key, window)
+        elif time.monotonic() >= self._away_until:
+            shard, name = _place_of(key)
+            counted = b"%b:%d" % (name, window.reset)
+            with contextlib.suppress(Unavailable):
+                await self._nodes.each(_GIVE_BACK, np.array([shard], np.int64), lambda _: (counted,), batch=1)
 
     async def _take(self, key: RateKey, rule: RateRule, cost: int) -> RateWindow:
         shard, name = _place_of(key)
@@ -112,7 +113,7 @@ class RedisLimiter:
         if not taken:
             self.refused[key.limit_class] += 1
         wait = 0.0 if taken else max(1.0, left / 1000)
-        return RateWindow(rule.limit, max(0, rule.limit - used), reset, wait)
+        return _RedisWindow(rule.limit, max(0, rule.limit - used), reset, wait)
 
     def _tell(self) -> None:
         if time.monotonic() - self._logged_at >= _LOG_SECONDS:

@@ -61,14 +61,10 @@ class SharedLimiter:
         self._mine[place] = whom
         return RateWindow(rule.limit, rule.limit - used - cost, reset)
 
-    async def give_back(self, key: RateKey) -> None:
-        rule = self._rules.get(key.limit_class)
-        if rule is None:
-            return
-        now = int(self._clock())
+    async def give_back(self, key: RateKey, window: RateWindow) -> None:
         whom = _hash(key)
-        place = self._place(whom % self._sets * 2 * _WAYS, whom, now)
-        if self._used(self._mine, place, whom, (now // rule.seconds + 1) * rule.seconds):
+        place = self._place(whom % self._sets * 2 * _WAYS, whom, int(self._clock()))
+        if self._used(self._mine, place, whom, window.reset):
             self._mine[place + 1] -= 1
 
     def _place(self, first: int, whom: int, now: int) -> int:
