@@ -281,6 +281,26 @@ def test_a_character_that_is_not_text_is_refused(code: int) -> None:
     assert caught.value.field == "note"
 
 
+@pytest.mark.parametrize("mark", ["\u0301", "\u0327\u0301", "\uff9e", "\u0344"])
+def test_check_text_with_more_than_30_marks_in_a_row_is_refused(mark: str) -> None:
+    assert check_text("a" + mark * 15, field="note", maximum=100)
+    with pytest.raises(InvalidInput, match="note: at most 30 combining marks in a row") as caught:
+        check_text("a" + mark * 33, field="note", maximum=100)
+    assert caught.value.field == "note"
+
+
+@pytest.mark.parametrize("mark", ["\u0301", "\u0344"])
+def test_as_text_with_many_marks_keeps_at_most_30(mark: str) -> None:
+    kept = as_text(f"<{mark * 500}>")
+    assert check_text(kept, field="note", maximum=100) == unicodedata.normalize("NFC", kept)
+    assert (kept[0], kept[-1], len(kept)) == ("<", ">", 32)
+
+
+def test_a_tag_with_many_marks_is_plain_text() -> None:
+    assert tags("#a" + "\u0301" * 40) == []
+    assert tags("#a" + "\u0301" * 20) != []
+
+
 @pytest.mark.parametrize("length", [11, 1_000_000])
 def test_a_text_that_is_too_long_is_told_both_lengths(length: int) -> None:
     with pytest.raises(TooLarge, match=f"note has {length} characters; the maximum is 10") as caught:

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, NamedTuple
-from unicodedata import category, is_normalized, normalize
+from unicodedata import category, is_normalized
 
 from shoal.core.errors import InvalidInput, Reserved, TooLarge
+from shoal.core.unicode import MAX_MARKS, has_many_marks, normalized, without_many_marks
 
 MAX_TAG = 100
 """Maximum characters of a tag, without its `#`; a longer one is plain text."""
@@ -114,13 +115,12 @@ def canonical_tag(name: str) -> str:
 
     Any string has one, so that the beginning of a tag can be looked up; "" for a string that is too long to be a tag.
     """
-    # Asked first: sorting the marks of a long run of them takes quadratic time.
     if len(name) > MAX_TAG:
         return ""
     if name.isascii():
         return name.lower()
     # Lower case may compose with a mark where upper case does not (H and a line below), hence twice.
-    canonical = normalize("NFKC", normalize("NFKC", name).lower())
+    canonical = normalized("NFKC", normalized("NFKC", name).lower())
     return canonical if len(canonical) <= MAX_TAG else ""
 
 
@@ -181,11 +181,14 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
     wrong = _NOT_TEXT.search(text)
     if wrong:
         raise InvalidInput(f"{field} has a character that is not text: U+{ord(wrong[0]):04X}", field=field)
-    text = normalize("NFC", text)
-    actual = length(text)
+    composed = normalized("NFC", text)
+    # Some marks are two marks in this form, and what is returned must pass this check again.
+    if has_many_marks(text) or has_many_marks(composed):
+        raise InvalidInput(f"{field}: at most {MAX_MARKS} combining marks in a row", field=field)
+    actual = length(composed)
     if actual > maximum:
         raise _too_long(actual, field, maximum)
-    return text
+    return composed
 
 
 def with_line_ends(text: str) -> str:
@@ -195,7 +198,9 @@ def with_line_ends(text: str) -> str:
 
 def as_text(text: str) -> str:
     """Return a text from elsewhere with such lines, and without the characters that `check_text` refuses."""
-    return _NOT_TEXT.sub("", with_line_ends(text))
+    text = without_many_marks(_NOT_TEXT.sub("", with_line_ends(text)))
+    composed = normalized("NFC", text)
+    return without_many_marks(composed) if has_many_marks(composed) else text
 
 
 def check_user_name(name: str, *, reserved: bool = False) -> str:
@@ -277,7 +282,7 @@ def _kind(character: str) -> str:
 
 def _is_tag(name: str) -> bool:
     """Return whether these characters make a tag: they need a letter or connector, and a canonical form alike."""
-    if not any(_kind(character) in "LP" for character in name):
+    if has_many_marks(name) or not any(_kind(character) in "LP" for character in name):
         return False
     if is_normalized("NFKC", name):
         return True

@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
-from unicodedata import category, normalize
+from unicodedata import category
+
+from shoal.core.unicode import normalized
 
 MAX_WORD = 64
 """Characters of a word that are indexed."""
@@ -57,8 +59,8 @@ def fold(text: str) -> str:
     """Fold a text: remove the differences that people ignore when they search."""
     if text.isascii():
         return text.lower()
-    bare = normalize("NFD", normalize("NFKC", text).casefold())
-    return normalize("NFC", _DROP.sub("", bare))
+    bare = normalized("NFD", normalized("NFKC", text).casefold())
+    return normalized("NFC", _DROP.sub("", bare))
 
 
 def words_of(text: str) -> list[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import unicodedata
 from typing import NamedTuple
 
+from shoal.core.unicode import normalized
+
 _BY_WIDTH = {
     27: "ijlłıії·",
     30: "J",
@@ -82,7 +84,7 @@ def shown(word: str, most: int = 28) -> str:
 def extent(word: str) -> Extent:
     """The room of a word."""
     width, above, below = 0, 56, 3
-    for character in unicodedata.normalize("NFC", word):
+    for character in normalized("NFC", word):
         one = _extent(character)
         width, above, below = width + one.width, max(above, one.above), max(below, one.below)
     return Extent(max(width, 30), above, below)
@@ -95,7 +97,7 @@ def _extent(character: str) -> Extent:
         return Extent(92 if _script(character) == "HANGUL" else _WIDE, 88, 14)
     if unicodedata.category(character) in ("Mn", "Cf"):
         return Extent(0, 98, 28)
-    parts = unicodedata.normalize("NFD", character)
+    parts = normalized("NFD", character)
     plain, marks = parts[0], parts[1:]
     script = _script(plain)
     if script in _HIGH_SCRIPTS:

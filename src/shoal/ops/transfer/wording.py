@@ -9,8 +9,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.text import as_text, check_tag, text_length, with_line_ends
 from shoal.ops.transfer.records import PostRecord
 
-# The lookbehind has each word tried once, from its beginning.
-_LAST_WORD = re.compile(r"(?<!\S)\S*+\Z")
+_PIECES = re.compile(r"\s+|\S+")
 
 
 class Wording(NamedTuple):
@@ -53,14 +52,19 @@ def _tags(names: tuple[str, ...], room: int) -> tuple[str, list[tuple[str, str]]
 
 def cut(text: str, limit: int) -> str:
     """The text if it fits, else as many whole words of it as do, and an ellipsis."""
-    size = len(text)
-    head = text
-    # A link counts for more or less than it is long, so the length is looked at anew.
-    while (over := text_length(head) - limit) > 0:
-        size -= max(over, 1)
-        head = text[: max(0, size - 1)]
-        if text[len(head) : len(head) + 1].strip():
-            head = _LAST_WORD.sub("", head) if re.search(r"\s", head) else head
-        size = len(head) + 1
-        head = head.rstrip() + "…"
-    return head
+    if text_length(text) <= limit:
+        return text
+    # No link, mention or tag contains a space, so the length of a text is the sum over its words and spaces.
+    room, end = limit - 1, 0
+    for piece in _PIECES.finditer(text):
+        room -= text_length(piece[0])
+        if room < 0:
+            break
+        end = piece.end()
+    if head := text[:end].rstrip():
+        return head + "…"
+    head = text.lstrip()[: limit - 1]
+    # A link may count for more than it is long.
+    while head and (over := text_length(head) + 1 - limit) > 0:
+        head = head[:-over]
+    return head + "…"

@@ -75,9 +75,10 @@ def _plain(entry: Entry, known: Collection[str]) -> msgspec.Struct:
 
 def unaddressed(text: str, known: Collection[str]) -> str:
     """Return a text without the names of these members that it begins with."""
-    while (match := _ADDRESSED.match(text)) is not None and match[1].lower() in known:
-        text = text[match.end() :]
-    return text.strip()
+    at = 0
+    while (match := _ADDRESSED.match(text, at)) is not None and match[1].lower() in known:
+        at = match.end()
+    return text[at:].strip()
 
 
 def addressed(text: str, names: Sequence[str]) -> str:

@@ -1,0 +1,59 @@
+"""Every text that the API takes costs processor time linear in it, whether it is taken or refused."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from shoal.api.http.calls import Route
+from shoal.api.table import table
+from shoal.core.model import Role
+from shoal.settings import Settings
+from tests.api.world import Someone, World
+from tests.nasty import assert_linear
+
+UNITS = (
+    *("marks out of order", "half-width sound marks", "emoji sequences", "flags", "one long word", "tags", "mentions"),
+    *("links", "links in parentheses", "spaces", "nested brackets", "phrases", "dotted words"),
+)
+CHARACTERS = {"GET": 3_000}
+"""Characters of the shorter text: in a query each may take nine, and in a body, six. A client of httpx takes a URL of 64 KB."""
+
+
+def _holds_text(kind: Any) -> bool:
+    return kind is str or any(map(_holds_text, get_args(kind)))
+
+
+def _fields() -> list[tuple[Route, str]]:
+    return [
+        (route, field.encode_name)
+        for route in table(Settings())
+        if route.params is not None and not route.stub
+        for field in msgspec.structs.fields(route.params)
+        if _holds_text(field.type)
+    ]
+
+
+@pytest.fixture(scope="module")
+def admin(shared: World) -> Someone:
+    """An admin, who may call most routes."""
+    return shared.staff("dora", Role.ADMIN)
+
+
+@pytest.mark.parametrize(
+    ("route", "field"), _fields(), ids=lambda value: value if isinstance(value, str) else value.path
+)
+def test_a_text_twice_as_long_takes_at_most_about_twice_the_time(
+    shared: World, admin: Someone, route: Route, field: str
+) -> None:
+    path = route.path.replace("{id}", admin.id)
+
+    def send(text: str) -> object:
+        given = "params" if route.method == "GET" else "data"
+        others = {"status": "x"} if route.path == "/api/v1/statuses" and field != "status" else {}
+        return shared.ask(route.method, path, admin, **{given: {**others, field: text}})
+
+    for unit in UNITS:
+        assert_linear(send, unit, CHARACTERS.get(route.method, 5_000))

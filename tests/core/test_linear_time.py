@@ -1,0 +1,98 @@
+"""Everything that reads a text takes time linear in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from shoal.api.cloud.word_sizes import extent, shown
+from shoal.core.contacts import hash_address
+from shoal.core.emoji import checked_emoji
+from shoal.core.filtering import Text, compiled
+from shoal.core.filters import Filter, FilterKeyword
+from shoal.core.handles import handles_in, read_handle
+from shoal.core.markup import to_html
+from shoal.core.text import (
+    as_text,
+    canonical_tag,
+    check_email,
+    check_tag,
+    check_text,
+    check_user_name,
+    mentions_of,
+    parse,
+    plain_excerpt,
+    tags_of,
+    text_length,
+)
+from shoal.core.words import clause_of, fold, words_of
+from shoal.discovery.fitting import says
+from shoal.discovery.question import misread, read_question
+from shoal.ops.transfer.wording import cut
+from shoal.web.views.conversations import addressed, unaddressed
+from shoal.web.views.errors.complaints import complaint
+from shoal.web.views.writing.history import difference
+from shoal.words.languages import words_in
+from tests.nasty import UNITS, assert_linear
+
+FILTER = compiled(
+    Filter(
+        id=1,
+        owner_id=1,
+        title="",
+        keywords=tuple(FilterKeyword(n, word) for n, word in enumerate(("a" * 100, "-a", "a.", "\u0301\u0327", "#"))),
+    )
+)
+
+
+def _all_in(text: str) -> bool:
+    clause = clause_of(text)
+    return clause is not None and says(words_of(text * 2), clause)
+
+
+READERS: Mapping[str, Callable[[str], object]] = {
+    "check_text refusing": lambda text: check_text(text, field="note", maximum=len(text) // 4),
+    "check_text": lambda text: check_text(text, field="note", maximum=len(text)),
+    "check_text of a post": lambda text: check_text(text, field="status", maximum=len(text), length=text_length),
+    "text_length": text_length,
+    "as_text": as_text,
+    "cut": lambda text: cut(text, 500),
+    "cut in the second word": lambda text: cut(f"{text} {text}", len(text) * 3 // 2),
+    "parse": parse,
+    "tags_of": tags_of,
+    "mentions_of": mentions_of,
+    "to_html": lambda text: to_html(text, mentions={"ann": "https://a.example/@ann"}, tag_url=str),
+    "plain_excerpt": lambda text: plain_excerpt(text, len(text) // 2),
+    "canonical_tag": canonical_tag,
+    "check_tag": check_tag,
+    "check_user_name": check_user_name,
+    "check_email": lambda text: check_email(f"{text}@example.org"),
+    "check_email of a domain": lambda text: check_email(f"a@{text}"),
+    "hash_address": lambda text: hash_address("00", text),
+    "checked_emoji": checked_emoji,
+    "read_handle": read_handle,
+    "handles_in": lambda text: list(handles_in(text)),
+    "fold": fold,
+    "words_of": words_of,
+    "clause_of": clause_of,
+    "says": _all_in,
+    "read_question": read_question,
+    "misread": misread,
+    "filters": lambda text: FILTER.keywords_in(Text((text,))),
+    "filters with a keyword": lambda text: compiled(
+        Filter(id=1, owner_id=1, title="", keywords=(FilterKeyword(1, text),))
+    ).keywords_in(Text((text * 2,))),
+    "unaddressed": lambda text: unaddressed(text, {"ann", "a"}),
+    "addressed": lambda text: addressed(text, ["ann", "a"]),
+    "difference": lambda text: difference(text, text[::-1]),
+    "complaint": lambda text: complaint(words_in("de"), text),
+    "size of a word": lambda text: extent(shown(text)),
+    "size of a long word": extent,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_reading_a_text_twice_as_long_takes_at_most_about_twice_the_time(reader: str) -> None:
+    for unit in UNITS:
+        assert_linear(READERS[reader], unit)
