@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import numpy as np
 import pytest
 from redis import Redis
 
 from shoal.core.errors import Unavailable
+from shoal.graph.cache.stamped import StampGuard
 from shoal.graph.redis import stamps as redis_stamps
 from shoal.graph.redis.nodes import Nodes, keys_of
 from shoal.graph.redis.stamps import RedisStamps
@@ -28,6 +30,14 @@ async def stamps_at(url: str) -> AsyncIterator[RedisStamps]:
     yield stamps
     await stamps.close()
     await nodes.close()
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """A port on which connections are refused."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        yield sock.getsockname()[1]
 
 
 def key(id_: int) -> bytes:
@@ -321,3 +331,73 @@ async def test_a_change_that_ends_while_redis_is_away_is_told_when_it_is_back(mo
 
         await eventually(told, True)
     program.stop()
+
+
+@in_loop
+async def test_outage_with_more_changes_than_are_remembered_ends_every_stamp_of_their_shards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(redis_stamps, "_OWED_OBJECTS", 1)
+    program = redis.own()
+    # On the shard of the last object another one lies that has not changed.
+    ids = [*IDS[:3], IDS[2] + 1]
+    async with stamps_at(program.url) as stamps, stamps_at(program.url) as others:
+        before = await stamps.read(ids)
+        program.pause()
+        await stamps.end([ONE], None)
+        await stamps.end([IDS[2]], None)
+        assert stamps._owed.keys() == {ONE}
+        assert stamps._owed_shards.keys() == {5_000}
+        program.resume()
+
+        async def renewed() -> set[int]:
+            try:
+                after = await others.read(ids)
+            except Unavailable:
+                return set()
+            return {id_ for id_ in ids if after.get(id_) != before[id_]}
+
+        await eventually(renewed, {ONE, IDS[2], IDS[2] + 1})
+        assert stamps._owed == stamps._owed_shards == {}
+    program.stop()
+
+
+@on_both
+@in_loop
+async def test_reporting_a_whole_shard_leaves_marks_of_other_processes(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_stamps, "_OWED_OBJECTS", 0)
+    url = getattr(redis, where)()
+    same_shard = [*range(IDS[2] + 1, IDS[2] + 600)]
+    async with stamps_at(url) as mine, stamps_at(url) as yours:
+        before = await mine.read([*IDS, *same_shard])
+        begun = await yours.begin([IDS[2]])
+        mine._owe(await mine.begin([TWO, IDS[2]]))
+        await mine._tell_owed()
+        assert mine._owed_shards == {}
+        after = await mine.read([*IDS, *same_shard])
+        assert {id_ for id_ in before if after.get(id_) == before[id_]} == {ONE, IDS[3]}
+        assert IDS[2] not in after, "another process is changing it"
+        await yours.end([IDS[2]], begun)
+
+
+@in_loop
+async def test_redis_outage_keeps_bounded_memory_and_logs_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(redis_stamps, "_OWED_OBJECTS", 10)
+    with closed_port() as port:
+        async with stamps_at(f"redis://127.0.0.1:{port}") as stamps:
+            guard = StampGuard(stamps, 100, lambda _: None, lambda _: ())
+            for n in range(50):
+                async with guard.change([n << 10, n << 10 | 1], lambda _: None):
+                    pass
+            assert len(stamps._owed) == 10
+            assert len(stamps._owed_shards) == 45
+            warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+            assert [record.getMessage() for record in warnings] == [
+                "the stamps cannot be reached: changes are reported when they can be"
+            ]

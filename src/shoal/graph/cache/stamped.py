@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,8 +18,6 @@ from shoal.graph.cache.recent import Recent
 from shoal.graph.cache.stamps import MarkedChange, Renewal, Stamps
 
 T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 _OWN = b"own"
 """Instead of a stamp: this process has made the object, and its stamp is on the way."""
@@ -237,7 +234,6 @@ class StampGuard:
             return await self._stamps.begin(changed)
         except Unavailable:
             # Others cannot ask for stamps either, so they remember nothing; the stamps go as soon as they can be reached.
-            _log.warning("%d objects change without a mark: the stamps cannot be reached", len(changed))
             return None
 
     def _go_on(self, changed: Sequence[int], held: Sequence[bytes | None], before: Mapping[int, bytes]) -> set[int]:

@@ -336,16 +336,32 @@ class Nodes:
         answer_seconds = seconds + self._answer_seconds
         return connect(self._url, topology.addresses[place], 1, self._connect_seconds, answer_seconds)
 
-    async def ids(self, prefix: str) -> AsyncIterator[NDArray[np.int64]]:
-        """The ids under a prefix, page by page, some perhaps twice. Raises `Unavailable`."""
-        for address in (await self._known()).addresses:
+    async def by_server(self, shards: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+        """Group the positions of these shards by the server that has them; a shard without a server is in no group.
+
+        Raises `Unavailable`.
+        """
+        places = (await self._known()).places[shards]
+        return [np.flatnonzero(places == place) for place in np.unique(places).tolist() if place != NOWHERE]
+
+    async def ids(self, prefix: str, shards: NDArray[np.int64] | None = None) -> AsyncIterator[NDArray[np.int64]]:
+        """Iterate over the ids under a prefix, page by page, some perhaps twice: all of them, or those on these shards.
+
+        Raises `Unavailable`.
+        """
+        topology = await self._known()
+        addresses = topology.addresses
+        if shards is not None:
+            addresses = tuple(addresses[place] for place in np.unique(topology.places[shards]) if place != NOWHERE)
+        for address in addresses:
             client, cursor = self._server(address).client, -1
             while cursor:
                 try:
                     cursor, keys = await client.scan(max(cursor, 0), match=f"{prefix}:{{*", count=_SCANNED)
                 except (RedisError, OSError) as error:
                     raise _unreachable() from error
-                yield np.array([int(key[9:], 16) for key in keys], np.uint64).astype(np.int64)
+                page = np.array([int(key[9:], 16) for key in keys], np.uint64).astype(np.int64)
+                yield page if shards is None else page[np.isin(shards_of(page), shards)]
 
     async def close(self) -> None:
         """Let go of every connection."""

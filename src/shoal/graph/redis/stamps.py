@@ -6,6 +6,8 @@ server that took over from another, or started again, has another history, which
 For the first seconds of a new history there are none: whoever changed something while the old one ended may still be on the
 way to say so.
 
+While a server cannot be reached, the changes that its stamps must learn of are kept in bounded memory.
+
 Glossary (`docs/glossary.md`): owed, stamp.
 """
 
@@ -23,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.errors import Unavailable
+from shoal.core.ids import shard_of
 from shoal.core.placement import SHARDS
 from shoal.graph.cache.batching import Batching
 from shoal.graph.cache.stamps import MarkedChange, Renewal
@@ -35,6 +38,9 @@ _BATCH = 250
 _MARK_SECONDS = 30
 _LIFE_SECONDS = 86_400
 _RETRY_SECONDS = 0.5
+_OWED_OBJECTS = 20_000
+"""Changed objects that are remembered one by one while Redis cannot be reached. Past it, every object of a shard has changed."""
+_OWED_PAGE = 1_000
 _TOKEN_BYTES = 8
 _STAMP_BYTES = 16
 _HISTORY_BYTES = 16
@@ -174,8 +180,9 @@ class RedisStamps:
         self._reading = Batching("stamps.read", self._read)
         self._beginning = Batching("stamps.begin", self._begin)
         self._ending = Batching("stamps.end", self._end)
-        # Ends that could not be told: the token of each object, and until when its stamp may live.
-        self._owed: dict[int, tuple[bytes, float]] = {}
+        # Changes whose end could not be reported, by object, and past `_OWED_OBJECTS` by shard; each with the token of the last.
+        self._owed: dict[int, bytes] = {}
+        self._owed_shards: dict[int, bytes] = {}
         self._telling: asyncio.Task[None] | None = None
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
@@ -277,30 +284,53 @@ class RedisStamps:
         return [{id_: next(answers) for id_ in change.ids} for change in changes]
 
     def _owe(self, change: _Change) -> None:
-        self._owed.update(dict.fromkeys(change.ids, (change.token, time.monotonic() + _LIFE_SECONDS)))
+        for id_ in change.ids:
+            if id_ in self._owed or len(self._owed) < _OWED_OBJECTS:
+                self._owed[id_] = change.token
+            else:
+                self._owed_shards[shard_of(id_)] = change.token
         if self._telling is None:
-            _log.warning("the stamps cannot be reached: what changed is told when they can")
+            _log.warning("the stamps cannot be reached: changes are reported when they can be")
             self._telling = asyncio.ensure_future(self._settle())
 
     async def _settle(self) -> None:
-        """Tell what is owed, until it is told or every stamp that it is about has gone by itself."""
-        while self._owed:
+        """Report what is owed, and repeat until nothing is."""
+        while self._owed or self._owed_shards:
             await asyncio.sleep(_RETRY_SECONDS)
             with contextlib.suppress(Unavailable):
                 await self._tell_owed()
         self._telling = None
+        _log.info("the stamps can be reached again: all changes are reported")
 
     async def _tell_owed(self) -> None:
-        now = time.monotonic()
-        owed = {id_: held for id_, held in self._owed.items() if held[1] > now}
-        if owed:
-            changes = [_Change((id_,), token) for id_, (token, _) in owed.items()]
+        """Report what is owed to each server that can be reached. Raises `Unavailable` where no server is known."""
+        ids = np.fromiter(self._owed, np.int64, len(self._owed))
+        shards = np.fromiter(self._owed_shards, np.int64, len(self._owed_shards))
+        told = [self._tell_objects(ids[at].tolist()) for at in await self._nodes.by_server(shards_of(ids))]
+        told += [self._tell_shards(shards[at]) for at in await self._nodes.by_server(shards)]
+        for outcome in await asyncio.gather(*told, return_exceptions=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Unavailable):
+                raise outcome
+
+    async def _tell_objects(self, ids: list[int]) -> None:
+        """Report the changes of objects on one server, a page at a time: nothing is built for a server that does not answer."""
+        for first in range(0, len(ids), _OWED_PAGE):
+            page = {id_: self._owed[id_] for id_ in ids[first : first + _OWED_PAGE]}
+            changes = [_Change((id_,), token) for id_, token in page.items()]
             await self._tell(_END, changes, _stamps_after(changes))
-        # Some may have changed again meanwhile.
-        self._owed = {id_: held for id_, held in self._owed.items() if held[1] > now and owed.get(id_) is not held}
+            _forget(self._owed, page)
+
+    async def _tell_shards(self, shards: NDArray[np.int64]) -> None:
+        """End the stamps of all objects on these shards, which are on one server. Marks of other processes stay."""
+        page = {shard: self._owed_shards[shard] for shard in shards.tolist()}
+        token = secrets.token_bytes(_TOKEN_BYTES)
+        async for ids in self._nodes.ids(_PREFIX, shards):
+            changes = [_Change(ids.tolist(), token)]
+            await self._tell(_END, changes, _stamps_after(changes))
+        _forget(self._owed_shards, page)
 
     async def close(self) -> None:
-        """Finish what was asked for; what is owed is tried once more."""
+        """Finish what was asked for; try once more to report what is owed."""
         for batching in (self._reading, self._beginning, self._ending):
             await batching.close()
         if self._telling is not None:
@@ -309,6 +339,13 @@ class RedisStamps:
                 await self._telling
             with contextlib.suppress(Unavailable):
                 await self._tell_owed()
+
+
+def _forget(owed: dict[int, bytes], told: Mapping[int, bytes]) -> None:
+    """Drop what was reported, unless it has changed again since."""
+    for key, token in told.items():
+        if owed.get(key) is token:
+            del owed[key]
 
 
 def _stamps_after(changes: list[_Change]) -> list[bytes]:
