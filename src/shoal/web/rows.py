@@ -14,7 +14,7 @@ from shoal.api.http.calls import Body, Route
 from shoal.core.errors import SecondFactorNeeded
 from shoal.web.errors import error_page
 from shoal.web.remembered import is_short, remembered_page
-from shoal.web.visit import LogInFirst, Visit, visit_of
+from shoal.web.visit import LANGUAGE_COOKIE, LogInFirst, Visit, asked_language, visit_of
 
 P = TypeVar("P")
 PageHandler = Callable[[Visit, P], Awaitable[Response]]
@@ -151,6 +151,12 @@ def _answering(
     @wraps(handler)
     async def answer(context: Context, params: P) -> Response:
         visit = await visit_of(context)
+        response = await answered(visit, context, params)
+        if language := asked_language(context.request):
+            visit.keep_choice(response, LANGUAGE_COOKIE, language)
+        return response
+
+    async def answered(visit: Visit, context: Context, params: P) -> Response:
         try:
             return await made(visit, context, params)
         except LogInFirst:

@@ -26,15 +26,18 @@ from shoal.core.login.token_use import Origin
 from shoal.core.model import Member
 from shoal.graph.cache.read_sets import good_until
 from shoal.services.login import sessions
-from shoal.words.languages import Translated, When, language_for, words_in
+from shoal.words.languages import LANGUAGES, Translated, When, language_for, words_in
 
 _LOCAL = re.compile(r"/(?![/\\])[!-~]{0,1999}")
 """A path on this server: printable ASCII, and nothing that a browser could take for another host."""
 _RESERVED = ":/%#?=@[]!$&'()*+,;"
 """Characters of an address that are left as they are."""
+LANGUAGE_PARAMETER = "lang"
 LANGUAGE_COOKIE = "shoal_language"
 LOOK_COOKIE = "shoal_look"
 """The chosen colours and contrast: see `views.shell`."""
+
+_A_YEAR = 365 * 86_400
 
 # Nobody can write them into a post, since nobody knows them.
 TOKEN_MARK, REQUEST_MARK = (secrets.token_hex(16) for _ in range(2))
@@ -133,6 +136,23 @@ class Visit:
         """Return the address of a path of ours, for a link."""
         return address(self.front.at.path, path, **query)
 
+    def in_language(self, code: str) -> str:
+        """Return the address of this page in another language, for a link."""
+        query = [pair for pair in self.request.query_params.multi_items() if pair[0] != LANGUAGE_PARAMETER]
+        return f"{self.url(self.request.scope['path'])}?{urlencode([*query, (LANGUAGE_PARAMETER, code)])}"
+
+    def keep_choice(self, response: Response, name: str, value: str) -> None:
+        """Keep a choice in a cookie of the browser for a year. An empty one is forgotten."""
+        response.set_cookie(
+            name,
+            value,
+            max_age=_A_YEAR if value else 0,
+            path="/",
+            secure=self.front.at.root.startswith("https:"),
+            httponly=True,
+            samesite="lax",
+        )
+
     def way_back(self, to: str) -> str:
         """Return the address of the page that somebody came from, for a link; the start page for what is none of ours."""
         return self.url(to if is_local(to) else "/")
@@ -186,9 +206,17 @@ async def visit_of(context: Context) -> Visit:
 
 
 def spoken(request: Request) -> Translated:
-    """Return the language in which a page is asked for."""
-    chosen = request.cookies.get(LANGUAGE_COOKIE, "")
+    """Return the language in which a page is asked for: in its address, by an earlier choice, or by the browser."""
+    chosen = asked_language(request) or request.cookies.get(LANGUAGE_COOKIE, "")
     return words_in(language_for(request.headers.get("accept-language", ""), chosen))
+
+
+def asked_language(request: Request) -> str:
+    """Return the language that the address asks for (`?lang=de`); empty for none that there is."""
+    if b"lang=" not in request.scope["query_string"]:
+        return ""
+    code = request.query_params.get(LANGUAGE_PARAMETER, "").partition("-")[0].lower()
+    return code if code in LANGUAGES else ""
 
 
 def browser_of(front: Front, request: Request) -> Browser:

@@ -56,7 +56,8 @@ class Shell(msgspec.Struct, frozen=True):
     form_token: str
     look: Appearance
     places: tuple[NavLink, ...]
-    languages: tuple[tuple[str, str], ...]
+    languages: tuple[tuple[str, str, str], ...]
+    """The code, the name and the address of this page of each language, for strangers."""
     viewer: Face | None = None
     live: bool = False
     """Whether a script may listen for what happens."""
@@ -102,7 +103,9 @@ def _shell(visit: Visit, title: str, places: tuple[NavLink, ...]) -> Shell:
         form_token=visit.form_token,
         look=look_of(visit.request.cookies.get(LOOK_COOKIE, "")),
         places=places,
-        languages=tuple(LANGUAGES.items()),
+        languages=()
+        if visit.viewer
+        else tuple((code, name, visit.in_language(code)) for code, name in LANGUAGES.items()),
         viewer=face_of(visit, visit.viewer) if visit.viewer else None,
         live=visit.viewer is not None,
     )

@@ -12,8 +12,6 @@ from shoal.web.views.shell import look_of
 from shoal.web.visit import LANGUAGE_COOKIE, LOOK_COOKIE, Form, Visit
 from shoal.words.languages import LANGUAGES
 
-_A_YEAR = 365 * 86_400
-
 
 class AppearanceForm(Form, frozen=True, kw_only=True):
     """How pages look."""
@@ -51,16 +49,9 @@ async def save(visit: Visit, asked: AppearanceForm) -> Response:
     flags = [flag for flag in ("contrast", "dense", "still") if getattr(asked, flag)]
     look = "-".join([asked.scheme if asked.scheme != "system" else "", *flags]).strip("-")
     response = saved_at(visit, "appearance")
-    _keep(visit, response, LOOK_COOKIE, look)
-    _keep(visit, response, LANGUAGE_COOKIE, "" if asked.language == "browser" else asked.language)
+    visit.keep_choice(response, LOOK_COOKIE, look)
+    visit.keep_choice(response, LANGUAGE_COOKIE, "" if asked.language == "browser" else asked.language)
     return response
-
-
-def _keep(visit: Visit, response: Response, name: str, value: str) -> None:
-    secure = visit.front.at.root.startswith("https:")
-    response.set_cookie(
-        name, value, max_age=_A_YEAR if value else 0, path="/", secure=secure, httponly=True, samesite="lax"
-    )
 
 
 ROUTES = (

@@ -1,0 +1,55 @@
+"""The language of pages: by the address, by an earlier choice, by the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.world import World, world
+from tests.web.visitor import member, visitor
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world() as made:
+        member(made, "ann")
+        yield made
+
+
+def test_language_in_the_address_is_kept_on_the_pages_that_follow(here: World) -> None:
+    stranger = visitor(here)
+    page = stranger.open("/?lang=de")
+    assert (page.one("html")["lang"], page.links("Anmelden") != []) == ("de", True)
+    assert page.follow("Entdecken").one("html")["lang"] == "de"
+    assert stranger.open("/nothing/here").one("html")["lang"] == "de"
+    assert stranger.open("/?lang=en").one("html")["lang"] == "en"
+    assert stranger.open("/about").one("html")["lang"] == "en"
+
+
+@pytest.mark.parametrize(
+    ("asked", "language"),
+    [("de-AT", "de"), ("DE", "de"), ("xx", "en"), ("", "en"), ("../de", "en"), ("de&lang=en", "en")],
+)
+def test_language_in_the_address_is_one_that_there_is(here: World, asked: str, language: str) -> None:
+    assert visitor(here).open(f"/about?lang={asked}").one("html")["lang"] == language
+
+
+def test_language_in_the_address_outlives_the_way_to_log_in(here: World) -> None:
+    page = visitor(here).open("/saved?lang=de")
+    assert (page.path.startswith("/login"), page.one("html")["lang"]) == (True, "de")
+
+
+@pytest.mark.parametrize("path", ["/", "/about", "/login?to=%2Fsaved", "/signup"])
+def test_page_for_strangers_links_to_itself_in_each_language(here: World, path: str) -> None:
+    page = visitor(here).open(path)
+    german = page.follow("Deutsch")
+    assert german.one("html")["lang"] == "de"
+    assert german.path == f"{path}{'&' if '?' in path else '?'}lang=de"
+    assert german.follow("English").one("html")["lang"] == "en"
+
+
+def test_language_in_the_address_holds_for_a_member(here: World) -> None:
+    ann = visitor(here, "ann")
+    assert ann.open("/?lang=de").one("html")["lang"] == "de"
+    assert ann.open("/settings").one("html")["lang"] == "de"
