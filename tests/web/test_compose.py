@@ -342,3 +342,16 @@ def test_words_are_offered_while_they_are_typed(here: World) -> None:
     assert browser.open("/compose/words?q=%40").html.find_all("li") == []
     assert browser.open("/compose/words?q=%23").html.find_all("li") == []
     assert visitor(here).open("/compose/words?q=%40qui").path.startswith("/login")
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [("/compose", "#files"), ("/settings/profile", "#avatar"), ("/welcome/profile", "#header, #avatar")],
+)
+def test_file_picker_offers_just_the_types_that_the_server_accepts(here: World, path: str, field: str) -> None:
+    member(here, f"picks{len(path)}")
+    instance = here.ask("GET", "/api/v2/instance").json()
+    accepted = instance["configuration"]["media_attachments"]["supported_mime_types"]
+    offered = str(visitor(here, f"picks{len(path)}").open(path).one(field)["accept"]).split(",")
+    pictures = [kind for kind in accepted if kind.startswith("image/")]
+    assert offered == (accepted if path == "/compose" else pictures)

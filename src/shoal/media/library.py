@@ -26,7 +26,7 @@ from shoal.media.decoder import Decoder
 from shoal.media.facts import Facts
 from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Made, Picture, Rendering
-from shoal.media.sniff import HEAD, is_animated_gif, sniff, sniff_clip
+from shoal.media.sniff import ALLOWED, CLIPS, HEAD, is_animated_gif, sniff, sniff_clip
 from shoal.media.store import RAW, SUFFIXES, FilePart, MediaStore, StoredFile, type_of
 
 AVATAR: Final = (400, 400)
@@ -85,6 +85,11 @@ class MediaLibrary:
         self.limits = limits or decoder.limits
         self.clips = clips
         """None where videos and sounds are not accepted."""
+
+    @property
+    def accepted_types(self) -> tuple[str, ...]:
+        """Return the content types of files that are accepted: pictures, and clips where they are."""
+        return (*ALLOWED, *(CLIPS if self.clips else ()))
 
     def with_decoder(self, decoder: Decoder) -> MediaLibrary:
         """Return a library of these files with another decoder: an import has one of its own."""

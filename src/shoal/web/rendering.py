@@ -11,6 +11,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
+from shoal.media.sniff import ALLOWED
 from shoal.tracing.record import HANDLE, RENDER, enter
 from shoal.web.assets import assets
 from shoal.web.drawn import DrawnPosts
@@ -142,6 +143,7 @@ def templates(language: str, base: str) -> Environment:
             "url": partial(address, base),
             "words": words,
             "drawn": drawn,
+            "picture_types": ",".join(ALLOWED),
         }
     )
     return made

@@ -16,7 +16,6 @@ from shoal.api.http.replies import Reply
 from shoal.api.instance.about import contact
 from shoal.core.media_files import MISSING_HEADER
 from shoal.core.text import LINK_LENGTH
-from shoal.media.sniff import ALLOWED, CLIPS
 from shoal.services.relationships import MAX_FOLLOWED_TAGS
 from shoal.settings import Settings
 
@@ -121,7 +120,7 @@ def _configuration(front: Front) -> dict[str, object]:
         },
         "reactions": {"max_reactions": limits.emoji_of_member},
         "media_attachments": {
-            "supported_mime_types": [*ALLOWED, *(CLIPS if clips else ())],
+            "supported_mime_types": list(front.media.accepted_types),
             "description_limit": limits.description,
             "image_size_limit": uploads.max_bytes,
             "image_matrix_limit": uploads.max_pixels,

@@ -67,6 +67,8 @@ class Sheet(msgspec.Struct, frozen=True):
     most_pictures: int
     most_description: int
     takes: str
+    accepts: str
+    """The content types of files that the picker offers."""
     """Which files are taken, in words."""
     place_words: str
     draft: str
@@ -121,6 +123,7 @@ def sheet_of(visit: Visit, member: Member, shown: SheetState) -> Sheet:
         most_pictures=limits.media,
         most_description=limits.description,
         takes=_takes(visit),
+        accepts=",".join(visit.front.media.accepted_types),
         place_words=_place_words(visit.words, member.place_precision),
         draft=_draft(member, shown),
         lacking=_lacking(visit.words, cards) if shown.lacking else "",
@@ -227,12 +230,19 @@ def span_words(words: Translated, seconds: int) -> str:
 
 
 def _takes(visit: Visit) -> str:
-    settings, words = visit.front.settings, visit.words
-    text = words.text(
-        "Up to %(n)s pictures (JPEG, PNG, WebP, AVIF, GIF) of %(size)s MB, or one video or sound of %(clip)s MB."
+    settings, words, media = visit.front.settings, visit.words, visit.front.media
+    kinds = [kind.removeprefix("image/").upper().replace("WEBP", "WebP") for kind in media.accepted_types]
+    text = (
+        words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB, or one video or sound of %(clip)s MB.")
+        if media.clips
+        else words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB.")
     )
-    sizes = {"size": settings.max_upload_bytes // _MIB, "clip": settings.max_video_bytes // _MIB}
-    return text % {"n": words.number(visit.front.writes.limits.media), **sizes}
+    return text % {
+        "n": words.number(visit.front.writes.limits.media),
+        "kinds": ", ".join(kind for kind in kinds if "/" not in kind),
+        "size": settings.max_upload_bytes // _MIB,
+        "clip": settings.max_video_bytes // _MIB,
+    }
 
 
 def _place_words(words: Translated, precision: PlacePrecision) -> str:
