@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import Conflict, OutcomeUnknown, StorageFull
 from shoal.core.events import AnyEvent, InverseOwed, PostCreated
-from shoal.core.ids import milliseconds_of, named, shard_of
+from shoal.core.ids import EPOCH_MS, milliseconds_of, named, shard_of
 from shoal.core.model import (
     Member,
     Post,
@@ -226,6 +226,66 @@ async def test_deleting_takes_an_object_away_and_needs_none(backend: Backend) ->
         assert await graph.obj_get([ANN]) == {}
         await add(graph, ann(note="again"))
         assert await graph.obj_get([ANN]) == {ANN: ann(note="again")}
+
+
+# Fresh ids
+
+
+async def add_ticket(graph: Store, ticket: int, id_: int) -> None:
+    batch = Batch(shard_of(ticket))
+    put_on(batch, ticket, EPOCH_MS + 5_000, id_)
+    await graph.commit(batch)
+
+
+@in_loop
+async def test_fresh_id_of_a_stored_association_is_refused(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await add(graph, ann())
+        await add_ticket(graph, ANN, ANN)
+        with pytest.raises(IdTaken) as refused:
+            await add_ticket(graph, ANN, BEN)
+        assert refused.value.id == ANN
+        assert [(one.id2, one.data) for one in await graph.assoc_range(AGENDA, DUE, Cursor())] == [
+            (ANN, ANN.to_bytes(8))
+        ]
+
+
+@in_loop
+async def test_fresh_id_of_a_deleted_association_is_refused(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await add_ticket(graph, ANN, ANN)
+        batch = Batch(shard_of(ANN))
+        take_off(batch, ANN, moment(1))
+        await graph.commit(batch)
+        with pytest.raises(IdTaken):
+            await add_ticket(graph, ANN, BEN)
+        assert await graph.assoc_range(AGENDA, DUE, Cursor()) == []
+
+
+@in_loop
+async def test_fresh_id_added_concurrently_is_stored_once(backend: Backend) -> None:
+    async with backend.open() as graph:
+        adding = [add_ticket(graph, ANN, id_on(0, n)) for n in range(1, 21)]
+        answers = await asyncio.gather(*adding, return_exceptions=True)
+        assert [type(answer) for answer in answers].count(IdTaken) == 19
+        (due,) = await graph.assoc_range(AGENDA, DUE, Cursor())
+        assert due.data == id_on(0, answers.index(None) + 1).to_bytes(8)
+
+
+@in_loop
+async def test_fresh_id_that_owns_a_key_already_is_refused_as_taken(backend: Backend) -> None:
+    async def use(graph: Store) -> None:
+        batch = Batch(shard_of(ANN))
+        batch.key_add(key_of(ANN, "challenge"), ANN)
+        batch.fresh.add(ANN)
+        await graph.commit(batch)
+
+    async with backend.open() as graph:
+        await use(graph)
+        with pytest.raises(KeyTaken):
+            await use(graph)
+        # An owner that is not fresh may reserve its key again.
+        await reserve(graph, key_of(ANN, "challenge"), ANN)
 
 
 # Keys

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.ids import EPOCH_MS, MAX_ID, IdMaker, compose, floor_at, milliseconds_of, moment_of, named, shard_of
+from shoal.core.ids import (
+    BLOCK,
+    EPOCH_MS,
+    MAX_ID,
+    IdMaker,
+    compose,
+    floor_at,
+    milliseconds_of,
+    moment_of,
+    named,
+    shard_of,
+)
 from shoal.core.model import Member
 from shoal.core.placement import SHARDS, place
 from shoal.graph.contract import Batch, IdTaken
@@ -91,6 +102,24 @@ def test_after_borrowing_the_maker_goes_on_from_where_it_was_and_then_with_the_c
 def test_shards_do_not_use_up_each_others_sequences() -> None:
     make = IdMaker(lambda: NOW)
     assert {make(shard) & 1023 for shard in range(SHARDS)} == {0}
+
+
+@given(st.lists(st.tuples(st.integers(0, 1_023), st.integers(-2, 2)), min_size=2, max_size=8))
+def test_blocks_of_makers_with_any_start_and_clock_are_equal_or_disjoint(starts: list[tuple[int, int]]) -> None:
+    blocks: set[int] = set()
+    for first, offset in starts:
+        make = IdMaker(lambda offset=offset: NOW + offset, first=first)  # type: ignore[misc]
+        for _ in range(3):
+            make(9)
+            blocks.add(make.block(9))
+    members = [id_ for block in blocks for id_ in range(block, block + BLOCK)]
+    assert len(members) == len(set(members))
+    assert {shard_of(id_) for id_ in members} == {9}
+
+
+def test_block_is_followed_by_ids_behind_it() -> None:
+    make = IdMaker(lambda: NOW, first=7)
+    assert [make(2), make.block(2), make(2)] == [compose(NOW, 2, 7), compose(NOW, 2, BLOCK), compose(NOW, 2, 2 * BLOCK)]
 
 
 @in_loop

@@ -21,6 +21,8 @@ BACKDATED_UNTIL_MS = EPOCH_MS + 10 * 86_400_000
 
 SHARD_BITS = 13
 SEQUENCE_BITS = 10
+BLOCK = 256
+"""Ids in a block (`IdMaker.block`): 4 blocks to a millisecond of a shard."""
 MAX_ID = 2**63 - 1
 
 SPREAD = 0x9E3779B97F4A7C15
@@ -78,9 +80,10 @@ def _now_ms() -> int:
 class IdMaker:
     """Makes ids for every shard of one process; call it with a shard.
 
-    Ids of a shard never repeat and never go back, even when the clock does: the maker goes on from its last id, and borrows
-    from the next millisecond when 1,024 in one were not enough. Two makers on one shard can meet; then the store refuses
-    the second object and whoever asked takes the next id.
+    Ids of a shard never repeat and never decrease, even when the clock is set back: the maker continues from its last id, and
+    borrows from the next millisecond when 1,024 in one were not enough. Two makers, or one that was restarted after its clock was
+    set back, can make the same id. The store refuses the second use (`graph.contract.Batch.fresh`), and the caller takes the next
+    id.
     """
 
     def __init__(self, clock: Callable[[], int] = _now_ms, *, first: int = 0) -> None:
@@ -95,8 +98,23 @@ class IdMaker:
         return self._clock()
 
     def __call__(self, shard: int) -> int:
+        ticks = self._last[shard] = self._next(shard)
+        return _composed(ticks, shard)
+
+    def block(self, shard: int) -> int:
+        """Return the first of `BLOCK` consecutive ids.
+
+        Blocks are aligned: two of them are equal or have no id in common. If the store guards the first id, because it names an
+        object, all others are unique among the ids of blocks without a guard of their own.
+        """
+        ticks = -(-self._next(shard) // BLOCK) * BLOCK
+        self._last[shard] = ticks + BLOCK - 1
+        return _composed(ticks, shard)
+
+    def _next(self, shard: int) -> int:
         ticks = (self._clock() - EPOCH_MS) << SEQUENCE_BITS | self._first
-        last = self._last.get(shard, -1)
-        ticks = max(ticks, last + 1)
-        self._last[shard] = ticks
-        return ticks >> SEQUENCE_BITS << _TIME_SHIFT | shard << SEQUENCE_BITS | ticks & (_SEQUENCES - 1)
+        return max(ticks, self._last.get(shard, -1) + 1)
+
+
+def _composed(ticks: int, shard: int) -> int:
+    return ticks >> SEQUENCE_BITS << _TIME_SHIFT | shard << SEQUENCE_BITS | ticks & (_SEQUENCES - 1)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.errors import Conflict
 from shoal.core.events import MailDue
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.login.bearer import hash_of, new_secret, text_of
@@ -22,7 +21,7 @@ from shoal.core.model import Member
 from shoal.fanout.effects import Effects
 from shoal.graph.addresses import login_of, member_called, release_address
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Graph
+from shoal.graph.contract import Batch, Graph, IdTaken
 from shoal.graph.payloads.agenda import put_on
 from shoal.mail import letters
 from shoal.mail.letters import About
@@ -117,13 +116,17 @@ async def prove(graph: Graph, new_id: IdMaker, event: MailDue, whom: Whom) -> st
     """Commit a proof, or one more secret of it where this is done again, and return the text that the link carries."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(whom.member.id)
     id_ = event.asked if shard_of(event.asked) == shard else new_id(shard)
+    refused = 0
 
     async def attempt() -> str:
-        nonlocal id_
+        nonlocal id_, refused
         held = (await graph.obj_get((id_,))).get(id_)
+        if held is None and refused == id_:
+            # The id is not that of an object, so it is a ticket.
+            id_ = new_id(shard)
         batch = Batch(shard)
         if held is None:
-            proof = _proof(event, whom, id_, new_id(shard), hash_of(secret))
+            proof = _proof(event, whom, id_, hash_of(secret))
             batch.obj_add(proof)
             put_on(batch, proof.ticket_id, proof.expires_at, id_)
         elif isinstance(held, Proof) and (held.member_id, held.kind) == (whom.member.id, event.kind):
@@ -131,14 +134,18 @@ async def prove(graph: Graph, new_id: IdMaker, event: MailDue, whom: Whom) -> st
             batch.obj_set(replace(held, secret_hashes=hashes, version=held.version + 1))
         else:
             id_ = new_id(shard)
-            raise Conflict("another object has this id")
-        await graph.commit(batch)
+            raise IdTaken(held.id)
+        try:
+            await graph.commit(batch)
+        except IdTaken as error:
+            refused = error.id
+            raise
         return text_of(id_, secret)
 
     return await retry_on_conflict(attempt)
 
 
-def _proof(event: MailDue, whom: Whom, id_: int, ticket: int, secret_hash: bytes) -> Proof:
+def _proof(event: MailDue, whom: Whom, id_: int, secret_hash: bytes) -> Proof:
     return Proof(
         id=id_,
         member_id=whom.member.id,
@@ -147,7 +154,7 @@ def _proof(event: MailDue, whom: Whom, id_: int, ticket: int, secret_hash: bytes
         secret_hashes=(secret_hash,),
         generation=event.generation if event.member_id else whom.member.generation,
         expires_at=milliseconds_of(event.asked) + PROOF_MS[event.kind],
-        ticket_id=ticket,
+        ticket_id=id_,
     )
 
 

@@ -8,7 +8,8 @@ Glossary (`docs/glossary.md`): lift, owed, tally.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct, structs
@@ -21,10 +22,16 @@ from shoal.graph.schema import AnyNode, AssocType, Key
 from shoal.tracing.record import carried
 
 MAX_TIME = 2**63 - 1
+WakeUp = Callable[[], None]
+"""A callback that an outbox calls when there is work."""
 
 
 class IdTaken(Conflict):
-    """An object with this id exists already: take the next id."""
+    """The id `id` is in use: take the next id."""
+
+    def __init__(self, id_: int) -> None:
+        super().__init__("another object has this id")
+        self.id = id_
 
 
 class Changed(Conflict):
@@ -102,8 +109,7 @@ class Job(NamedTuple):
 
 
 class ObjOp(NamedTuple):
-    """`node` is added (`expected` 0), set (`expected` is the version it replaces) or, when None, deleted (`expected` 0: whichever
-    version there is)."""
+    """`node` is added (`expected` 0), set (`expected`: the version it replaces) or, when None, deleted (0: any version)."""
 
     id: int
     node: Node | None
@@ -139,28 +145,30 @@ class KeyOp(NamedTuple):
     until: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class Batch:
     """Everything one request changes, committed together on one shard. The graph derives inverses from the schema."""
 
-    __slots__ = ("after", "assocs", "events", "expects", "judged", "keys", "new_id", "objects", "presumed_new", "shard")
-
-    def __init__(self, shard: int) -> None:
-        self.shard = shard
-        self.objects: list[ObjOp] = []
-        self.assocs: list[AssocOp] = []
-        self.keys: list[KeyOp] = []
-        self.events: list[AnyEvent] = []
-        self.expects: list[int] = []
-        self.after: Awaitable[object] | None = None
-        """Nothing is stored before this is done; may be awaited more than once."""
-        self.presumed_new = False
-        """Most likely nothing that it names is stored yet, but for objects that it expects."""
-        self.new_id = 0
-        """An id that was made for this batch: nothing else leads to or from it."""
-        self.judged: JudgedLists | None = None  # where a store notes what became of the associations
+    shard: int
+    objects: list[ObjOp] = field(default_factory=list)
+    assocs: list[AssocOp] = field(default_factory=list)
+    keys: list[KeyOp] = field(default_factory=list)
+    events: list[AnyEvent] = field(default_factory=list)
+    expects: list[int] = field(default_factory=list)
+    after: Awaitable[object] | None = None
+    """Nothing is stored before this is done; may be awaited more than once."""
+    presumed_new: bool = False
+    """Most likely nothing that it names is stored yet, but for objects that it expects."""
+    new_id: int = 0
+    """An id that was made for this batch: nothing else leads to or from it."""
+    fresh: set[int] = field(default_factory=set)
+    """Ids made for this batch, with or without objects: `IdTaken` if one of its associations from or to them is stored, even as a
+    tombstone, and `KeyTaken` if one of its keys belongs to them."""
+    judged: JudgedLists | None = None
+    """Where a store notes what became of the associations."""
 
     def obj_add(self, node: Node) -> None:
-        """Insert; an object of the same id fails the batch with `IdTaken`."""
+        """Insert; an object with the same id fails the batch with `IdTaken`."""
         self.objects.append(ObjOp(node.id, node))
 
     def obj_set(self, node: Node) -> None:
@@ -182,10 +190,7 @@ class Batch:
     def assoc_add(
         self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0, anew: bool = False
     ) -> None:
-        """Begin an association; on the acting shard its time is lifted past the stored one, so this always takes effect.
-
-        `anew`: one that is alive already fails the batch with `Standing`.
-        """
+        """Begin an association; the acting shard lifts its time past the stored one. `anew`: `Standing` if it is alive already."""
         self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=True, data=data, tally=tally, anew=anew))
 
     def assoc_del(self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0) -> None:
@@ -345,12 +350,6 @@ class Outbox(Protocol):
     def on_event(self, wake: WakeUp) -> None:
         """Call `wake` (cheap, on the event loop) whenever a commit brought events."""
         ...
-
-
-class WakeUp(Protocol):
-    """A callback that an outbox calls when there is work."""
-
-    def __call__(self) -> None: ...
 
 
 class Scanner(Protocol):

@@ -38,12 +38,12 @@ def charge(batch: Batch, owner: Member, by: int) -> None:
         batch.obj_set(replace(owner, media_bytes=max(0, owner.media_bytes + by), version=owner.version + 1))
 
 
-def add(batch: Batch, media: Media, owner: Member, ticket: int) -> Media:
-    """Add new media, which wait for a post."""
-    made = replace(media, unused_since=milliseconds_of(ticket), ticket_id=ticket)
+def add(batch: Batch, media: Media, owner: Member, now: int) -> Media:
+    """Add new media, which wait for a post; `now` is an id of this moment."""
+    made = replace(media, unused_since=milliseconds_of(now), ticket_id=media.id)
     batch.obj_add(made)
     batch.assoc_add(owner.id, OWNS, made.id, made.id)
-    put_on(batch, ticket, made.unused_since + UNUSED_MS, made.id)
+    put_on(batch, made.id, made.unused_since + UNUSED_MS, made.id)
     if (key := key_of_files(made)) is not None:
         batch.key_add(key, made.id)
     charge(batch, owner, made.stored)

@@ -135,11 +135,11 @@ def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
         stored = known.versions.get(obj.id, 0)
         if (obj.node is not None or obj.expected) and stored != obj.expected:
             if not obj.expected:
-                raise IdTaken("an object with this id exists")
+                raise IdTaken(obj.id)
             raise Changed(obj.id)
     for key in batch.keys:
         owner, until = known.keys.get((key.key.space, key.key.name), (0, 0))
-        if key.alive and owner and owner != key.id and not 0 < until <= now:
+        if key.alive and owner and (owner != key.id or owner in batch.fresh) and not 0 < until <= now:
             raise KeyTaken(key.key, owner)
     for id_ in batch.expects:
         if owns(shard_of(id_)) and not known.versions.get(id_):
@@ -147,6 +147,15 @@ def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
     for op in batch.assocs:
         if op.anew and (held := known.links.get((op.id1, op.atype, op.id2))) is not None and held.alive:
             raise Standing("it is so already")
+    if batch.fresh:
+        _check_fresh(batch, known)
+
+
+def _check_fresh(batch: Batch, known: Known) -> None:
+    for op in batch.assocs:
+        for id_ in (op.id1, op.id2):
+            if id_ in batch.fresh and (op.id1, op.atype, op.id2) in known.links:
+                raise IdTaken(id_)
 
 
 def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:

@@ -311,6 +311,11 @@ def emoji_place_key(shard: int, post_id: int, number: int) -> Key:
     return Key(shard, "emoji_place", f"{post_id}:{number}")
 
 
+def emoji_id_key(shard: int, id_: int) -> Key:
+    """Return the key that reserves the id of an emoji's place on a post, so that no other post has a place with this id."""
+    return Key(shard, "emoji_id", str(id_))
+
+
 def file_key(shard: int, number: int) -> Key:
     """Key of the number in the names of files. It leads to the id of their media object, where that is another one."""
     return Key(shard, "file", str(number))

@@ -6,14 +6,15 @@ Nothing changes an entry. Upkeep drops those that are older than the setting say
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from shoal.core.audit.entries import Actor, AuditTarget, AuditVerb, TargetKind, entry_of
 from shoal.core.errors import ShoalError
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.placement import place
 from shoal.core.text import MAX_USER_NAME
-from shoal.graph.contract import Assoc, Batch, Cursor, Graph
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Assoc, Batch, Cursor, Graph, IdTaken
 from shoal.graph.payloads.audit import put_entry, take_entry
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 from shoal.services.writes import Writes
@@ -38,9 +39,13 @@ async def commit_entry(
     graph: Graph, new_id: IdMaker, actor: Actor, verb: AuditVerb, target: AuditTarget, /, **details: str | int
 ) -> None:
     """As `note_alone`, where there is a graph and no more."""
-    batch = Batch(shard_of(target.member_id) if target.member_id else place(target.name).shard)
-    put_entry(batch, new_id(batch.shard), entry_of(verb, actor, target, details), actor.address)
-    await graph.commit(batch)
+
+    async def attempt() -> None:
+        batch = Batch(shard_of(target.member_id) if target.member_id else place(target.name).shard)
+        put_entry(batch, new_id(batch.shard), entry_of(verb, actor, target, details), actor.address)
+        await graph.commit(batch)
+
+    await retry_on_conflict(attempt)
 
 
 async def note_failed_login(writes: Writes, member_id: int, name: str, network: str, why: str) -> None:
@@ -55,22 +60,26 @@ async def note_failed_login(writes: Writes, member_id: int, name: str, network: 
         return
     holder = 0 if repeat.together else member_id
     typed = "" if repeat.together else name[:MAX_USER_NAME]
-    batch = Batch(shard_of(holder) if holder else place(network).shard)
     target = AuditTarget(TargetKind.MEMBER, holder, typed, holder)
-    note(writes, batch, AuditVerb.LOGIN_FAILED, target, why=why, count=repeat.times)
-    if holder:
-        # The member may have been deleted meanwhile: then nothing may begin at them.
-        batch.expect(holder)
+
+    async def attempt() -> None:
+        batch = Batch(shard_of(holder) if holder else place(network).shard)
+        note(writes, batch, AuditVerb.LOGIN_FAILED, target, why=why, count=repeat.times)
+        if holder:
+            # The member may have been deleted in between: then nothing may begin at them.
+            batch.expect(holder)
+        await writes.graph.commit(batch)
+
     if writes.background is None:
-        await _commit_if_possible(writes.graph, batch)
+        await _run_if_possible(attempt)
     else:
-        # Of names that nobody has fewer are noted: an answer that waited would tell by its time which ones exist.
-        await writes.background.run(_commit_if_possible(writes.graph, batch))
+        # Fewer failures are recorded for names that do not exist: a response that waited would reveal by its time which ones do.
+        await writes.background.run(_run_if_possible(attempt))
 
 
-async def _commit_if_possible(graph: Graph, batch: Batch) -> None:
+async def _run_if_possible(attempt: Callable[[], Awaitable[None]]) -> None:
     with contextlib.suppress(ShoalError):
-        await graph.commit(batch)
+        await retry_on_conflict(attempt, lambda conflict: isinstance(conflict, IdTaken))
 
 
 async def drop_old(writes: Writes, before: int) -> None:

@@ -18,7 +18,7 @@ from shoal.graph.cache.freshness import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Missing
 from shoal.graph.payloads.emoji import EmojiPlace, chosen_of, emoji_places, encode_chosen, encode_place
-from shoal.graph.schema import EMOJI_PUT_BY, PUTS_EMOJI, REACTS, SHOWS_EMOJI, Key, emoji_place_key
+from shoal.graph.schema import EMOJI_PUT_BY, PUTS_EMOJI, REACTS, SHOWS_EMOJI, Key, emoji_id_key, emoji_place_key
 from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes
 
@@ -130,6 +130,8 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
     # The first free one: of two that look at once for a place the second finds it taken, and sees what the first did.
     number, key = next((number, key) for number, key in enumerate(keys) if key not in taken)
     batch.key_add(key, made.id)
+    batch.key_add(emoji_id_key(shard, made.id), made.id)
+    batch.fresh.add(made.id)
     batch.assoc_add(post.id, SHOWS_EMOJI, made.id, made.id, encode_place(number, emoji))
     batch.expect(post.id)
     try:
@@ -153,6 +155,7 @@ async def _without_unused(
     for key, place in taken.items():
         if place in unused:
             batch.key_del(key, place)
+            batch.key_del(emoji_id_key(batch.shard, place), place)
             batch.assoc_del(post.id, SHOWS_EMOJI, place, writes.new_id(batch.shard))
     await writes.graph.commit(batch)
     return {key: place for key, place in taken.items() if place not in unused}

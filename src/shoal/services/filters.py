@@ -17,7 +17,7 @@ from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeywor
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.text import check_text
 from shoal.graph.access import access_post
-from shoal.graph.contract import Batch, Reader
+from shoal.graph.contract import Batch, IdTaken, Reader
 from shoal.graph.payloads.filters import MAX_FILTERS, filters_of
 from shoal.graph.schema import OWNS_FILTER
 from shoal.services.maxima import Claim, in_turn
@@ -72,6 +72,7 @@ async def create(writes: Writes, member_id: int, change: FilterChange) -> Filter
         if len(owned) >= MAX_FILTERS:
             raise InvalidInput(f"a member has at most {MAX_FILTERS} filters", field="title")
         made = apply(empty)
+        _check_ids(owned, made)
         _check_room(owned, made)
 
         def build(id_: int) -> tuple[Filter, Batch]:
@@ -106,14 +107,13 @@ async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
 async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int) -> FilterPost:
     """Make the filter match this post, whatever its text. Adding it twice changes nothing. Raises `NotFound`."""
     post = await access_post(writes.graph, member_id, post_id)
-    id_ = writes.new_id(shard_of(member_id))
 
     def change(filter_: Filter) -> Filter:
         if any(held.post_id == post.id for held in filter_.posts):
             return filter_
         if len(filter_.posts) >= MAX_POSTS:
             raise InvalidInput(f"a filter has at most {MAX_POSTS} posts", field="status_id")
-        return replace(filter_, posts=(*filter_.posts, FilterPost(id_, post.id)))
+        return replace(filter_, posts=(*filter_.posts, FilterPost(writes.new_id(shard_of(member_id)), post.id)))
 
     changed = await _change(writes, member_id, filter_id, change)
     return next(held for held in changed.posts if held.post_id == post.id)
@@ -164,9 +164,10 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
         if after == before:
             return before
         batch = Batch(shard_of(member_id))
-        if len(after.keywords) > len(before.keywords):
-            owned = await filters_of(writes.graph, member_id)
-            _check_room([other for other in owned if other.id != filter_id], after)
+        if not _ids(after) <= _ids(before):
+            others = [other for other in await filters_of(writes.graph, member_id) if other.id != filter_id]
+            _check_ids(others, after)
+            _check_room(others, after)
             claim(batch)
         after = replace(after, version=before.version + 1)
         batch.obj_set(after)
@@ -243,6 +244,20 @@ def _with(writes: Writes, filter_: Filter, words: Iterable[KeywordChange]) -> tu
     if len(held) > MAX_KEYWORDS:
         raise InvalidInput(f"a filter has at most {MAX_KEYWORDS} keywords", field="keywords_attributes")
     return tuple(held.values())
+
+
+def _ids(filter_: Filter) -> set[int]:
+    return {word.id for word in filter_.keywords} | {held.id for held in filter_.posts}
+
+
+def _check_ids(others: Iterable[Filter], filter_: Filter) -> None:
+    """Raise `IdTaken` if another filter of the member has an id of this one, because another process made it too.
+
+    Clients name keywords and posts by these ids without the filter. Additions are serialized for each member (`maxima`).
+    """
+    for other in others:
+        for id_ in _ids(filter_) & _ids(other):
+            raise IdTaken(id_)
 
 
 def _check_room(others: Iterable[Filter], filter_: Filter) -> None:

@@ -197,8 +197,7 @@ async def held(writes: Writes, code: str, name: str) -> AsyncIterator[Invited]:
     """
     # Whether it is reserved is for whoever makes the member.
     name = check_user_name(name, reserved=True)
-    member_id = writes.new_id(place(name).shard)
-    offer = await _hold(writes, code, name, member_id)
+    offer, member_id = await _hold(writes, code, name)
     invited = Invited(member_id, offer.inviter, offer.invitation.follow)
     try:
         yield invited
@@ -209,22 +208,27 @@ async def held(writes: Writes, code: str, name: str) -> AsyncIterator[Invited]:
     await _release(writes, offer.invitation.id, member_id, came=True)
 
 
-async def _hold(writes: Writes, code: str, name: str, member_id: int) -> Offer:
-    """Hold a use under the id that the member will have. Of two that need the last one, the second is refused."""
+async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
+    """Hold a use, and return it with the id that the member will have. Of two that need the last one, the second is refused."""
+    member_id = writes.new_id(place(name).shard)
 
-    async def attempt() -> Offer:
+    async def attempt() -> tuple[Offer, int]:
+        nonlocal member_id
         # Another process may have taken a use since this request began.
         with another_request():
             offer = await _offer(writes, code)
         invitation = offer.invitation
-        if any(hold.member_id == member_id for hold in invitation.holds):
+        if any((hold.member_id, hold.name) == (member_id, name) for hold in invitation.holds):
             # An earlier attempt did it, and its answer was lost.
-            return offer
+            return offer, member_id
+        while any(hold.member_id == member_id for hold in invitation.holds):
+            # Another process made the same id, for another name.
+            member_id = writes.new_id(place(name).shard)
         if not invitation.admits(name):
             raise _used_up()
         until = milliseconds_of(writes.new_id(shard_of(invitation.id))) + HOLD_MS
         await _commit(writes, replace(invitation, holds=(*invitation.holds, Hold(member_id, name, until))))
-        return offer
+        return offer, member_id
 
     async with _turn(writes, opened(code).id):
         try:

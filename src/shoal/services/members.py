@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -34,9 +34,9 @@ from shoal.core.places import PlacePrecision
 from shoal.core.text import check_email, check_text, check_user_name
 from shoal.graph import addresses
 from shoal.graph.access import access_member
-from shoal.graph.addresses import keep_address, member_called
+from shoal.graph.addresses import free_address, keep_address, member_called
 from shoal.graph.changes import change_object
-from shoal.graph.contract import Batch, KeyTaken
+from shoal.graph.contract import Batch, IdTaken, KeyTaken
 from shoal.graph.payloads.declared import redeclare
 from shoal.graph.schema import email_key, import_key, user_name_key
 from shoal.services import relationships
@@ -119,15 +119,14 @@ async def register(
     network: str = "",
     invited: Invited | None = None,
 ) -> Member:
-    """Create a member, on the shard of the name. Without a password nobody can log in as them until one is set.
+    """Create a member, on the shard of the name. Without a password, logging in is impossible until one is set.
 
-    `hashed` is a password as `passwords.hashed` gives it, for many members that are made with the same one. The
-    operator may give a `reserved` name. An import gives the name of its `record`, by which it finds the member again.
-    One who is `pending` can neither act nor be seen until they are approved (`moderation.approve`); `reason` is their
-    message to the moderators. One who is `unconfirmed` waits until they open the link in a mail; with `confirms` one is sent to
-    them. `network` is that of the client, from which the first log-in is then nothing new. One who is `invited` gets the id for
-    which a use is held (`invitations.held`). Raises `Taken` for a name or an address that is in use, `InvalidInput` for one that is
-    malformed.
+    `hashed` is a password as `passwords.hashed` returns it, for many members with the same one. The operator may give a `reserved`
+    name. An import gives the name of its `record`, by which it finds the member again. A `pending` member can neither act nor be
+    seen until they are approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits
+    until they open the link in a mail, which `confirms` sends. `network` is the client's: the first log-in from it is nothing new.
+    An `invited` member gets the id for which a use is held (`invitations.held`). Raises `Taken` for a name or an address that is in
+    use, `InvalidInput` for a malformed one.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
@@ -140,18 +139,16 @@ async def register(
         raise Taken("Username has already been taken", field="username")
     secret = hashed if password is None else await passwords.hashed(check_password(writes, password))
     login = Login(
-        id=writes.new_id(shard),
-        member_id=writes.new_id(shard) if invited is None else invited.member_id,
+        id=0,
+        member_id=0 if invited is None else invited.member_id,
         email=address,
         password=secret,
         reason=reason,
         needs_approval=pending and unconfirmed,
     )
     waits = pending or unconfirmed
-    if address:
-        await hold_address(writes, address, login.member_id, milliseconds_of(login.member_id))
 
-    def build(id_: int) -> tuple[Member, Batch]:
+    def build(login: Login, id_: int) -> tuple[Member, Batch]:
         secrets = msgspec.structs.replace(login, id=id_, networks=guesses.networks_of(id_, network))
         member = Member(
             id=login.member_id,
@@ -183,7 +180,7 @@ async def register(
         return member, batch
 
     try:
-        member = await add_node(writes, shard, build)
+        member = await _add(writes, shard, login, build)
     except KeyTaken as error:
         raise Taken("Username has already been taken", field="username") from error
     if address:
@@ -212,11 +209,23 @@ def imported(
     return member, Login(id=login_id, member_id=member_id)
 
 
-async def hold_address(writes: Writes, address: str, member_id: int, now: int) -> None:
-    """Reserve an address on its own shard for a while, so that what dies before its commit leaves nothing behind.
+async def _add(writes: Writes, shard: int, login: Login, build: Callable[[Login, int], tuple[Member, Batch]]) -> Member:
+    """Commit a member with a login, under the id that the login names, or under the next free one where it names none."""
+    theirs = msgspec.structs.replace(login, member_id=login.member_id or writes.new_id(shard))
+    if login.email:
+        await hold_address(writes, login.email, theirs.member_id, milliseconds_of(theirs.member_id))
+    try:
+        return await add_node(writes, shard, lambda id_: build(theirs, id_))
+    except IdTaken:
+        if login.email:
+            await free_address(writes.graph, theirs.member_id, login.email)
+        if login.member_id:
+            raise
+    return await _add(writes, shard, login, build)
 
-    `now` is in Unix milliseconds. Raises `Taken`.
-    """
+
+async def hold_address(writes: Writes, address: str, member_id: int, now: int) -> None:
+    """Reserve an address on its own shard for a minute from `now` (Unix ms). Raises `Taken`."""
     key = email_key(address)
     batch = Batch(key.shard)
     batch.key_add(key, member_id, until=now + _HELD_MS)

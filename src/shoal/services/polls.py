@@ -55,16 +55,17 @@ def checked(limits: Limits, draft: PollDraft) -> PollDraft:
 
 def made(writes: Writes, draft: PollDraft, owner_id: int, post_id: int, now: int) -> Poll:
     """Return a new poll of a checked draft, open from `now` (Unix ms)."""
-    shard = shard_of(owner_id)
+    # Options have no objects that guard their ids: they follow the poll's, which the store guards, in its block.
+    id_ = writes.new_id.block(shard_of(owner_id))
     return Poll(
-        id=writes.new_id(shard),
+        id=id_,
         owner_id=owner_id,
         post_id=post_id,
-        options=tuple(PollOption(writes.new_id(shard), title) for title in draft.options),
+        options=tuple(PollOption(id_ + at, title) for at, title in enumerate(draft.options, 1)),
         multiple=draft.multiple,
         hide_totals=draft.hide_totals,
         expires_at=now + 1_000 * (draft.seconds or 0),
-        ticket_id=writes.new_id(shard),
+        ticket_id=id_,
     )
 
 
@@ -91,6 +92,7 @@ def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None
         return
     if new is not None:
         batch.obj_add(new)
+        batch.fresh.add(new.id)
     if old is not None:
         batch.obj_del(old.id, old.version)
         batch.emit(PollRemoved(poll_id=old.id, option_ids=tuple(option.id for option in old.options)))
@@ -125,6 +127,7 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
             raise InvalidInput(_VOTED, field="choices")
         batch = Batch(shard)
         batch.key_add(vote_key(member_id, shard, poll.id, turn), now)
+        batch.fresh.add(now)
         batch.assoc_add(member_id, VOTES, poll.id, now, bytes((*before, *choices)))
         for choice in choices:
             # An option does not know its poll: this tells whether the poll is still there when the inverse arrives.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, KeyTaken, Missing
+from shoal.graph.contract import Batch, IdTaken, KeyTaken, Missing
 from shoal.graph.media_life import attach
 from shoal.graph.payloads.activity import may_be_active
 from shoal.graph.payloads.cells import move_between_cells
@@ -241,16 +242,16 @@ async def update(
         content["mentions"] = await members_named(writes, content["text"])
         content["tags"] = tags_named(content["text"])
     shard = shard_of(author_id)
-    now = writes.new_id(shard)
     old = await polls.poll_of(writes.graph, post)
-    new = old if asked is None else polls.revised(writes, old, asked, post, milliseconds_of(now))
-    edited = msgspec.structs.replace(post, poll_id=new.id if new else 0, **content)
-    changed, reworded = edited != post, msgspec.structs.replace(edited, visibility=post.visibility) != post
-    if changed:
-        edited_at = milliseconds_of(now) if reworded else post.edited_at
-        edited = msgspec.structs.replace(edited, version=post.version + 1, edited_at=edited_at)
 
     async def attempt(media: Sequence[Media]) -> Post:
+        now = writes.new_id(shard)
+        new = old if asked is None else polls.revised(writes, old, asked, post, milliseconds_of(now))
+        edited = msgspec.structs.replace(post, poll_id=new.id if new else 0, **content)
+        changed, reworded = edited != post, msgspec.structs.replace(edited, visibility=post.visibility) != post
+        if changed:
+            edited_at = milliseconds_of(now) if reworded else post.edited_at
+            edited = msgspec.structs.replace(edited, version=post.version + 1, edited_at=edited_at)
         batch = Batch(shard)
         if changed:
             _change(batch, post, edited, now)
@@ -262,8 +263,11 @@ async def update(
             await writes.graph.commit(batch)
         return edited
 
+    async def fresh(media: Sequence[Media]) -> Post:
+        return await retry_on_conflict(partial(attempt, media), lambda conflict: isinstance(conflict, IdTaken))
+
     try:
-        return await with_media(writes, author_id, content["media"], attempt)
+        return await with_media(writes, author_id, content["media"], fresh)
     except Missing as error:
         raise NotFound("Record not found") from error
 

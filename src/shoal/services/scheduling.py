@@ -10,6 +10,7 @@ import msgspec
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
 from shoal.graph.media_life import hold
 from shoal.graph.payloads.agenda import put_on, take_off
@@ -65,7 +66,7 @@ async def schedule(
             at=at,
             draft=stored,
             app_id=app_id,
-            ticket_id=writes.new_id(shard),
+            ticket_id=new_id,
         )
         batch = Batch(shard)
         claim(batch)
@@ -83,15 +84,19 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
     """Move a scheduled post to another time. Raises `NotFound`, and `InvalidInput` as `schedule` does."""
     shard = shard_of(owner_id)
     _check_moment(writes, at, shard)
-    before = await own_scheduled(writes.graph, owner_id, id_)
-    now = writes.new_id(shard)
-    after = msgspec.structs.replace(before, at=at, ticket_id=writes.new_id(shard), version=before.version + 1)
-    batch = Batch(shard)
-    batch.obj_set(after)
-    take_off(batch, before.ticket_id, now)
-    put_on(batch, after.ticket_id, at, after.id)
-    await writes.graph.commit(batch)
-    return after
+
+    async def attempt() -> ScheduledPost:
+        before = await own_scheduled(writes.graph, owner_id, id_)
+        now, ticket = writes.new_id(shard), writes.new_id(shard)
+        after = msgspec.structs.replace(before, at=at, ticket_id=ticket, version=before.version + 1)
+        batch = Batch(shard)
+        batch.obj_set(after)
+        take_off(batch, before.ticket_id, now)
+        put_on(batch, ticket, at, after.id)
+        await writes.graph.commit(batch)
+        return after
+
+    return await retry_on_conflict(attempt)
 
 
 async def cancel(writes: Writes, owner_id: int, id_: int) -> None:

@@ -25,7 +25,7 @@ from shoal.services.pressure import Pressure
 
 N = TypeVar("N", bound=Node)
 
-_ID_TRIES = 16
+ID_TRIES = 16
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -123,14 +123,20 @@ class Writes:
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
-    """Commit a new object. `build` makes it and its batch from an id; when that is taken, from the next."""
-    for _ in range(_ID_TRIES):
+    """Commit a new object. `build` makes it and its batch from an id, and again from the next one while a fresh id is taken.
+
+    Raises `IdTaken` for an id that `build` did not make, as of an import.
+    """
+    for _ in range(ID_TRIES):
         new_id = writes.new_id(shard)
         node, batch = build(new_id)
         batch.presumed_new, batch.new_id = True, new_id
+        batch.fresh.add(new_id)
         try:
             await writes.graph.commit(batch)
-        except IdTaken:
+        except IdTaken as error:
+            if error.id not in batch.fresh:
+                raise
             continue
         return node
     raise Conflict("no free id was found; repeat")

@@ -42,6 +42,7 @@ from shoal.graph.schema import (
     VOTES,
     AssocType,
     Key,
+    emoji_id_key,
     share_key,
     vote_key,
 )
@@ -80,6 +81,7 @@ async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) ->
     for place in page:
         batch.assoc_del(event.post_id, SHOWS_EMOJI, place.id2, effects.new_id(batch.shard))
         batch.key_del(key_of_place(event.post_id, place), place.id2)
+        batch.key_del(emoji_id_key(batch.shard, place.id2), place.id2)
     if page:
         await effects.graph.commit(batch)
     return 1 if len(page) == _PAGE else None

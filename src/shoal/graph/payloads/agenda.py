@@ -1,7 +1,8 @@
-"""The agenda: what is to be done at a moment to come. Each thing has a ticket, and tickets stand in one list by their moments.
+"""The agenda: a list of tickets, ordered by the moment at which the object of each ticket is due.
 
-A ticket is an id without an object, on the shard of what is due, so it begins and ends with the commit that changes that. It
-is used once: what is put off gets another.
+A ticket is an id on the shard of its object, so it is added and removed by the commit that changes the object. The first ticket
+of an object has the object's own id; a ticket for another moment has a fresh one. No ticket is used twice: a commit that adds a
+ticket which the store has already is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ _LOW = (1 << SHARD_BITS + SEQUENCE_BITS) - 1
 
 
 def put_on(batch: Batch, ticket: int, at: int, id_: int) -> None:
-    """The object is due at a moment (Unix ms). Those of one moment stand apart by the low bits of their tickets."""
+    """Make an object due at a moment (Unix ms). The commit fails with `IdTaken` if the ticket was used before.
+
+    The low bits of the tickets order those of one moment.
+    """
+    batch.fresh.add(ticket)
     batch.assoc_add(ticket, DUE_ON, AGENDA, floor_at(at) | ticket & _LOW, id_.to_bytes(8))
 
 

@@ -21,7 +21,11 @@ _decoder: msgspec.msgpack.Decoder[AuditEntry] = msgspec.msgpack.Decoder(AuditEnt
 
 
 def put_entry(batch: Batch, id_: int, entry: AuditEntry, address: str) -> None:
-    """Make an entry part of a batch; `address` is for the list of its holder, if it has one."""
+    """Make an entry part of a batch; `address` is for the list of its holder, if it has one.
+
+    The commit fails with `IdTaken` if another entry has the id.
+    """
+    batch.fresh.add(id_)
     batch.assoc_add(public_list(batch.shard), AUDITED, id_, id_, _encoder.encode(entry))
     if entry.holder_id:
         batch.assoc_add(entry.holder_id, AUDITED, id_, id_, address.encode())

@@ -48,13 +48,11 @@ async def block(writes: Writes, network: str, severity: IpSeverity, *, comment: 
 
     Raises `InvalidInput` for a malformed network, `Taken` for one that is blocked, `Unfit` for one too many.
     """
-    made = _checked(
-        writes, IpBlock(id=0, network="", severity=severity), IpBlockChanges(network, None, comment, seconds)
-    )
+    made = _checked(IpBlock(id=0, network="", severity=severity), IpBlockChanges(network, None, comment, seconds))
     await check_room(writes.graph, BLOCKS_IP, MAX_BLOCKS)
 
     def build(id_: int) -> tuple[IpBlock, Batch]:
-        node = replace(made, id=id_)
+        node = replace(made, id=id_, ticket_id=id_ if made.expires_at else 0)
         batch = _changing(writes)
         batch.obj_add(node)
         batch.key_add(ip_block_key(node.network), id_)
@@ -75,9 +73,11 @@ async def update(writes: Writes, block_id: int, changes: IpBlockChanges) -> IpBl
 
     async def attempt() -> IpBlock:
         before = await access(writes.graph, block_id)
-        after = _checked(writes, before, changes)
+        after = _checked(before, changes)
         if after == before:
             return before
+        if after.expires_at != before.expires_at:
+            after = replace(after, ticket_id=writes.new_id(_SHARD) if after.expires_at else 0)
         after = replace(after, version=before.version + 1)
         batch = _changing(writes)
         batch.obj_set(after)
@@ -152,7 +152,7 @@ async def everything(graph: Reader) -> list[IpBlock]:
     return found
 
 
-def _checked(writes: Writes, before: IpBlock, changes: IpBlockChanges) -> IpBlock:
+def _checked(before: IpBlock, changes: IpBlockChanges) -> IpBlock:
     after = before
     if changes.network is not None:
         after = replace(after, network=check_network(changes.network))
@@ -162,7 +162,7 @@ def _checked(writes: Writes, before: IpBlock, changes: IpBlockChanges) -> IpBloc
         after = replace(after, comment=check_text(changes.comment, field="comment", maximum=MAX_COMMENT))
     if changes.seconds is not None:
         expires_at = time.time_ns() // 1_000_000 + changes.seconds * 1_000 if changes.seconds else 0
-        after = replace(after, expires_at=expires_at, ticket_id=writes.new_id(_SHARD) if expires_at else 0)
+        after = replace(after, expires_at=expires_at)
     return after
 
 

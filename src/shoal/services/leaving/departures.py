@@ -73,7 +73,7 @@ async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
                 name=member.name,
                 asked_at=before.asked_at if before is not None else now,
                 at=now + days * DAY_MS,
-                ticket_id=writes.new_id(shard),
+                ticket_id=id_,
                 secret_hash=hash_of(secret),
             )
             batch = Batch(shard)

@@ -82,7 +82,7 @@ async def register(
             scopes=tuple(scopes),
             website=website,
             secret_hash=hash_of(secret),
-            ticket_id=writes.new_id(shard),
+            ticket_id=id_,
         )
         batch = Batch(shard)
         batch.obj_add(app)

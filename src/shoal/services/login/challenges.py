@@ -22,8 +22,9 @@ async def fits(writes: Writes, challenge: bytes, purpose: Purpose, member_id: in
 
 def use_up(writes: Writes, batch: Batch, challenge: bytes) -> None:
     """Use a challenge up with the batch, which fails with `KeyTaken` where it was used before."""
-    key = used_challenge_key(batch.shard, challenge)
-    batch.key_add(key, writes.new_id(batch.shard), until=made_at(challenge) + 2 * GOOD_MS)
+    key, use = used_challenge_key(batch.shard, challenge), writes.new_id(batch.shard)
+    batch.key_add(key, use, until=made_at(challenge) + 2 * GOOD_MS)
+    batch.fresh.add(use)
 
 
 async def _secret(writes: Writes) -> bytes:
