@@ -16,6 +16,7 @@ from shoal.graph.contract import Reader
 from shoal.graph.schema import AnyNode
 from shoal.ops.checking import invariants, scan
 from shoal.ops.checking.follow_histories import FollowHistories, remember
+from shoal.ops.checking.fresh_ids import FreshIds, plan_again
 from shoal.ops.checking.homes import homes
 from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.keys import KeyTarget, names_of
@@ -79,6 +80,7 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
         await look_again(network, findings)
         await mend(network, findings)
         await plan_ends(network, findings)
+        await plan_again(network, findings)
         await remember(network, findings)
         look = await _confirmed(network, sample, progress, read_only=False, young=young)
     return max(0, before - sum(found.wrong for found in look.values()))
@@ -128,12 +130,13 @@ async def _look(
         await network.settle(_PATIENCE_SECONDS)
     keys, counts_of_tags, rows = _Keys(network.store), TagCounts(), SearchRows(network)
     searched = not read_only and await rows.is_filled()
-    files, clients, histories = MediaFiles(network, young), UnusedApps(), FollowHistories(network)
+    files, clients, histories, fresh = MediaFiles(network, young), UnusedApps(), FollowHistories(network), FreshIds()
 
     async def watch(page: Sequence[AnyNode]) -> None:
         counts_of_tags.take(page)
         files.take(page)
         clients.take(page)
+        fresh.take(page)
         await keys.watch(page)
         if searched:
             await rows.watch(page)
@@ -146,6 +149,7 @@ async def _look(
     found = await asyncio.to_thread(_compared, objects, links, counts, blocks)
     found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
     found["apps"] = clients.compared(links)
+    found["agenda"], found["ids"] = await asyncio.to_thread(lambda: (fresh.tickets(links), fresh.shared(links)))
     found["histories"] = await asyncio.to_thread(histories.compared, links)
     if not read_only:
         found["cloud"] = await counts_of_tags.compared(network.tag_store)

@@ -54,6 +54,8 @@ class Finding(NamedTuple):
     """Both ends of a follow are to remember what either does."""
     app: int = 0
     """An app is to go after a day, unless it is used."""
+    plan: int = 0
+    """An object needs a new ticket for the moment at which it is due."""
 
 
 class Invariant(msgspec.Struct, kw_only=True):
@@ -97,6 +99,8 @@ PROMISES = {
     "ends": "associations lead to objects that exist",
     "keys": "names lead to their owners",
     "apps": "apps are used, or go after a day",
+    "agenda": "objects that become due have tickets of their own",
+    "ids": "options of polls and emoji on posts have ids of their own",
 }
 """Every line of a report in its order."""
 

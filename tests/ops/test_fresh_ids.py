@@ -1,0 +1,117 @@
+"""`shoal check` finds lost and shared tickets, and ids without objects that two things share."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.flows.test_agenda import POLL, agenda, plan
+from tests.running import in_loop
+
+from shoal import Shoal
+from shoal.core.ids import shard_of
+from shoal.core.ip_blocks import IpSeverity
+from shoal.core.model import Poll
+from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.payloads.agenda import take_off
+from shoal.graph.schema import AGENDA, DUE, DUE_ON, SHOWS_EMOJI, AnyNode
+from shoal.ops.checking.check import check
+from shoal.services.blocklists import ip_blocks
+
+
+async def commit(shoal: Shoal, batch: Batch) -> None:
+    await shoal.network.store.commit(batch)
+    await shoal.settle()
+
+
+async def lose(shoal: Shoal, ticket: int) -> None:
+    """Take a ticket off the agenda, without changing its object."""
+    batch = Batch(shard_of(ticket))
+    take_off(batch, ticket, shoal.network.writes.new_id(batch.shard))
+    await commit(shoal, batch)
+
+
+async def tickets(shoal: Shoal) -> list[Assoc]:
+    return await shoal.network.store.assoc_range(AGENDA, DUE, Cursor(limit=100))
+
+
+async def objects(shoal: Shoal) -> list[AnyNode]:
+    return await shoal.network.store.obj_scan(0, 1_000)
+
+
+@pytest.mark.parametrize("kind", ["scheduled post", "poll", "ip block", "departure"])
+@in_loop
+async def test_check_lost_ticket_is_found_and_planned_again(kind: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        match kind:
+            case "scheduled post":
+                await plan(shoal, ann, "at nine")
+            case "poll":
+                await ann.create("?", poll=POLL)
+            case "ip block":
+                await ip_blocks.block(shoal.network.writes, "192.0.2.1", IpSeverity.NO_ACCESS, seconds=600)
+            case _:
+                await shoal.delete_member(ann, days=3)
+        await shoal.settle()
+        assert (await check(shoal.network)).clean
+        (before,) = await tickets(shoal)
+        await lose(shoal, before.id2)
+        report = await check(shoal.network)
+        assert report["agenda"].found == sum(line.found for line in report.invariants) == 1
+        assert (await check(shoal.network, repair=True)).repaired == 1
+        (after,) = await tickets(shoal)
+        assert after.id2 != before.id2
+        assert after.data == before.data
+        assert after.time >> 23 == before.time >> 23
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_check_ticket_of_two_scheduled_posts_is_found_and_both_are_published_after_a_repair() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        first, second = [await plan(shoal, ann, text) for text in ("first", "second")]
+        # As two processes left it that made one id.
+        batch = Batch(shard_of(ann.id))
+        take_off(batch, second.ticket_id, shoal.network.writes.new_id(batch.shard))
+        batch.obj_set(replace(second, ticket_id=first.ticket_id, version=second.version + 1))
+        batch.assoc_add(first.ticket_id, DUE_ON, AGENDA, (await tickets(shoal))[0].time + 5, second.id.to_bytes(8))
+        await commit(shoal, batch)
+        assert (await check(shoal.network))["agenda"].found == 1
+        assert (await check(shoal.network, repair=True)).repaired == 1
+        assert (await check(shoal.network)).clean
+        await agenda(shoal, minutes=15).once()
+        await shoal.settle()
+        assert sorted(entry.post.text for entry in (await ann.home()).entries) == ["first", "second"]
+
+
+@in_loop
+async def test_check_option_of_two_polls_is_found() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        for text in ("a?", "b?"):
+            await ann.create(text, poll=POLL)
+        await shoal.settle()
+        first, second = [node for node in await objects(shoal) if isinstance(node, Poll)]
+        batch = Batch(shard_of(ann.id))
+        batch.obj_set(replace(second, options=(first.options[0], second.options[1]), version=second.version + 1))
+        await commit(shoal, batch)
+        report = await check(shoal.network)
+        assert report["ids"].found == sum(line.found for line in report.invariants) == 1
+        assert report["ids"].examples == [
+            f"poll {first.id} and poll {second.id} have an option with one id: votes for either count in both"
+        ]
+
+
+@in_loop
+async def test_check_emoji_id_of_two_posts_is_found() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        first, second = await ann.create("a"), await ann.create("b")
+        await ben.react(first, "🎉")
+        await shoal.settle()
+        (shown,) = await shoal.network.store.assoc_range(first.id, SHOWS_EMOJI, Cursor())
+        batch = Batch(shard_of(second.id))
+        batch.assoc_add(second.id, SHOWS_EMOJI, shown.id2, shown.time, shown.data)
+        await commit(shoal, batch)
+        assert (await check(shoal.network))["ids"].found == 1
