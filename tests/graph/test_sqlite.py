@@ -437,6 +437,62 @@ async def test_a_commit_of_which_the_disk_says_nothing_certain_is_no_refusal(
         assert await whole_posts(graph) == [1, 2, 3, 4]
 
 
+@in_loop
+async def test_commit_after_one_that_failed_at_its_end_with_an_integrity_error_is_stored(path: Path) -> None:
+    async with opened(path) as graph:
+        assert graph._writing is not None
+        # A deferred constraint is checked by COMMIT, which then fails and leaves the transaction open.
+        graph._writing.execute("PRAGMA foreign_keys = ON")
+        graph._writing.execute(
+            "CREATE TABLE probe (id INTEGER PRIMARY KEY, other INTEGER REFERENCES probe DEFERRABLE INITIALLY DEFERRED)"
+        )
+        with pytest.raises(OutcomeUnknown):
+            await graph._write(lambda write: write.execute("INSERT INTO probe VALUES (1, 2)").rowcount)
+        await graph.commit(posting(1))
+        assert await whole_posts(graph) == [1]
+        assert graph._writing.execute("SELECT count(*) FROM probe").fetchone() == (0,)
+
+
+@in_loop
+async def test_commit_to_a_damaged_file_is_refused_as_unavailable_and_names_the_damage(path: Path) -> None:
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+    with aside(path) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = file.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'object'").fetchone()
+        (size,) = file.execute("PRAGMA page_size").fetchone()
+    with path.open("r+b") as raw:
+        raw.seek((page - 1) * size)
+        raw.write(b"\xff" * size)
+    async with opened(path) as graph:
+        for n in (2, 3):
+            with pytest.raises(Unavailable, match="damaged: nothing was stored; restore"):
+                await graph.commit(posting(n))
+        assert graph._writing is not None
+        assert not graph._writing.in_transaction
+
+
+@in_loop
+async def test_outbox_counts_read_nothing_on_the_event_loop(path: Path) -> None:
+    async with opened(path) as graph:
+        await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 100)])
+        for job in await graph.claim(9, 60):
+            await graph.bury(job, "failed")
+        steps = 0
+
+        def step() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        graph._reading.set_progress_handler(step, 1)
+        assert await graph.backlog() == 90
+        assert await graph.lag() > 0
+        assert len(await graph.buried()) == 9
+        graph._reading.set_progress_handler(None, 1)
+        assert steps == 0
+
+
 # What it costs
 
 

@@ -82,6 +82,24 @@ async def test_a_file_that_was_dropped_reads_as_empty_and_is_not_made(tmp_path: 
 
 
 @in_loop
+async def test_counting_increments_in_the_inbox_reads_nothing_on_the_event_loop(tmp_path: Path) -> None:
+    store = await SqliteCloud.open(tmp_path / "shoal.db.tags")
+    for n in range(50):
+        await store.put(increment_id(n), b"")
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    store._reading.set_progress_handler(step, 1)
+    assert await store.waiting() == 50
+    assert steps == 0
+    await store.close()
+
+
+@in_loop
 async def test_a_file_of_another_kind_or_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db.tags"
     with closing(sqlite3.connect(path)) as other:

@@ -238,3 +238,14 @@ async def test_a_file_in_the_middle_of_a_newer_upgrade_is_left_alone(tmp_path: P
     with pytest.raises(Unavailable, match="newer Shoal"):
         SqliteSnapshot(path)
     assert contents(path) == before
+
+
+def test_upgrade_whose_commit_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
+    table = "CREATE TABLE made (id INTEGER PRIMARY KEY, other INTEGER REFERENCES made DEFERRABLE INITIALLY DEFERRED)"
+    with closing(sqlite3.connect(tmp_path / "shoal.db", isolation_level=None)) as file:
+        file.execute("PRAGMA foreign_keys = ON")
+        # COMMIT checks the constraint.
+        with pytest.raises(sqlite3.IntegrityError):
+            migrate(file, tmp_path / "shoal.db", [Migration((table, "INSERT INTO made VALUES (1, 2)"))])
+        assert not file.in_transaction
+        migrate(file, tmp_path / "shoal.db", [short(table)])

@@ -35,8 +35,8 @@ from shoal.discovery.contract import (
     to,
 )
 from shoal.discovery.sqlite_members import MemberQuestion, found_members, one
-from shoal.graph.sqlite.asking import asked, reader, transaction
-from shoal.graph.sqlite.files import connect
+from shoal.graph.sqlite.asking import asked, reader
+from shoal.graph.sqlite.files import connect, transaction
 from shoal.graph.sqlite.migrating import check_version, migrate
 from shoal.graph.sqlite.sql import in_rows
 from shoal.tracing.record import timed

@@ -21,8 +21,8 @@ import msgspec
 
 from shoal import private
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.graph.sqlite.asking import asked, fetched, reader, transaction
-from shoal.graph.sqlite.files import connect
+from shoal.graph.sqlite.asking import asked, fetched, reader
+from shoal.graph.sqlite.files import connect, transaction
 from shoal.graph.sqlite.migrating import check_version, migrate
 from shoal.graph.sqlite.sql import in_rows
 from shoal.tagcloud import sqlite_sql as sql
@@ -151,7 +151,7 @@ class SqliteCloud:
         await self._write(discard)
 
     async def waiting(self) -> int:
-        ((count,),) = self._read(sql.INBOX_SIZE)
+        ((count,),) = await self._aside(lambda read: read.execute(sql.INBOX_SIZE).fetchall())
         return int(count)
 
     async def close(self) -> None:

@@ -1,10 +1,9 @@
-"""Working with an open SQLite file of Shoal's: its errors are ours, and what belongs together is written together."""
+"""Queries of SQLite files, whose errors become those of Shoal."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
@@ -45,16 +44,3 @@ def asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connectio
         return work(connection)
     except sqlite3.Error as error:
         raise refusal(error) from error
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything in the block is written, or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise

@@ -1,4 +1,4 @@
-"""Opening an SQLite file of Shoal's: how its connections are set."""
+"""Connections to SQLite files, and transactions on them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from shoal import private
@@ -67,3 +68,22 @@ def _to_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.02)
         else:
             return
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Store everything that the block writes, or nothing. After an error no transaction is open."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        roll_back(connection)
+        raise
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    """End the open transaction, if there is one. A failure does not replace the error that led here."""
+    if connection.in_transaction:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")

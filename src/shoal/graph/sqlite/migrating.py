@@ -26,6 +26,7 @@ from shoal.graph.migrations import (
     readable_from,
     too_long,
 )
+from shoal.graph.sqlite.files import transaction
 
 BATCH_ROWS = 50_000
 """Rows of a transaction: a few tenths of a second."""
@@ -154,8 +155,7 @@ class _Upgrading:
 
     def turn(self, path: Path) -> bool:
         """Do as much as belongs into one transaction; return whether anything is left. Other openers wait meanwhile."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self._connection):
             _check_ours(self._connection, path)
             at = own_place(self._connection, path, self._migrations)
             rows = 0
@@ -163,11 +163,6 @@ class _Upgrading:
                 at, touched = self._step(at, self._batch_rows - rows)
                 rows += touched
             _write_down(self._connection, at, self._migrations)
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
         return at.version < len(self._migrations)
 
     def _step(self, at: UpgradePlace, limit: int) -> tuple[UpgradePlace, int]:

@@ -17,9 +17,9 @@ from shoal.graph.rows import KeyRow
 from shoal.graph.sharding.shard_map import ShardMap
 from shoal.graph.snapshots import HOLD_SECONDS, Row, SnapshotTable
 from shoal.graph.sqlite import sql
-from shoal.graph.sqlite.asking import asked, transaction
+from shoal.graph.sqlite.asking import asked
 from shoal.graph.sqlite.bulk import KEYS_SCAN
-from shoal.graph.sqlite.files import connect
+from shoal.graph.sqlite.files import connect, transaction
 from shoal.graph.sqlite.migrating import check_own_version
 
 _CACHE_KIB = 4_096

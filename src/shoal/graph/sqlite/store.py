@@ -241,14 +241,14 @@ class SqliteGraph:
         self._forget_claims([job.seq])
 
     async def backlog(self) -> int:
-        return int(self._reading.execute(sql.OUTBOX_SIZE).fetchone()[0])
+        return await self._aside(lambda read: int(read.execute(sql.OUTBOX_SIZE).fetchone()[0]))
 
     async def lag(self) -> float:
         oldest = await self._aside(lambda read: read.execute(sql.OUTBOX_OLDEST).fetchone()[0])
         return max(0, _now_ms() - oldest) / 1000 if oldest is not None else 0.0
 
     async def buried(self) -> list[tuple[Job, str]]:
-        return [(_job(*row[:5]), row[5]) for row in self._reading.execute(sql.BURIED)]
+        return await self._aside(lambda read: [(_job(*row[:5]), row[5]) for row in read.execute(sql.BURIED)])
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
         wanted = {job.seq for job in jobs}

@@ -25,6 +25,7 @@ from shoal.graph.contract import Batch, Job
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
 from shoal.graph.schema import encode_node
 from shoal.graph.sqlite import sql
+from shoal.graph.sqlite.files import roll_back
 from shoal.graph.sqlite.links import put_links
 
 Owed = list[tuple[Job, InverseOp]]
@@ -172,6 +173,8 @@ class Writer:
     def _commit(self, tasks: list[_Task], acks: list[int], keeps: list[tuple[int, int, int, int]]) -> list[Any]:
         connection = self._connection
         seq = self._seq
+        # Of an earlier group, if its rollback failed: otherwise no group could begin.
+        roll_back(connection)
         connection.execute("BEGIN IMMEDIATE")
         try:
             answers, changes = self._decide(tasks)
@@ -182,21 +185,19 @@ class Writer:
                 connection.execute(sql.OUTBOX_DELETE, (_json(acks),))
         except BaseException:
             self._seq = seq
-            self._roll_back()
+            roll_back(connection)
             raise
         try:
             connection.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            self._roll_back()
-            if _is_refused(error):
+        except Exception as error:
+            # Not only an OperationalError: a damaged file is a DatabaseError, a lack of memory a MemoryError.
+            roll_back(connection)
+            if _code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}:
                 self._seq = seq
                 raise
+            # After a failed sync the log may hold the group, and a crash may bring it back.
             raise OutcomeUnknown(_UNKNOWN) from error
         return answers
-
-    def _roll_back(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
 
     def _decide(self, tasks: list[_Task]) -> tuple[list[Any], Resolution]:
         known = self._load([task.work for task in tasks if isinstance(task.work, Batch)])
@@ -272,9 +273,9 @@ def _json(ids: Sequence[int]) -> str:
     return msgspec.json.encode(ids).decode()
 
 
-def _is_refused(error: sqlite3.Error) -> bool:
-    """Whether a commit that failed left nothing behind. After a failed sync the log may hold it, and a crash bring it back."""
-    return error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}
+def _code(error: Exception) -> int:
+    """Return SQLite's primary error code; 0 for an error that is not SQLite's."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _again(error: OutcomeUnknown) -> OutcomeUnknown:
@@ -288,9 +289,12 @@ def refusal(error: Exception) -> Exception:
     """Return the error that the caller may see for a failure of the database."""
     if isinstance(error, ShoalError):
         return error
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is not None and code & 0xFF == sqlite3.SQLITE_FULL:
+    if _code(error) == sqlite3.SQLITE_FULL:
         return StorageFull("the store's disk is full: nothing was stored; free some room and repeat")
+    if _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        damaged = Unavailable("the store's file is damaged: nothing was stored; restore the newest backup")
+        damaged.__cause__ = error
+        return damaged
     if isinstance(error, sqlite3.OperationalError):
         refused = Unavailable("the store cannot be written to at the moment: nothing was stored")
         refused.__cause__ = error
