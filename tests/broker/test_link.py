@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -12,7 +14,7 @@ from shoal.amqp import link
 from shoal.core.errors import Unavailable
 from tests.engines import rabbitmq
 from tests.faults import proxy
-from tests.running import eventually, in_loop
+from tests.running import eventually, in_loop, run
 
 
 class _Made:
@@ -101,3 +103,30 @@ async def test_a_broker_that_does_not_answer_is_connected_to_anew(monkeypatch: p
             await eventually(times, 2)
     finally:
         between.close()
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_link_whose_broker_is_gone_logs_one_line_without_a_traceback(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rabbitmq.node()
+    node = rabbitmq.start_another()
+
+    async def story() -> None:
+        async with _made(node.url) as made:
+            assert await made.publish()
+            await asyncio.to_thread(getattr(node, how))
+
+            async def noted() -> int:
+                return sum("cannot be reached" in record.getMessage() for record in caplog.records)
+
+            await eventually(noted, 1)
+
+    try:
+        run(story())
+    finally:
+        rabbitmq.stop(node)
+    first, second = (record for record in caplog.records if record.levelno >= logging.WARNING)
+    assert (first.name, second.name) == (link.__name__, link.__name__)
+    assert first.getMessage().startswith("the connection to the message broker has ended: ")
+    assert not first.exc_info

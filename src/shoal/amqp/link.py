@@ -32,8 +32,9 @@ Prepare = Callable[[AbstractConnection], Awaitable[Sequence[AbstractChannel]]]
 
 _log = logging.getLogger(__name__)
 _numbers = itertools.count(1)
-# It is said here, once, and better.
-logging.getLogger("aiormq.connection").addFilter(lambda record: "creating transport" not in str(record.msg))
+_LOST = ("error when creating transport", "Cancelling cause reader exited", "Unexpected connection close")
+# A link logs each of these in one line with its reason; the library adds tracebacks, for every connection.
+logging.getLogger("aiormq.connection").addFilter(lambda record: not str(record.msg).startswith(_LOST))
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
@@ -205,8 +206,10 @@ class Link:
             self._out, self._over, self._refusal, self._said = out, over, None, ""
             self._tried.set()
             ends = [stale, connection.closing, *[channel.closing for channel in channels]]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            _log.warning("the connection to the message broker has ended")
+            ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            errors = [one.exception() for one in ended if not one.cancelled()]
+            reason = next((f": {why(error)}" for error in errors if isinstance(error, Exception)), "")
+            _log.warning("the connection to the message broker has ended%s", reason)
         finally:
             self._out = self._over = None
             over.set_result(None)
