@@ -26,6 +26,7 @@ from tests.running import at_a_desk, in_loop
 from shoal import Shoal
 from shoal.cli import main, member
 from shoal.cli.group import COMMANDS
+from shoal.graph.sqlite import SqliteGraph
 
 
 def shoal(store: Path, *arguments: str, typed: str = "") -> Result:
@@ -257,6 +258,17 @@ def test_a_reserved_name_is_for_the_operator(store: Path) -> None:
     assert "admin" in shoal(store, "member", "list").output
 
 
+def test_check_of_a_store_without_members_says_that_there_is_nothing_to_check(tmp_path: Path) -> None:
+    async def make() -> None:
+        await (await SqliteGraph.open(tmp_path / "empty.db")).close()
+
+    asyncio.run(make())
+    shown = shoal(tmp_path / "empty.db", "check")
+    assert shown.exit_code == 0
+    assert "associations (I3) have their inverses: nothing to check\n" in shown.output
+    assert ": 0 checked" not in shown.output
+
+
 def test_a_clean_store_passes_and_a_broken_one_fails_until_it_is_repaired(store: Path) -> None:
     whole = shoal(store, "check")
     assert (whole.exit_code, whole.output.splitlines()[-1][:9]) == (0, "all holds")
@@ -267,7 +279,7 @@ def test_a_clean_store_passes_and_a_broken_one_fails_until_it_is_repaired(store:
     assert broken.exit_code == 1
     assert "counts (I2) equal the live associations: 1 checked, 1 wrong" in broken.output
     assert (
-        "files (I9) belong to the objects that have them, and all of these have theirs: 0 checked, all right"
+        "files (I9) belong to the objects that have them, and all of these have theirs: nothing to check"
         in broken.output
     )
     assert "associations (I3) have their inverses: 40 checked" in shoal(store, "check", "--members", "40").output

@@ -158,3 +158,15 @@ def test_on_a_terminal_it_asks_for_what_was_not_said(tmp_path: Path) -> None:
         "mail": "smtp://mail.example.org",
     }
     assert loaded(tmp_path / "shoal.toml") == build(**asked)
+
+
+def test_init_suggests_the_option_for_the_settings_only_where_a_command_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, ["init"]).output == "shoal.toml is written: `shoal doctor` looks at it\n"
+    named = CliRunner().invoke(main, ["init", "--to", "my file.toml"])
+    assert named.output == "my file.toml is written: `shoal --config 'my file.toml' doctor` looks at it\n"
+    monkeypatch.setenv("SHOAL_CONFIG", str(tmp_path / "other.toml"))
+    other = CliRunner().invoke(main, ["init", "--to", "other.toml"])
+    assert other.output == "other.toml is written: `shoal doctor` looks at it\n"

@@ -172,6 +172,7 @@ def test_the_page_leads_from_a_bare_debian_to_a_server_with_everything(machine: 
     assert httpx.get(f"http://127.0.0.1:{metrics}/metrics", timeout=30).text.count("shoal_") > 100
     account = httpx.get(f"http://127.0.0.1:{port}/api/v1/accounts/lookup?acct=ann", timeout=30).json()
     assert account["url"] == "https://social.example.org/@ann"
+    assert "\nsocial.example.org {\n" in (machine.root / "etc/caddy/Caddyfile").read_text()
     assert len(machine.typed) > 15
     assert time.monotonic() - begun < MINUTES * 60
 

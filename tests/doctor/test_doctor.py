@@ -17,11 +17,14 @@ from pathlib import Path
 import aiormq
 import asyncpg
 import pytest
+from click.testing import CliRunner
 from redis import Redis
 
 from shoal import Shoal
+from shoal.cli import main
 from shoal.core.events import PostCreated
-from shoal.doctor import engines, machine
+from shoal.doctor import Diagnosis, engines, machine
+from shoal.doctor.findings import Grade
 from shoal.graph.contract import Batch
 from shoal.ops.engines.program import free_port
 from shoal.ops.vitals.contract import EngineVitals
@@ -155,7 +158,21 @@ def test_a_file_that_is_not_there_is_bad_only_if_it_was_named(tmp_path: Path, mo
     assert visit_file(tmp_path / "none.toml").only("settings").grade == "bad"
     monkeypatch.chdir(tmp_path)
     done = subprocess.run([sys.executable, "-m", "shoal.cli", "doctor"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode < 2
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("grades", "status"), [(("ok",), 0), (("ok", "warn", "ok"), 1), (("warn", "bad", "ok"), 2), (("bad",), 2)]
+)
+def test_doctor_exit_status_is_that_of_the_worst_finding(
+    grades: tuple[Grade, ...], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def examine(*_: object) -> list[Diagnosis]:
+        return [Diagnosis("store", grade, "found") for grade in grades]
+
+    monkeypatch.setattr("shoal.cli.doctor.examine", examine)
+    assert CliRunner().invoke(main, ["doctor"]).exit_code == status
 
 
 def test_the_command_prints_a_line_a_check_or_json_and_its_status_says_whether_something_is_bad(tmp_path: Path) -> None:
@@ -164,11 +181,11 @@ def test_the_command_prints_a_line_a_check_or_json_and_its_status_says_whether_s
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
 
     plain = shoal("doctor")
-    assert plain.returncode == 0
+    assert plain.returncode == 1
     assert all(line.split()[0] in {"ok", "warn"} for line in plain.stdout.splitlines())
     (tmp_path / "shoal.toml").write_text("prot = 1\n")
     wrong = shoal("doctor", "--json")
-    assert wrong.returncode == 1
+    assert wrong.returncode == 2
     assert {"check": "settings", "grade": "bad"}.items() <= json.loads(wrong.stdout)[0].items()
 
 

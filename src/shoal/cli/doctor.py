@@ -11,6 +11,7 @@ import msgspec
 from shoal.cli.group import GivenSettings
 from shoal.doctor import Diagnosis, examine
 
+_STATUS = {"ok": 0, "warn": 1, "bad": 2}
 _COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
 
@@ -20,8 +21,8 @@ _COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Look at settings, engines, disks, limits, proxy, TLS, mail and the running server: a line each, with what to do.
 
-    Nothing is changed, and no check waits longer than some seconds. Run it as the user of the server. Exit status 1 says
-    that something is bad.
+    Nothing is changed, and no check waits longer than some seconds. Run it as the user of the server. Exit status 0: all is
+    well; 1: there are warnings; 2: something is bad.
     """
     given: GivenSettings = ctx.obj
     # Engines that cannot be reached are findings, and need not be logged as well.
@@ -31,7 +32,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(found)))
     else:
         _tell(found)
-    ctx.exit(1 if any(one.grade == "bad" for one in found) else 0)
+    ctx.exit(max(_STATUS[one.grade] for one in found))
 
 
 def _tell(found: list[Diagnosis]) -> None:

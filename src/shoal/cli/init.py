@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from shoal import private
 from shoal.cli.group import GivenSettings
 from shoal.core.errors import InvalidInput
 from shoal.core.text import check_email
-from shoal.settings import Settings, build
+from shoal.settings import Settings, build, config_path
 from shoal.settings_file import render
 from shoal.wiring.mail import mailer_of
 from shoal.wiring.places import check_base_url
@@ -68,7 +69,8 @@ def init(
     chosen = build(**values)
     _check(chosen)
     private.write_new(path, render(chosen).encode())
-    click.echo(f"{path} is written: `shoal --config {path} doctor` looks at it")
+    option = "" if path.absolute() == config_path().absolute() else f"--config {shlex.quote(str(path))} "
+    click.echo(f"{path} is written: `shoal {option}doctor` looks at it")
 
 
 def _asked(told: str | None, question: str, default: str = "") -> str | None:

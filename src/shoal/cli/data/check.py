@@ -68,7 +68,8 @@ def tell(report: CheckReport) -> None:
     """Say what a check found, a line for each promise."""
     for line in report.invariants:
         verdict = f"{line.found:,} wrong" if line.found else "all right"
-        click.echo(f"{line.promise}: {line.checked:,} checked, {verdict}")
+        looked = f"{line.checked:,} checked, {verdict}" if line.checked or line.found else "nothing to check"
+        click.echo(f"{line.promise}: {looked}")
         for example in line.examples:
             click.echo(f"      {example}")
     for note in report.notes:
