@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from click.testing import CliRunner, Result
 
 from shoal import Shoal
+from shoal.cli import main
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.contract import Store
 from shoal.graph.rows import KeyRow
 from shoal.media.store import RAW, MediaStore
+from shoal.ops.backups import restore as restoring
 from shoal.ops.backups.manifest import KeptTagRule
 from shoal.ops.backups.pruning import Keeping, prune
 from shoal.ops.backups.repository import MEDIA, BackupDamaged, BackupRepository
-from shoal.ops.backups.restore import make_whole
+from shoal.ops.backups.restore import make_whole, restore_tag_rules
 from shoal.ops.backups.restoring_mark import check_restored
 from shoal.ops.backups.verify import verify
 from shoal.ops.checking.check import check
@@ -30,7 +33,7 @@ from tests.flows.media.test_media_posts import picture
 from tests.flows.people import register
 from tests.ops.moving_world import Databases, contents_of, mover, populate, process
 from tests.ops.test_moving import events_of, network_with_everything
-from tests.running import in_loop
+from tests.running import in_loop, run
 
 ENGINES = ("sqlite", "three sqlite", "postgres", "two postgres")
 
@@ -114,7 +117,8 @@ async def test_a_network_with_pictures_is_lost_and_brought_back(tmp_path: Path) 
     assert _files(tmp_path / "shoal.db.media") == files
     assert (tmp_path / "shoal.db.push-key").read_text() == key
     async with open_network(settings, background=False) as network:
-        report = await make_whole(network, made, nothing)
+        await restore_tag_rules(network, made)
+        report = await make_whole(network, nothing)
         assert [line for line in report.invariants if line.found and line.name not in {"cloud", "search"}] == []
         assert (await network.tag_store.rules())["mud"].denied
     async with Shoal.open(url) as shoal:
@@ -191,7 +195,7 @@ async def test_media_that_were_deleted_before_they_were_copied_are_told_and_do_n
     settings = build(store=f"sqlite:///{tmp_path}/new.db")
     await brought_back(place, settings)
     async with open_network(settings, background=False) as network:
-        report = await make_whole(network, made, nothing)
+        report = await make_whole(network, nothing)
         assert report["files"].found > 0
         assert (await check(network)).clean
 
@@ -303,6 +307,55 @@ async def test_a_restore_that_was_interrupted_goes_on_and_no_other_one(tmp_path:
         assert await everything_in(graph) == await everything_in(old)
 
 
+def _restored_by_command(place: Path, store: str, *options: str) -> Result:
+    command = ["--store", store, "restore", "--from", str(place), *options]
+    return CliRunner().invoke(main, command)
+
+
+async def _has_rule(store: str) -> bool:
+    """Return whether the tag of `_with_rule` is denied, in a store that servers may use."""
+    async with open_network(build(store=store), background=False) as network:
+        await check_restored(network.store)
+        rules = await network.tag_store.rules()
+        return "mud" in rules and rules["mud"].denied
+
+
+async def _with_rule(folder: Path) -> None:
+    """Back up a network with a rule on a tag."""
+    async with Shoal.open(f"sqlite:///{folder}/shoal.db") as shoal:
+        await register(shoal, "ann")
+        await shoal.network.amend_tags(Amendment(rules=[TagRule("mud", denied=True)]))
+        await backed_up(shoal.network.settings, repository(folder / "backups"))
+    (folder / "shoal.db.push-key").unlink()
+
+
+@pytest.mark.parametrize("options", [(), ("--no-check",)])
+def test_restore_command_brings_rules_on_tags_back(options: tuple[str, ...], tmp_path: Path) -> None:
+    run(_with_rule(tmp_path))
+    store = f"sqlite:///{tmp_path}/new.db"
+    assert _restored_by_command(tmp_path / "backups", store, *options).exit_code == 0
+    assert run(_has_rule(store))
+
+
+@pytest.mark.parametrize("step", ["restore_tag_rules", "make_whole"])
+def test_restore_command_interrupted_in_its_last_steps_lets_no_server_start_and_continues(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(_with_rule(tmp_path))
+    store = f"sqlite:///{tmp_path}/new.db"
+
+    async def interrupted(*_: object) -> None:
+        raise Unavailable("interrupted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restoring, step, interrupted)
+        assert _restored_by_command(tmp_path / "backups", store).exit_code == 1
+    with pytest.raises(Unavailable, match="not finished"):
+        run(_has_rule(store))
+    assert _restored_by_command(tmp_path / "backups", store).exit_code == 0
+    assert run(_has_rule(store))
+
+
 @in_loop
 async def test_moved_data_sources_are_backed_up_once_whatever_the_old_store_still_has(tmp_path: Path) -> None:
     databases = Databases()
@@ -335,7 +388,7 @@ async def test_stores_that_cannot_be_read_at_one_moment_are_refused(tmp_path: Pa
 async def test_media_and_backups_in_buckets(tmp_path: Path, s3_url: str) -> None:
     bucket = s3_url.replace("/media?", "/{}?")
     store = f"sqlite:///{tmp_path}/shoal.db"
-    place = BackupRepository.open(bucket.format("backups"), make=True, dead=0.0)
+    place = BackupRepository.open(bucket.format("backups"), make=True)
     async with Shoal.open(store, media=bucket.format("live")) as shoal:
         (ann,) = await register(shoal, "ann")
         await ann.create("look", media=[await ann.upload(picture())])
@@ -353,7 +406,7 @@ async def test_media_and_backups_in_buckets(tmp_path: Path, s3_url: str) -> None
     done = await brought_back(place, new)
     assert (done.media_files, done.faults) == (second.media.files, [])
     async with open_network(new, background=False) as network:
-        assert (await make_whole(network, second, nothing))["files"].found == 0
+        assert (await make_whole(network, nothing))["files"].found == 0
     pruned = await prune(place, Keeping(newest=1), nothing)
     # The large file belonged to nothing, so no generation names it.
     assert (pruned.generations, pruned.media_files) == ((first.generation,), 1)

@@ -14,7 +14,7 @@ from shoal.graph.snapshots import SnapshotSource
 from shoal.ops.backups.backup import back_up
 from shoal.ops.backups.manifest import Manifest
 from shoal.ops.backups.repository import BackupRepository
-from shoal.ops.backups.restore import RestoredNetwork, restore
+from shoal.ops.backups.restore import RestoredNetwork, finish, restore
 from shoal.ops.backups.throttle import Throttle
 from shoal.ops.checking.report import nothing
 from shoal.settings import Settings, build
@@ -58,7 +58,9 @@ async def brought_back(
     """Restore a generation, the newest if none is named."""
     manifest = await place.manifest(generation)
     async with open_target(settings) as target:
-        return await restore(place, manifest, target, throttle, nothing)
+        done = await restore(place, manifest, target, throttle, nothing)
+        await finish(target, manifest)
+        return done
 
 
 @asynccontextmanager

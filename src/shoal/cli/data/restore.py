@@ -45,9 +45,9 @@ def restore(settings: Settings, place: str, generation: str, checking: bool, mb_
         manifest, done = asyncio.run(_restored(settings, place, generation, throttle, progress))
     _tell(manifest, done)
     wrong = bool(done.faults)
-    if checking:
-        with bars() as progress:
-            report = asyncio.run(_checked(settings, manifest, progress))
+    with bars() as progress:
+        report = asyncio.run(_completed(settings, manifest, progress, checking=checking))
+    if report is not None:
         tell(report)
         wrong = wrong or sum(line.found for line in report.invariants) > report.repaired
     else:
@@ -65,9 +65,15 @@ async def _restored(
         return manifest, await restoring.restore(repository, manifest, target, throttle, progress)
 
 
-async def _checked(settings: Settings, manifest: Manifest, progress: Progress) -> CheckReport:
+async def _completed(
+    settings: Settings, manifest: Manifest, progress: Progress, *, checking: bool
+) -> CheckReport | None:
     async with open_network(settings, background=False) as network:
-        return await restoring.make_whole(network, manifest, progress)
+        await restoring.restore_tag_rules(network, manifest)
+        report = await restoring.make_whole(network, progress) if checking else None
+    async with open_target(settings) as target:
+        await restoring.finish(target, manifest)
+    return report
 
 
 def _tell(manifest: Manifest, done: RestoredNetwork) -> None:

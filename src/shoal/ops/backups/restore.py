@@ -1,7 +1,8 @@
 """Brings a generation back into an empty store: its rows as they were, its events, its media, then a check that repairs.
 
 Nothing is written before every row has been read and compared with its hash; media are compared on their way. A restore may
-be interrupted and run again: a mark says that it was begun, and until it is finished no server starts there.
+be interrupted and run again: a mark in the store says that it was begun, and no server starts there until `finish` has removed it,
+after everything else.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class RestoredNetwork(msgspec.Struct):
 async def restore(
     repository: BackupRepository, manifest: Manifest, target: RestoreTarget, throttle: Throttle, tell: Progress
 ) -> RestoredNetwork:
-    """Bring a generation back. A file of media that is damaged is left out and told; everything else that is refuses all.
+    """Bring a generation back, up to `finish`. A file of media that is damaged is left out and told; everything else that is
+    refuses all.
 
     Raises `InvalidInput` for a store that is not empty, `BackupDamaged` for rows that are not what was written: nothing was
     changed then.
@@ -76,12 +78,21 @@ async def restore(
     return await _Restore(repository, manifest, target, throttle, tell).run()
 
 
-async def make_whole(network: AnyNetwork, manifest: Manifest, tell: Progress) -> CheckReport:
-    """Make anew what is not in a backup, in the network that was restored: tags are counted, and what was under way is repaired."""
+async def restore_tag_rules(network: AnyNetwork, manifest: Manifest) -> None:
+    """Restore the rules of admins on tags, which are not in the graph, in the network that was restored."""
     if manifest.tag_rules:
         rules = [TagRule(rule.name, rule.denied, rule.target) for rule in manifest.tag_rules]
         await network.amend_tags(Amendment(rules=rules))
+
+
+async def make_whole(network: AnyNetwork, tell: Progress) -> CheckReport:
+    """Compute what is not in a backup, in the network that was restored: tags are counted, and what was under way is repaired."""
     return await check(network, repair=True, progress=tell)
+
+
+async def finish(target: RestoreTarget, manifest: Manifest) -> None:
+    """Remove the mark: the restore is complete, and servers may start."""
+    await whole(target.store).remove_rows(Rows(keys=[mark_of(manifest.generation)]))
 
 
 class _Restore:
@@ -115,7 +126,6 @@ class _Restore:
             await self._put_media(Path(folder))
         if push_key and self._target.push_key is not None:
             await asyncio.to_thread(private.write, self._target.push_key, push_key)
-        await self._store.remove_rows(Rows(keys=[self._mark]))
         return self._done
 
     async def _check_empty(self) -> None:
