@@ -20,7 +20,7 @@ from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LOUD, MUTES, POSTED, TAGGED, AssocType
-from tests.running import in_loop
+from tests.running import eventually, in_loop
 from tests.stamps import LocalStamps
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, begin, end
 
@@ -58,8 +58,11 @@ async def test_a_commit_that_nobody_waits_for_any_more_is_not_forgotten() -> Non
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     assert POST_OF_BEN in await graph.obj_get((POST_OF_BEN,)), "it is not deleted yet"
-    await asyncio.sleep(0.05)
-    assert await graph.obj_get((POST_OF_BEN,)) == {}
+
+    async def held() -> bool:
+        return POST_OF_BEN in await graph.obj_get((POST_OF_BEN,))
+
+    await eventually(held, answer=False)
 
 
 @in_loop
@@ -67,13 +70,19 @@ async def test_what_is_read_while_a_commit_returns_is_not_kept() -> None:
     store = Slow()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
-    store.before = store.after = 0.01
+    store.before = 0.01
+    store.after = 600.0
     committing = asyncio.create_task(begin(graph, ANN, LIKED_BY, BEN, 5))
     await asyncio.sleep(0)
     assert (await graph.assoc_count((ANN,), (LIKED_BY,)))[LIKED_BY] == {}
-    await asyncio.sleep(0.015)
+
+    async def stored() -> dict[int, int]:
+        return (await store.assoc_count((ANN,), (LIKED_BY,)))[LIKED_BY]
+
+    await eventually(stored, {ANN: 1})
+    assert not committing.done()
     assert (await graph.assoc_count((ANN,), (LIKED_BY,)))[LIKED_BY] == {ANN: 1}, "its event may be claimed by now"
-    await committing
+    committing.cancel()
 
 
 @in_loop

@@ -107,7 +107,7 @@ async def test_it_works_where_a_loop_runs_already() -> None:
 
 
 def test_a_stream_is_an_iterator_that_ends_when_it_is_closed() -> None:
-    with Shoal.open("memory://") as network:
+    with Shoal.open("memory://", most_behind_seconds=0) as network:
         ann, bob = network.register("ann"), network.register("bob")
         ann.follow(bob)
         network.settle()
@@ -159,7 +159,7 @@ def test_after_the_end_a_call_says_so_and_a_second_end_does_nothing() -> None:
 
 
 def test_the_end_waits_for_calls_of_other_threads(tmp_path: Path) -> None:
-    network = Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}")
+    network = Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}", most_behind_seconds=0)
     ann = network.register("ann")
     begun, refused, acknowledged = threading.Event(), threading.Event(), []
     slow = ThreadPoolExecutor(1).submit(network._loop.call, asyncio.sleep(0.5, "done"))
@@ -348,7 +348,10 @@ def test_a_child_that_outlives_the_owner_does_not_keep_the_store(tmp_path: Path)
 
 def test_a_shared_network_has_streams_and_ends_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
-    with Shoal.open(url, shared=True) as first, Shoal.open(url, shared=True) as second:
+    with (
+        Shoal.open(url, shared=True, most_behind_seconds=0) as first,
+        Shoal.open(url, shared=True, most_behind_seconds=0) as second,
+    ):
         ann = first.register("ann")
         bob = second.register("bob")
         stop = threading.Event()

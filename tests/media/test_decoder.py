@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -333,7 +334,7 @@ def test_a_child_that_does_not_start_is_no_picture_s_fault(
     script: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fake = tmp_path / "python"
-    fake.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{script}"\n')
+    fake.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{script}"\n')
     fake.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(fake))
     monkeypatch.setattr(child_module, "START_SECONDS", 1.0)

@@ -525,7 +525,7 @@ async def test_a_count_that_moves_and_comes_back_while_it_is_looked_at_is_no_mis
 @in_loop
 async def test_a_network_in_use_gives_no_false_alarm(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
-    async with Shoal.open(world.url) as shoal:
+    async with Shoal.open(world.url, most_behind_seconds=0) as shoal:
         ann, ben = await shoal.member("ann"), await shoal.member("ben")
         done = asyncio.Event()
 

@@ -18,7 +18,7 @@ from shoal.ops.checking.check import check
 async def test_members_notice_nothing_of_a_move_and_everything_holds_after_it() -> None:
     databases = Databases()
     here, there = await databases.one(), await databases.one()
-    async with Shoal.open(here, media="memory://") as shoal:
+    async with Shoal.open(here, media="memory://", most_behind_seconds=0) as shoal:
         handles = [await shoal.register(f"m{n}") for n in range(24)]
         sources = sorted({place(f"m{n}").a for n in range(0, 24, 2)})
         posts = [await handle.create(f"first of {n} #tag{n % 3}") for n, handle in enumerate(handles)]
