@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.services import posts, relationships
+from shoal.core.model import Visibility
+from shoal.services import lists, posts, relationships, tastes
 from shoal.services.posts import Draft
 from tests.api.world import World, world
 from tests.web.visitor import member, visitor
@@ -61,3 +62,33 @@ def test_only_a_demo_lends_a_member_to_everybody(here: World) -> None:
     token = browser.open("/login").form_token
     assert visitor(here).post("/login/demo", [("form_token", token)]).status == 403
     assert browser.post("/login/demo", [("form_token", token)]).status == 404
+
+
+def test_home_and_lists_leave_out_direct_messages_on_full_pages(here: World) -> None:
+    dan, eve = member(here, "dan"), member(here, "eve")
+    here.run(relationships.follow(here.writes, eve.id, dan.id))
+    shown = here.run(lists.create(here.writes, eve.id, "Close friends"))
+    here.run(lists.put_on(here.writes, eve.id, shown.id, (dan.id, eve.id)))
+    for n in range(25):
+        here.run(posts.create(here.writes, dan.id, Draft(text=f"number {n} of the tide")))
+        for author, name in ((dan, "eve"), (eve, "dan")):
+            secret = Draft(text=f"@{name} secret {n}", visibility=Visibility.DIRECT)
+            here.run(posts.create(here.writes, author.id, secret))
+    here.settle()
+    browser = visitor(here, "eve")
+    for path in ("/", f"/lists/{shown.id}"):
+        page = browser.open(path)
+        older = page.follow("Older posts")
+        assert (len(page.posts), len(older.posts)) == (20, 5), path
+        numbers = [f"number {n} of the tide" for n in reversed(range(25))]
+        assert [*page.texts("prose"), *older.texts("prose")] == numbers, path
+
+
+def test_for_you_without_ranking_leaves_out_direct_messages(here: World) -> None:
+    fay = member(here, "fay")
+    here.run(posts.create(here.writes, fay.id, Draft(text="@ann secret", visibility=Visibility.DIRECT)))
+    here.run(posts.create(here.writes, fay.id, Draft(text="No secret")))
+    here.run(tastes.switch(here.writes, fay.id, off=True))
+    here.settle()
+    page = visitor(here, "fay").open("/for-you")
+    assert page.texts("prose") == ["No secret"]

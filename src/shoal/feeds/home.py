@@ -57,10 +57,11 @@ _PLAIN = _Tastes(set(), frozenset())
 """The tastes of a viewer who follows no tags and has no lists."""
 
 
-async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
+async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
     """Return a page of the viewer's home timeline.
 
-    A cold timeline is rebuilt first; only the last entry ends the paging.
+    A cold timeline is rebuilt first; only the last entry ends the paging. Without `direct`, direct messages are left
+    out: apps for Mastodon expect them, the web app shows them as conversations.
     """
     with one_request():
         opening = await _opened(reads, viewer, cursor)
@@ -70,25 +71,26 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
         tastes = _PLAIN if plain else await _tastes(reads.graph, viewer)
         sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME) if held[OWNS_FILTER] else NO_SIEVE
         skeleton = partial(_materialised, reads, viewer, opening=opening)
-        return await read_folded(_folds(reads, viewer, skeleton, tastes), cursor, sieve)
+        return await read_folded(_folds(reads, viewer, skeleton, tastes, direct=direct), cursor, sieve)
 
 
-async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
+async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
     """Return the page that `page` must equal, by pull from everyone the viewer follows, at any price."""
     tastes = await _tastes(reads.graph, viewer)
     sources = await _sources(reads.graph, viewer, tastes.tags)
     sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME)
     return await read_folded(
-        _folds(reads, viewer, partial(pull, reads.graph, sources), tastes), cursor, sieve, thorough=True
+        _folds(reads, viewer, partial(pull, reads.graph, sources), tastes, direct=direct), cursor, sieve, thorough=True
     )
 
 
-def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes) -> Folds:
+def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes, *, direct: bool = True) -> Folds:
     """Describe the home as rows: which belong to it, and which leave shares out of it."""
     seen = sight(reads.graph, viewer, lasting=reads.lasting)
 
     async def sift(ids: Sequence[int]) -> list[Row]:
-        return _belonging(seen, viewer, await seen.look(ids), tastes)
+        rows = _belonging(seen, viewer, await seen.look(ids), tastes)
+        return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
 
     def opened(cursor: Cursor) -> RowReader[int, Row]:
         return RowReader(cursor, skeleton, sift, itself)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from shoal.core.member_lists import MemberList, RepliesPolicy
-from shoal.core.model import Post
+from shoal.core.model import Post, Visibility
 from shoal.core.visibility import may_come
 from shoal.feeds.filtering import NO_SIEVE
 from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
@@ -25,11 +25,14 @@ MAX_MEMBERS = 1_000
 """More than anybody may have; `MAX_LISTS` is too."""
 
 
-async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor) -> Page:
-    """Return a page of the timeline of the viewer's own list. Raises `NotFound` for any other."""
+async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direct: bool = True) -> Page:
+    """Return a page of the timeline of the viewer's own list, with or without direct messages.
+
+    Raises `NotFound` for any other list.
+    """
     with one_request():
         shown = await own_list(reads.graph, viewer, list_id)
-        folds = _folds(reads, viewer, shown, await members_of(reads.graph, shown))
+        folds = _folds(reads, viewer, shown, await members_of(reads.graph, shown), direct=direct)
         return await read_folded(folds, cursor, NO_SIEVE)
 
 
@@ -43,13 +46,14 @@ async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> 
         return await folds.seen.entries(await unfolded(folds, rows)) if rows else []
 
 
-def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int]) -> Folds:
+def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int], *, direct: bool = True) -> Folds:
     """Describe the list as rows: which belong to it, and which leave shares out of it."""
     seen = sight(reads.graph, viewer, lasting=reads.lasting)
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
     async def sift(ids: Sequence[int]) -> list[Row]:
-        return await _wanted(seen, shown, members, await seen.look(ids))
+        rows = await _wanted(seen, shown, members, await seen.look(ids))
+        return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
 
     def opened(cursor: Cursor) -> RowReader[int, Row]:
         return RowReader(cursor, skeleton, sift, itself)

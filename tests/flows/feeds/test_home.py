@@ -384,6 +384,31 @@ async def test_direct_posts_come_home_to_the_mentioned_who_follow() -> None:
         assert await home_texts(ben) == []
 
 
+@pytest.mark.parametrize("length", [4, 400])
+@in_loop
+async def test_a_home_without_direct_messages_has_full_pages_and_equals_its_definition(length: int) -> None:
+    async with Shoal.open("memory://", timeline_length=length) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        await warm(ann, ben)
+        reads = ben._network.reads
+        for n in range(12):
+            await ann.create(f"post {n}")
+            await ann.create(f"@ben secret {n}", visibility="direct")
+            await ben.create(f"@ann secret {n}", visibility="direct")
+        await shoal.settle()
+        at, found = Cursor(limit=5), []
+        while True:
+            page = await home.page(reads, ben.id, at, direct=False)
+            assert page == await home.definition(reads, ben.id, at, direct=False)
+            found.append(texts(page))
+            if page.next is None:
+                break
+            at = at._replace(before=page.next)
+        expected = [f"post {n}" for n in reversed(range(12))]
+        assert found == [expected[:5], expected[5:10], expected[10:]]
+
+
 @in_loop
 async def test_positions_count_from_the_newest_and_both_ends_are_in() -> None:
     async with Shoal.open("memory://", timeline_length=4) as shoal:

@@ -95,7 +95,7 @@ async def page(
             return await _page_of(reads, viewer, before, cursor, limit)
         reading = await new_reading(reads, viewer, explain=explain, deadline=deadline)
         if isinstance(reading, str):
-            found = await home.page(reads, viewer, Cursor(limit=limit))
+            found = await home.page(reads, viewer, Cursor(limit=limit), direct=False)
             return ForYou([RankedEntry(entry, None) for entry in found.entries], "", reading)
         at = ReadingCursor(new_reading_id(viewer), cursor.place if cursor is not None else 0)
         await keep(reads, at.reading_id, reading)

@@ -42,7 +42,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, deadline: float = D
             return await _from(reads, viewer, before, place + 1, cursor.limit), ""
         reading = await new_reading(reads, viewer, deadline=deadline)
         if isinstance(reading, str):
-            return await home.page(reads, viewer, cursor), reading
+            return await home.page(reads, viewer, cursor, direct=False), reading
         if before is not None and cursor.after:
             fresh = reading.without(before)
             await keep(reads, viewer, fresh.followed_by(before, MOST_PLACES))

@@ -56,7 +56,7 @@ async def start(visit: Visit, query: BeforeQuery) -> Response:
 
 async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
     reads = visit.front.reads
-    found = await home_feed.page(reads, viewer.id, query.cursor())
+    found = await home_feed.page(reads, viewer.id, query.cursor(), direct=False)
     entries = await filtered(reads.graph, viewer.id, found.entries, FilterContext.HOME)
     empty = not entries and not query.before
     beginning = await _beginning(visit, viewer) if empty and not visit.partial else None

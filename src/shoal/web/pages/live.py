@@ -11,6 +11,7 @@ from shoal.api.context import Context, Front
 from shoal.api.http.calls import Body, Route
 from shoal.api.live.event_stream import EventStream, Heard
 from shoal.core.errors import Unauthenticated
+from shoal.core.model import Visibility
 from shoal.feeds.live import Arrived, Edited, News, Notified, OfViewer, Removed, told
 from shoal.streaming.interests import HOME
 from shoal.web.rendering import part_html
@@ -47,6 +48,8 @@ async def _check(front: Front, request: Request) -> None:
 
 async def _event(visit: Visit, one: News | OfViewer) -> bytes:
     """Return an event as a browser reads it; nothing for what no page shows."""
+    if isinstance(one, Arrived) and one.entry.post.visibility is Visibility.DIRECT:
+        return b""
     if isinstance(one, Arrived | Edited):
         post = post_of(visit, one.entry, await answered(visit, [one.entry]))
         return _lines(

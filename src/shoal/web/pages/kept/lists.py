@@ -87,7 +87,7 @@ async def timeline(visit: Visit, path: ListPath) -> Response:
     """A page of the posts of those on a list."""
     member, reads = visit.member, visit.front.reads
     shown = await own_list(visit.front.graph, member.id, path.id)
-    found = await feed.page(reads, member.id, path.id, path.cursor())
+    found = await feed.page(reads, member.id, path.id, path.cursor(), direct=False)
     entries = await filtered(reads.graph, member.id, found.entries, FilterContext.HOME)
     tab = f"list-{shown.id}"
     return await feed_page(

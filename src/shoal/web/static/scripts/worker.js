@@ -1,15 +1,15 @@
-// Keeps the files of the web app, a page for when there is no network, and the newest home that was read.
+// Keeps the files of the web app and a page for when there is no network. Pages of members are never stored on the device.
 const FILES = "files-{version}";
-const PAGES = "pages";
 const OFFLINE = "{base}/offline";
-const HOMES = ["{base}/", "{base}"];
 
 addEventListener("install", (event) => {
-  event.waitUntil(caches.open(FILES).then((cache) => cache.add(new Request(OFFLINE, { cache: "reload" }))).then(() => skipWaiting()));
+  // Without cookies: what is stored must not say who was logged in.
+  const offline = new Request(OFFLINE, { cache: "reload", credentials: "omit" });
+  event.waitUntil(caches.open(FILES).then((cache) => cache.add(offline)).then(() => skipWaiting()));
 });
 
 addEventListener("activate", (event) => {
-  const old = (names) => names.filter((name) => name !== FILES && name !== PAGES);
+  const old = (names) => names.filter((name) => name !== FILES);
   event.waitUntil(caches.keys().then((names) => Promise.all(old(names).map((name) => caches.delete(name)))).then(() => clients.claim()));
 });
 
@@ -22,23 +22,12 @@ async function kept(request) {
   return answer;
 }
 
-async function page(request) {
-  const home = HOMES.includes(new URL(request.url).pathname);
-  try {
-    const answer = await fetch(request);
-    if (home && answer.ok) (await caches.open(PAGES)).put(HOMES[0], answer.clone());
-    return answer;
-  } catch {
-    return (home && (await caches.match(HOMES[0]))) || caches.match(OFFLINE);
-  }
-}
-
 addEventListener("fetch", (event) => {
   const { request } = event;
   const { origin, pathname } = new URL(request.url);
   if (origin !== location.origin || request.method !== "GET") return;
   if (pathname.startsWith("{base}/static/")) event.respondWith(kept(request));
-  else if (request.mode === "navigate") event.respondWith(page(request));
+  else if (request.mode === "navigate") event.respondWith(fetch(request).catch(() => caches.match(OFFLINE)));
 });
 
 addEventListener("push", (event) => {

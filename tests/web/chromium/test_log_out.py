@@ -1,0 +1,62 @@
+"""What the browser stores for a member, and what is left of it after log-out."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Browser, Page, expect
+
+from shoal.core.model import Visibility
+from shoal.services import posts
+from shoal.services.posts import Draft
+from tests.web.chromium.screens import Stage, screen, until
+
+_STORED = """async () => {
+  const cached = [];
+  for (const name of await caches.keys()) {
+    const cache = await caches.open(name);
+    for (const request of await cache.keys())
+      if (!request.url.includes("/static/")) cached.push(request.url, await (await cache.match(request)).text());
+  }
+  return { cached: cached.join(" "), local: JSON.stringify(localStorage), session: JSON.stringify(sessionStorage) };
+}"""
+
+
+def stored(page: Page) -> dict[str, str]:
+    found: dict[str, str] = page.evaluate(_STORED)
+    return found
+
+
+def test_log_out_leaves_nothing_of_a_member_in_the_browser(at: Stage, chromium: Browser) -> None:
+    hal, ann = at.join("hal"), at.join("ann")
+    at.run(posts.create(at.network.writes, hal.id, Draft(text="Low tide")))
+    at.run(posts.create(at.network.writes, ann.id, Draft(text="@hal the key", visibility=Visibility.DIRECT)))
+    at.settle()
+    with screen(at, chromium) as ours:
+        ours.log_in("hal")
+        page = ours.open("/")
+        page.evaluate("async () => { await navigator.serviceWorker.ready; }")
+        page.get_by_role("navigation").get_by_role("link", name="Messages").first.click()
+        page.get_by_role("main").get_by_role("link", name="the key").click()
+        expect(page.get_by_role("main")).to_contain_text("Only those named here read this.")
+        page.get_by_role("navigation").get_by_role("link", name="New post").first.click()
+        until(page, "document.querySelector('#compose')?.dataset.started !== undefined")
+        page.get_by_label("Text", exact=True).fill("A draft")
+        until(page, "JSON.stringify(localStorage).includes('A draft')")
+        while_logged_in = stored(page)
+        assert "/offline" in while_logged_in["cached"]
+        for private in ("hal", "Low tide", "the key", "form_token"):
+            assert private not in while_logged_in["cached"], private
+        assert "the key" in while_logged_in["session"]
+        # The page alone, as in a browser that ignores `Clear-Site-Data`: the form is not sent.
+        page.evaluate("() => document.addEventListener('submit', (event) => event.preventDefault())")
+        page.locator("form[action$='/logout'] button:visible").click()
+        left = stored(page)
+        assert (left["local"], left["session"]) == ("{}", "{}")
+
+
+def test_the_page_without_network_is_the_same_for_members_and_strangers(at: Stage, chromium: Browser) -> None:
+    at.join("ida")
+    with screen(at, chromium) as ours:
+        stranger = ours.open("/offline").content()
+        expect(ours.page.get_by_role("link", name="Try again")).to_be_visible()
+        ours.log_in("ida")
+        assert ours.open("/offline").content() == stranger
