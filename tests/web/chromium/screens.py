@@ -117,6 +117,12 @@ class Complaint(NamedTuple):
     what: str
 
 
+_LISTENING = """document.addEventListener("securitypolicyviolation", (event) => console.error(
+    `${event.effectiveDirective} violated by ${event.blockedURI} in ${event.sourceFile}:${event.lineNumber} ${event.sample}`
+));"""
+"""Reports each violation of a page's content security policy to the console, from where `Screen` takes it."""
+
+
 class Screen:
     """A browser window of one person. What its pages complain of is noted."""
 
@@ -124,6 +130,7 @@ class Screen:
         self.at = at
         self.scripts = scripts
         self.context = context
+        context.add_init_script(_LISTENING)
         self.page = context.new_page()
         self.complaints: list[Complaint] = []
         context.on("weberror", lambda error: self._note(str(error.error)))

@@ -50,5 +50,9 @@ document.addEventListener("htmx:sendError", async () => {
   const { say } = await import("./word.js");
   say(document.getElementById("words").dataset.lost);
 });
+// A snapshot of the page is restored as HTML, in which the policy blocks styles that scripts or a resized text field have set.
+document.addEventListener("htmx:beforeHistorySave", () => {
+  for (const element of document.querySelectorAll("[style]")) element.removeAttribute("style");
+});
 document.addEventListener("htmx:load", (event) => look(event.detail.elt));
 look(document.documentElement);
