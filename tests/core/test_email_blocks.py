@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from shoal.core.email_blocks import EmailDomainBlock, attempted, canonical_digest, domains_of, history
+from hashlib import sha256
+
+from shoal.core.email_blocks import (
+    EmailDomainBlock,
+    attempted,
+    canonical_digest,
+    canonical_digests,
+    domains_of,
+    history,
+)
 
 DAY = 86_400_000
 BLOCK = EmailDomainBlock(id=7, domain="spam.example")
@@ -24,6 +33,23 @@ def test_addresses_that_reach_one_box_have_one_digest() -> None:
     for same in ("Test@example.com", "te.st@example.com", "test+other@EXAMPLE.com", " t.e.s.t+a+b@example.com "):
         assert canonical_digest(same) == one
     assert canonical_digest("test@exam.ple.com") != one
+
+
+def test_canonical_digest_of_compatible_characters_is_that_of_plain_ones() -> None:
+    for same in (
+        "\uff54\uff45\uff53\uff54@example.com",
+        "test\uff20example.com",
+        "te\uff0est\uff0bother@example\uff0ecom",
+    ):
+        assert canonical_digest(same) == canonical_digest("test@example.com")
+
+
+def test_canonical_digests_of_an_international_domain_are_alike_in_both_spellings() -> None:
+    assert canonical_digest("a@b\u00fccher.example") == canonical_digest("a@xn--bcher-kva.example")
+    before = sha256("a@b\u00fccher.example".encode()).hexdigest()
+    for spelling in ("a@b\u00fccher.example", "a@xn--bcher-kva.example"):
+        assert canonical_digests(spelling) == (canonical_digest(spelling), before)
+    assert canonical_digests("a@b.example") == (canonical_digest("a@b.example"),)
 
 
 def test_attempts_are_kept_for_seven_days() -> None:

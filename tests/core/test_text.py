@@ -340,7 +340,37 @@ def test_an_address_is_kept_in_lower_case(address: str) -> None:
 NO_ADDRESSES = [
     *("", "a", "@", "a@", "@b.example", "a@b", "a@@b.c", "a@b@c.d", "a b@c.d", "a@b..c", "a@.b", "a@b.", "<a@b.c>"),
     *("a@b.c\x00", "a\n@b.c", "a" * 65 + "@b.c", "a@" + "b" * 252 + ".c", "\ud800@b.c"),
+    *("a%evil.com@ok.org", "evil.com!a@ok.org", "=?utf-8?q?a?=@ok.org", "=?x?q?=41=42?=@ok.org", "a|b@ok.org"),
+    *(".a@ok.org", "a.@ok.org", "a..b@ok.org", ".@ok.org", "a@-ok.org", "a@ok-.org", "a@ok.org-", "a@ok.org."),
+    *(
+        "a\uff05evil.com@ok.org",
+        "a\uff0e\uff0eb@ok.org",
+        "a\ufdfa@ok.org",
+        "a\u200db@ok.org",
+        "a\ufe0fb@ok.org",
+        "a\u00adb@ok.org",
+    ),
 ]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["ann@ok.org", "\uff41nn@ok.org", "ann\uff20ok.org", "ann@ok\uff0eorg", "\U0001d41aNN@ok.org", " Ann@OK.org\n"],
+)
+def test_check_email_of_any_spelling_returns_its_normal_form(typed: str) -> None:
+    assert check_email(typed) == "ann@ok.org"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "o'hara@ok.org",
+        "a.b+c=d_e-f@ok.org",
+        "\u0938\u0902\u092a\u0930\u094d\u0915@\u0921\u093e\u091f\u093e.\u092d\u093e\u0930\u0924",
+    ],
+)
+def test_check_email_of_a_dot_atom_in_any_script_is_accepted(address: str) -> None:
+    assert check_email(address) == address
 
 
 @pytest.mark.parametrize("address", NO_ADDRESSES)

@@ -47,6 +47,31 @@ async def test_passwords_are_kept_as_argon2id_hashes_and_nothing_else_opens_the_
 
 
 @in_loop
+async def test_log_in_with_a_name_as_phones_and_people_type_it_finds_the_member() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", SECRET, email="ann@example.org")
+        for typed in ("ann ", " ann", "ANN\t", "@ann", " @Ann ", "ann@example.org ", "\uff41nn@example.org"):
+            assert (await shoal.log_in(typed, SECRET)).id == ann.id, typed
+        for typed in ("@@ann", "a nn", "@", "@ann@example.org"):
+            with pytest.raises(Unauthenticated):
+                await shoal.log_in(typed, SECRET)
+
+
+@pytest.mark.parametrize("address", ["a%evil.com@ok.org", "a..b@ok.org", "=?utf-8?q?a?=@ok.org", "\uff41nn@ok.org"])
+@in_loop
+async def test_log_in_with_an_address_from_before_the_strict_check_finds_the_member(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    async with Shoal.open("memory://") as shoal:
+        with monkeypatch.context() as before:
+            before.setattr(members, "check_email", str.lower)
+            ann = await shoal.register("ann", SECRET, email=address)
+        for typed in (address, address.upper(), f" {address} "):
+            assert (await shoal.log_in(typed, SECRET)).id == ann.id
+        await ann.update_profile(findable_by_email=True)
+
+
+@in_loop
 async def test_nobody_logs_in_as_a_member_without_a_password_until_one_is_set() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.model import Node
-from shoal.core.text import check_email
+from shoal.core.text import normalized_email
 
 ALGORITHM = "HMAC-SHA256"
 BITS = 256
@@ -38,7 +38,7 @@ def hash_address(salt: str, address: str) -> str:
         key = bytes.fromhex(salt)
     except ValueError:
         raise InvalidInput("salt: hexadecimal digits", field="salt") from None
-    return hmac.digest(key, check_email(address).encode(), "sha256").hex()
+    return hmac.digest(key, normalized_email(address).encode(), "sha256").hex()
 
 
 def check_hashes(hashes: Sequence[str]) -> tuple[str, ...]:

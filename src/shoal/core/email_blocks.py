@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Node
+from shoal.core.text import normalized_email
 
 HISTORY_DAYS = 7
 """Days of refused attempts that are kept, today included."""
@@ -80,10 +81,36 @@ def domains_of(address: str) -> list[str]:
 
 
 def canonical_digest(address: str) -> str:
-    """Hash of the canonical form of an e-mail address: lower case; no dots and no `+tag` in the name. As Mastodon computes it."""
-    name, _, domain = address.strip().lower().partition("@")
-    bare = name.replace(".", "").partition("+")[0]
-    return sha256(f"{bare}@{domain}".encode()).hexdigest()
+    """Return the hash of the canonical form of an e-mail address, as Mastodon computes it.
+
+    The form is NFKC, in lower case, without dots and `+tag` in the name, and with the domain in ASCII (IDNA). Raises
+    `InvalidInput` for a text that is no address.
+    """
+    name, domain = _canonical(address)
+    return _digest(name, ascii_domain(domain))
+
+
+def canonical_digests(address: str) -> tuple[str, ...]:
+    """Return the hashes by which an e-mail address may be blocked: blocks from before IDNA have the domain in Unicode."""
+    name, domain = _canonical(address)
+    domain = ascii_domain(domain)
+    return tuple(dict.fromkeys((_digest(name, domain), _digest(name, _unicode_domain(domain)))))
+
+
+def _canonical(address: str) -> tuple[str, str]:
+    name, _, domain = normalized_email(address).partition("@")
+    return name.replace(".", "").partition("+")[0], domain
+
+
+def _digest(name: str, domain: str) -> str:
+    return sha256(f"{name}@{domain}".encode()).hexdigest()
+
+
+def _unicode_domain(domain: str) -> str:
+    try:
+        return domain.encode("ascii").decode("idna")
+    except UnicodeError:
+        return domain
 
 
 def check_digest(text: str) -> str:

@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 from unicodedata import category, is_normalized
 
+import regex
+
 from shoal.core.errors import InvalidInput, Reserved, TooLarge
 from shoal.core.unicode import MAX_MARKS, has_many_marks, normalized, without_many_marks
 
@@ -65,7 +67,13 @@ _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 _LINE_ENDS = re.compile(r"\r\n?")
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 _USER_NAME = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_USER_NAME}}}")
-_EMAIL = re.compile(r"[^@\s<>()\[\],:;\"\\]{1,64}@(?:(?:[\w-]+\.)+[\w-]+|localhost)")
+_LABELS = r"(?:(?:[\w-]++\.)+[\w-]++|localhost)"
+_EMAIL = regex.compile(rf"[^@\s<>()\[\],:;\"\\]{{1,64}}@{_LABELS}")
+_ATOM = r"[\w#$&'*+/=^`{}~-]++"
+_STRICT_EMAIL = regex.compile(
+    rf"(?!.*\p{{Default_Ignorable_Code_Point}}){_ATOM}(?:\.{_ATOM})*@(?!-|.*(?:-\.|\.-|-$)){_LABELS}"
+)
+_NO_EMAIL = f"an e-mail address is name@domain, at most {MAX_EMAIL} characters"
 
 
 class Span(NamedTuple):
@@ -222,17 +230,31 @@ def check_user_name(name: str, *, reserved: bool = False) -> str:
     return name
 
 
-def check_email(address: str) -> str:
-    """Return the lower-case form of an e-mail address, by which it is unique, or raise `InvalidInput`.
+def normalized_email(address: str) -> str:
+    """Return the form of an e-mail address by which it is unique: NFKC, in lower case. Raises `InvalidInput` for other texts.
 
-    Only its shape is checked.
+    Addresses that `check_email` refuses have one too: members from before it was strict may have them.
     """
     address = address.strip()
     if len(address) > MAX_EMAIL:
-        raise TooLarge(f"an e-mail address is name@domain, at most {MAX_EMAIL} characters", field="email")
+        raise TooLarge(_NO_EMAIL, field="email")
+    # As in a tag, twice: lower case may compose with a mark where upper case does not.
+    address = normalized("NFKC", normalized("NFKC", address).lower())
     if not address.isprintable() or not _EMAIL.fullmatch(address):
-        raise InvalidInput(f"an e-mail address is name@domain, at most {MAX_EMAIL} characters", field="email")
-    return address.lower()
+        raise InvalidInput(_NO_EMAIL, field="email")
+    return address
+
+
+def check_email(address: str) -> str:
+    """Return the normalized form of an e-mail address that a member may have, or raise `InvalidInput`.
+
+    The name must be a dot-atom (RFC 5322, 3.2.3) without `!`, `%` and `|`, by which mail servers route to other addresses or
+    programs, and without `?`, as in encoded words. Only the shape is checked.
+    """
+    address = normalized_email(address)
+    if len(address) > MAX_EMAIL or not _STRICT_EMAIL.fullmatch(address):
+        raise InvalidInput(_NO_EMAIL, field="email")
+    return address
 
 
 def plain_excerpt(text: str, limit: int) -> str:

@@ -7,7 +7,7 @@ import contextlib
 from shoal.core.errors import InvalidInput
 from shoal.core.login.credentials import Login
 from shoal.core.model import Member
-from shoal.core.text import check_email, check_user_name
+from shoal.core.text import check_user_name, normalized_email
 from shoal.graph.contract import Batch, Graph, KeyTaken, Reader
 from shoal.graph.schema import Key, email_key, user_name_key
 
@@ -17,18 +17,26 @@ _DIGITS = 19
 
 
 async def member_called(graph: Reader, name_or_email: str) -> Member | None:
-    """Find a member by user name or e-mail address; None if there is none."""
+    """Find a member by user name, with or without an `@` before it, or by e-mail address; None if there is none.
+
+    Spaces around it are ignored.
+    """
     try:
-        key: Key = (
-            email_key(check_email(name_or_email))
-            if "@" in name_or_email
-            else user_name_key(check_user_name(name_or_email, reserved=True))
-        )
+        keys = _keys_of(name_or_email.strip())
     except InvalidInput:
         return None
-    found = (await graph.key_get((key,))).get(key)
-    node = (await graph.obj_get((found,))).get(found) if found else None
+    found = await graph.key_get(keys)
+    id_ = next((found[key] for key in keys if key in found), None)
+    node = (await graph.obj_get((id_,))).get(id_) if id_ else None
     return node if isinstance(node, Member) else None
+
+
+def _keys_of(name_or_email: str) -> tuple[Key, ...]:
+    name = name_or_email.removeprefix("@")
+    if "@" not in name:
+        return (user_name_key(check_user_name(name, reserved=True)),)
+    # Addresses from before they were normalized are stored as they were typed, in lower case.
+    return tuple(email_key(address) for address in (name_or_email.lower(), normalized_email(name_or_email)))
 
 
 async def id_called(graph: Reader, name_or_id: str) -> int | None:
@@ -40,7 +48,7 @@ async def id_called(graph: Reader, name_or_id: str) -> int | None:
     number = int(name_or_id) if name_or_id.isdecimal() and len(name_or_id) <= _DIGITS else None
     if number is not None and number >= _LEAST_ID:
         return number
-    member = await member_called(graph, name_or_id.removeprefix("@"))
+    member = await member_called(graph, name_or_id)
     return number if member is None else member.id
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock, canonical_digest, check_domain
+from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock, check_domain
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network
 from shoal.core.name_blocks import NameBlock
-from shoal.core.text import check_email
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import (
     BLOCKS_EMAIL,
@@ -18,7 +17,6 @@ from shoal.graph.schema import (
     EVERYBODY,
     AssocType,
     Key,
-    email_block_key,
     email_domain_block_key,
     ip_block_key,
 )
@@ -70,8 +68,10 @@ class Blocklists:
         if (network := _network(what)) is not None:
             await ip_blocks.unblock(self._writes, await self._id(ip_block_key(network), what))
         elif "@" in what:
-            found = await self._id(email_block_key(canonical_digest(check_email(what))), what)
-            await email_blocks.unblock_address(self._writes, found)
+            address_block = await email_blocks.address_block_of(self._writes.graph, what)
+            if not address_block:
+                raise NotFound(f"{what} is not blocked")
+            await email_blocks.unblock_address(self._writes, address_block)
         else:
             found = await self._id(email_domain_block_key(check_domain(what)), what)
             await email_blocks.unblock_domain(self._writes, found)

@@ -17,13 +17,13 @@ from shoal.core.email_blocks import (
     EmailDomainBlock,
     attempted,
     canonical_digest,
+    canonical_digests,
     check_digest,
     check_domain,
     domains_of,
 )
 from shoal.core.errors import Disallowed, NotFound, ShoalError, Taken
 from shoal.core.model import Node
-from shoal.core.text import check_email
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Reader
 from shoal.graph.schema import (
@@ -63,7 +63,7 @@ async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
 
 async def block_address(writes: Writes, address: str) -> CanonicalEmailBlock:
     """Refuse sign-ups with this address and those that differ from it in dots, case and `+tag` alone. Raises as `block_digest`."""
-    return await block_digest(writes, canonical_digest(check_email(address)))
+    return await block_digest(writes, canonical_digest(address))
 
 
 async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
@@ -113,8 +113,8 @@ async def domain_block_of(graph: Reader, address: str) -> int:
 
 async def address_block_of(graph: Reader, address: str) -> int:
     """The id of the block that refuses an address by its canonical form, or 0 for none."""
-    key = email_block_key(canonical_digest(address))
-    return (await graph.key_get((key,))).get(key, 0)
+    keys = [email_block_key(digest) for digest in canonical_digests(address)]
+    return next(iter((await graph.key_get(keys)).values()), 0)
 
 
 async def check_sign_up(writes: Writes, address: str, client: str) -> None:
@@ -146,6 +146,6 @@ async def _count(writes: Writes, block_id: int, client: str) -> None:
 
 async def matching(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:
     """Blocks by which an address is refused through its canonical form: one, or none. Raises `InvalidInput`."""
-    block_id = await address_block_of(graph, check_email(address))
+    block_id = await address_block_of(graph, address)
     node = (await graph.obj_get((block_id,))).get(block_id) if block_id else None
     return (node,) if isinstance(node, CanonicalEmailBlock) else ()
