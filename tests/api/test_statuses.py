@@ -11,6 +11,8 @@ from shoal.core.errors import NotFound
 from shoal.feeds import revisions
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import AssocType
+from shoal.services import posts
+from shoal.services.posts import Draft
 from tests.api.world import World
 
 PLACE = {"latitude": 0.0, "longitude": -4.5}
@@ -146,3 +148,128 @@ def test_status_with_allowed_mentions_refuses_to_mention_others(shoal: World) ->
         assert [one["id"] for one in made["mentions"]] == [ben.id, eve.id]
     planned = {"status": text, "allowed_mentions": [ben.id, eve.id], "scheduled_at": later}
     assert shoal.json("POST", "/api/v1/statuses", ann, json=planned)["params"]["text"] == text
+
+
+NO_LANGUAGES = (
+    "startrek_it",
+    "__",
+    "e n",
+    '"><script>',
+    "english language",
+    "\u65e5\u672c\u8a9e",
+    "a-DE",
+    "qq",
+    "en-Xxxx-QZ",
+    "x" * 36,
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [("en", "en"), ("pt-br", "pt-BR"), ("zh-hant", "zh-Hant"), ("de_DE", "de-DE"), ("zh-YUE", "yue"), ("ldn", "ldn")],
+)
+def test_status_language_with_a_known_tag_is_stored_in_its_canonical_form(
+    shared: World, typed: str, shown: str
+) -> None:
+    writer = shared.join(f"lang_{typed.replace('-', '_')}")
+    assert shared.json("POST", "/api/v1/statuses", writer, json={"status": "x", "language": typed})["language"] == shown
+
+
+def test_status_language_that_is_none_becomes_the_default_of_the_author(shared: World) -> None:
+    writer = shared.join("no_language")
+    for default in (None, "de"):
+        shared.json(
+            "PATCH", "/api/v1/accounts/update_credentials", writer, json={"source": {"language": default or ""}}
+        )
+        for typed in NO_LANGUAGES[:-1]:
+            made = shared.json("POST", "/api/v1/statuses", writer, json={"status": "x", "language": typed})
+            assert made["language"] == default, typed
+
+
+@pytest.mark.parametrize("typed", NO_LANGUAGES)
+def test_default_language_that_is_none_is_refused(shared: World, typed: str) -> None:
+    writer = shared.join(f"default_{NO_LANGUAGES.index(typed)}")
+    answer = shared.ask("PATCH", "/api/v1/accounts/update_credentials", writer, json={"source": {"language": typed}})
+    assert answer.status_code == 422
+    assert "language" in answer.text
+
+
+def test_stored_language_that_is_none_is_not_shown(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = shared.join("old_language")
+    with monkeypatch.context() as before:
+        before.setattr("shoal.services.posts.language_tag", str)
+        made = shared.run(posts.create(shared.writes, writer.member.id, Draft(text="x", language="startrek_it")))
+    assert shared.json("GET", f"/api/v1/statuses/{made.id}", writer)["language"] is None
+    edited = shared.json("PUT", f"/api/v1/statuses/{made.id}", writer, json={"status": "y"})
+    assert (edited["content"], edited["language"]) == ("<p>y</p>", None)
+
+
+INVISIBLE = {
+    "a zero-width space": "\u200b",
+    "joiners": "\u200d\u200c",
+    "a byte order mark": "\ufeff",
+    "a word joiner": "\u2060",
+    "a soft hyphen": "\u00ad",
+    "a Hangul filler": "\u3164",
+    "a half-width filler": "\uffa0",
+    "a braille blank": "\u2800",
+    "an override": "\u202e",
+    "an isolate": "\u2066\u2069",
+    "a tag character": "\U000e0041",
+    "a variation selector": "\ufe0f",
+    "a grapheme joiner": "\u034f",
+    "an invisible plus": "\u2064",
+    "an annotation anchor": "\ufff9",
+    "spaces of all kinds": " \u00a0\u2003\u3000\u1680\n\t",
+    "several": "\u200b \u3164\n\u2800",
+}
+
+
+@pytest.mark.parametrize("kind", INVISIBLE)
+def test_text_without_visible_characters_is_blank_everywhere(shared: World, kind: str) -> None:
+    text, writer = INVISIBLE[kind], shared.join(f"blank{list(INVISIBLE).index(kind)}")
+    poll = {"options": ["a", text], "expires_in": 300}
+    for path, sent in (
+        ("/api/v1/statuses", {"status": text}),
+        ("/api/v1/statuses", {"status": "p", "poll": poll}),
+        ("/api/v1/statuses", {"status": "p", "poll": {"options": ["yes", f"yes{text}"], "expires_in": 300}}),
+        ("/api/v1/lists", {"title": text}),
+        ("/api/shoal/v1/albums", {"title": text}),
+        ("/api/v2/filters", {"title": text, "context": ["home"]}),
+        ("/api/v2/filters", {"title": "t", "context": ["home"], "keywords_attributes": [{"keyword": text}]}),
+    ):
+        answer = shared.ask("POST", path, writer, json=sent)
+        assert answer.status_code == 422, (path, answer.text)
+    changed = {"display_name": text, "note": text, "fields_attributes": [{"name": text, "value": text}]}
+    account = shared.json("PATCH", "/api/v1/accounts/update_credentials", writer, json=changed)
+    assert (account["display_name"], account["note"], account["fields"]) == ("", "", [])
+    warned = shared.json("POST", "/api/v1/statuses", writer, json={"status": "p", "spoiler_text": text})
+    assert (warned["spoiler_text"], warned["sensitive"]) == ("", False)
+
+
+def test_emoji_with_joiners_and_selectors_are_visible(shared: World) -> None:
+    writer = shared.join("visible")
+    for text in ("\U0001f468\u200d\U0001f469", "\u2764\ufe0f", "\u0645\u06cc\u200c\u062e", "."):
+        assert shared.ask("POST", "/api/v1/statuses", writer, json={"status": text}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("written", "edit", "sensitive"),
+    [
+        ({"spoiler_text": "careful"}, {"spoiler_text": ""}, False),
+        ({"spoiler_text": "careful"}, {"spoiler_text": "\u200b"}, False),
+        ({"spoiler_text": "careful", "sensitive": True}, {"spoiler_text": ""}, False),
+        ({"spoiler_text": "careful"}, {"spoiler_text": "", "sensitive": True}, True),
+        ({"spoiler_text": "careful"}, {}, True),
+        ({"sensitive": True}, {}, True),
+        ({"sensitive": True}, {"spoiler_text": ""}, True),
+        ({"sensitive": True}, {"sensitive": False}, False),
+    ],
+)
+def test_edit_that_removes_the_warning_leaves_the_post_not_sensitive(
+    shared: World, written: dict[str, Any], edit: dict[str, Any], sensitive: bool
+) -> None:
+    writer = shared.join(f"warning{shared.network.writes.new_id(0) % 10**9}")
+    made = shared.json("POST", "/api/v1/statuses", writer, json={"status": "x", **written})
+    edited = shared.json("PUT", f"/api/v1/statuses/{made['id']}", writer, json={"status": "x", **edit})
+    assert edited["sensitive"] is sensitive

@@ -74,8 +74,9 @@ async def test_only_posts_in_the_wanted_languages_come_home() -> None:
         assert await at_home(ben) == ["in ", "in fr"]
         await wish(ben, ann, languages=[])
         assert len(await at_home(ben)) == 4
-        with pytest.raises(TooLarge):
-            await wish(ben, ann, languages=["x" * 36])
+        for wrong in ("x" * 36, "startrek_it", "english"):
+            with pytest.raises(InvalidInput, match="languages: not the code of a language"):
+                await wish(ben, ann, languages=["en", wrong])
         with pytest.raises(InvalidInput):
             await wish(ben, ann, languages=[f"l{n}" for n in range(101)])
 

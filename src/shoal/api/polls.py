@@ -16,6 +16,7 @@ from shoal.api.http.errors import Malformed
 from shoal.api.listing import One, actor, entry_of
 from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.text import is_blank
 from shoal.graph.access import access_poll
 from shoal.services import polls
 from shoal.services.polls import PollDraft
@@ -39,7 +40,7 @@ class PollParams(msgspec.Struct, frozen=True):
         if not self.options and self.expires_in is None:
             return None
         return PollDraft(
-            options=tuple(option for option in self.options if option.strip()),
+            options=tuple(option for option in self.options if not is_blank(option)),
             seconds=self.expires_in,
             multiple=self.multiple,
             hide_totals=self.hide_totals,

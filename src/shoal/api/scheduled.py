@@ -23,6 +23,7 @@ from shoal.feeds.scheduled import waiting
 from shoal.graph.schema import AnyNode
 from shoal.services import scheduling
 from shoal.services.posts import Draft
+from shoal.words.languages import language_tag
 
 Moment = Annotated[str, Meta(max_length=100)]
 """As in ISO 8601."""
@@ -119,11 +120,11 @@ def _params(scheduled: ScheduledPost, draft: Draft) -> ScheduledParams:
         if asked
         else None,
         media_ids=list(map(str, draft.media)) or None,
-        sensitive=draft.sensitive,
+        sensitive=bool(draft.sensitive),
         spoiler_text=draft.spoiler,
         visibility=presenter.WIRE_VISIBILITY[draft.visibility],
         in_reply_to_id=str(draft.parent_id) if draft.parent_id else None,
-        language=draft.language or None,
+        language=language_tag(draft.language) or None,
         application_id=scheduled.app_id or None,
     )
 

@@ -30,6 +30,7 @@ from shoal.services import media, posts, reactions
 from shoal.services.discarding import discard
 from shoal.services.posts import Draft
 from shoal.settings import Settings
+from shoal.words.languages import language_tag
 
 _Text = Annotated[str, Meta(max_length=200_000)]
 _Ids = Annotated[tuple[Id, ...], Meta(max_length=100)]
@@ -130,7 +131,7 @@ async def create(context: Context, params: NewStatus) -> object:
         spoiler=params.spoiler_text or "",
         sensitive=author.default_sensitive if params.sensitive is None else params.sensitive,
         visibility=presenter.VISIBILITY[params.visibility] if params.visibility else author.default_visibility,
-        language=params.language or author.default_language,
+        language=language_tag(params.language or "") or author.default_language,
         media=params.media_ids or (),
         parent_id=params.in_reply_to_id or 0,
         place=_place(params.shoal),
@@ -178,7 +179,7 @@ def _edited(post: Post, params: Edit) -> Draft:
     return Draft(
         text=post.text if given.status is None else given.status,
         spoiler=post.spoiler if given.spoiler_text is None else given.spoiler_text,
-        sensitive=post.sensitive if given.sensitive is None else given.sensitive,
+        sensitive=given.sensitive,
         language=post.language if given.language is None else given.language,
         media=post.media if given.media_ids is None else given.media_ids,
         place=post.place if extra.place is UNSET else _place(extra),

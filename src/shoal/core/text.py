@@ -10,18 +10,20 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, NamedTuple
-from unicodedata import category, is_normalized
+from unicodedata import category, is_normalized, normalize
 
 import regex
 
 from shoal.core.errors import InvalidInput, Reserved, TooLarge
-from shoal.core.unicode import MAX_MARKS, has_many_marks, normalized, without_many_marks
 
 MAX_TAG = 100
 """Maximum characters of a tag, without its `#`; a longer one is plain text."""
 
 MAX_USER_NAME = 30
 MAX_EMAIL = 254
+MAX_MARKS = 30
+"""Maximum combining marks in a row, as in the Stream-Safe Text Format (UAX #15, section 13)."""
+
 LINK_LENGTH = 23
 """Characters that a link counts for in a text's length, however long it is: the number Mastodon's clients use."""
 
@@ -64,6 +66,13 @@ _DOMAIN, _TAG = 2, 3  # groups of the pattern
 # May stand inside a tag but not at its ends: middle dots, and the non-joiner that Persian is written with.
 _SEPARATORS = "\u00b7\u30fb\uff65\u200c"
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
+# The half-width voiced sound marks of katakana are letters whose compatibility decomposition is a combining mark.
+_MARK = r"[\p{M}\uff9e\uff9f]"
+_MANY_MARKS = regex.compile(rf"(?<!{_MARK}){_MARK}{{{MAX_MARKS}}}\K{_MARK}+")
+# Braille pattern blank and the null note head are symbols, and the interlinear annotations are not ignorable.
+_INVISIBLE = r"\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb\U0001d159"
+_VISIBLE = regex.compile(rf"[^{_INVISIBLE}]")
+_INVISIBLE_RUN = regex.compile(rf"[{_INVISIBLE}]+")
 _LINE_ENDS = re.compile(r"\r\n?")
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 _USER_NAME = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_USER_NAME}}}")
@@ -173,8 +182,38 @@ def text_length(text: str) -> int:
     return length
 
 
+Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+
+def normalized(form: Form, text: str) -> str:
+    """Return a Unicode normalization form of any text, without the combining marks past `MAX_MARKS` in a row.
+
+    Normalization sorts each run of marks in time quadratic in its length, so text from outside is normalized only here.
+    """
+    return text if text.isascii() else normalize(form, _without_many_marks(text))
+
+
+def _has_many_marks(text: str) -> bool:
+    return not text.isascii() and _MANY_MARKS.search(text) is not None
+
+
+def _without_many_marks(text: str) -> str:
+    return text if text.isascii() else _MANY_MARKS.sub("", text)
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a text has no visible character: only spaces, controls and characters that are drawn as nothing."""
+    return _VISIBLE.search(text) is None
+
+
+def visible(text: str) -> str:
+    """Return the visible characters of a text: two texts that have the same look alike."""
+    shown: str = _INVISIBLE_RUN.sub("", text)
+    return shown
+
+
 def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], int] = len) -> str:
-    """Return the text as it is stored: NFC, with `\\n` line ends.
+    """Return the text as it is stored: NFC, with `\\n` line ends; "" for one that is blank.
 
     Raises `InvalidInput`, or `TooLarge` past the maximum.
 
@@ -185,18 +224,18 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
     # Characters may compose, four to one, and links count for less than they are; beyond that we do not even look.
     if len(text) > 4 * maximum + 4096:
         raise _too_long(len(text), field, maximum)
-    text = text.replace("\r\n", "\n")
+    text = with_line_ends(text)
     wrong = _NOT_TEXT.search(text)
     if wrong:
         raise InvalidInput(f"{field} has a character that is not text: U+{ord(wrong[0]):04X}", field=field)
     composed = normalized("NFC", text)
     # Some marks are two marks in this form, and what is returned must pass this check again.
-    if has_many_marks(text) or has_many_marks(composed):
+    if _has_many_marks(text) or _has_many_marks(composed):
         raise InvalidInput(f"{field}: at most {MAX_MARKS} combining marks in a row", field=field)
     actual = length(composed)
     if actual > maximum:
         raise _too_long(actual, field, maximum)
-    return composed
+    return "" if is_blank(composed) else composed
 
 
 def with_line_ends(text: str) -> str:
@@ -206,9 +245,9 @@ def with_line_ends(text: str) -> str:
 
 def as_text(text: str) -> str:
     """Return a text from elsewhere with such lines, and without the characters that `check_text` refuses."""
-    text = without_many_marks(_NOT_TEXT.sub("", with_line_ends(text)))
+    text = _without_many_marks(_NOT_TEXT.sub("", with_line_ends(text)))
     composed = normalized("NFC", text)
-    return without_many_marks(composed) if has_many_marks(composed) else text
+    return _without_many_marks(composed) if _has_many_marks(composed) else text
 
 
 def check_user_name(name: str, *, reserved: bool = False) -> str:
@@ -304,7 +343,7 @@ def _kind(character: str) -> str:
 
 def _is_tag(name: str) -> bool:
     """Return whether these characters make a tag: they need a letter or connector, and a canonical form alike."""
-    if has_many_marks(name) or not any(_kind(character) in "LP" for character in name):
+    if _has_many_marks(name) or not any(_kind(character) in "LP" for character in name):
         return False
     if is_normalized("NFKC", name):
         return True

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from unicodedata import category
 
-from shoal.core.unicode import normalized
+from shoal.core.text import normalized
 
 MAX_WORD = 64
 """Characters of a word that are indexed."""

@@ -166,7 +166,7 @@ class WritesPosts(Acting):
             text=held.text if text is None else text,
             media=held.media if media is None else [id_of(one) for one in media],
             spoiler=held.spoiler if spoiler is None else spoiler,
-            sensitive=held.sensitive if sensitive is None else sensitive,
+            sensitive=sensitive,
             language=held.language if language is None else language,
             place=held.place if isinstance(place, UnsetType) else place,
             poll=poll,

@@ -45,6 +45,7 @@ from shoal.services.login.apps import check_welcome
 from shoal.services.login.contact_salt import contact_salt
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Limits, Writes, add_node
+from shoal.words.languages import check_language, language_tag
 
 _HELD_MS = 60_000
 """Milliseconds for which an e-mail address is reserved for a registration that has not committed yet."""
@@ -131,7 +132,7 @@ async def register(
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
     note = check_text(note, field="note", maximum=writes.limits.note)
-    language = check_text(language, field="default_language", maximum=35)
+    language = language_tag(language)
     address = check_email(email) if email else ""
     reason = check_text(reason, field="reason", maximum=writes.limits.reason)
     key, shard = user_name_key(name), place(name).shard
@@ -355,7 +356,9 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Me
 def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
     limits = writes.limits
     changes = {name: value for name in _PLAIN if (value := getattr(profile, name)) is not None}
-    for name, maximum in (("display_name", limits.display_name), ("note", limits.note), ("default_language", 35)):
+    if profile.default_language is not None:
+        changes["default_language"] = check_language(profile.default_language, field="default_language")
+    for name, maximum in (("display_name", limits.display_name), ("note", limits.note)):
         if (value := getattr(profile, name)) is not None:
             changes[name] = check_text(value, field=name, maximum=maximum)
     if profile.attribution_domains is not None:
@@ -363,14 +366,9 @@ def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
     if profile.fields is not None:
         if len(profile.fields) > limits.profile_fields:
             raise InvalidInput(f"fields: at most {limits.profile_fields} fields", field="fields")
-        changes["fields"] = tuple(
-            ProfileField(
-                check_text(name, field="fields", maximum=limits.profile_field),
-                check_text(value, field="fields", maximum=limits.profile_field),
-            )
-            for name, value in profile.fields
-            if name or value
-        )
+        most = limits.profile_field
+        checked = [[check_text(part, field="fields", maximum=most) for part in field] for field in profile.fields]
+        changes["fields"] = tuple(ProfileField(name, value) for name, value in checked if name or value)
     return changes
 
 

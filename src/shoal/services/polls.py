@@ -14,7 +14,7 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import PollRemoved
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Poll, PollOption, Post
-from shoal.core.text import check_text
+from shoal.core.text import check_text, visible
 from shoal.graph.access import access_poll, association
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing, Reader
@@ -44,7 +44,7 @@ def checked(limits: Limits, draft: PollDraft) -> PollDraft:
         raise InvalidInput("Options must have more than one item", field="options")
     if len(options) > limits.poll_options:
         raise InvalidInput(f"Options can't contain more than {limits.poll_options} items", field="options")
-    if len(set(options)) < len(options):
+    if len(set(map(visible, options))) < len(options):
         raise InvalidInput("Options contain duplicate items", field="options")
     if draft.seconds is None or draft.seconds > limits.poll_most_seconds:
         raise InvalidInput("Expires at is too far into the future", field="expires_in")

@@ -41,6 +41,7 @@ from shoal.services.named import members_named, tags_named
 from shoal.services.polls import PollDraft
 from shoal.services.requests import first_made, made_before, request_keys, take_keys
 from shoal.services.writes import Writes, add_node
+from shoal.words.languages import language_tag
 
 Together = Callable[[Batch, Post, int], None]
 """A function that adds to the commit of a new post. Its arguments are the batch, the post, and an id of the moment."""
@@ -51,7 +52,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str = ""
     spoiler: str = ""
-    sensitive: bool = False
+    sensitive: bool | None = False
+    """Whether its media are covered. In an edit, None leaves it as it is, unless the edit removes the warning."""
     visibility: Visibility = Visibility.PUBLIC
     language: str = ""
     media: Sequence[int] = ()
@@ -232,6 +234,8 @@ async def update(
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
     content["visibility"] = narrowed(post, visibility)
+    if draft.sensitive is None:
+        content["sensitive"] = bool(content["spoiler"]) or (post.sensitive and not post.spoiler)
     if content["place"] not in (None, post.place):
         author = await access_member(writes.graph, author_id)
         content["place"] = rounded(content["place"], author.place_precision)
@@ -370,16 +374,18 @@ def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
     """Return the fields of a post, checked against the limits."""
     limits = writes.limits
     text = check_text(draft.text, field="text", maximum=limits.text, length=text_length)
-    if not text.strip() and not draft.media and draft.data is None:
+    spoiler = check_text(draft.spoiler, field="spoiler", maximum=limits.spoiler)
+    if not text and not draft.media and draft.data is None:
         raise InvalidInput("Text can't be blank", field="text")
     if len(draft.media) > limits.media:
         raise InvalidInput(f"media: at most {limits.media} pictures in a post", field="media_ids")
     return {
         "text": text,
-        "spoiler": check_text(draft.spoiler, field="spoiler", maximum=limits.spoiler),
-        "sensitive": draft.sensitive or bool(draft.spoiler),
+        "spoiler": spoiler,
+        "sensitive": bool(draft.sensitive or spoiler),
         "visibility": Visibility(draft.visibility),
-        "language": check_text(draft.language, field="language", maximum=35),
+        # As in Mastodon, a language that is none is ignored: apps send the locale of the device.
+        "language": language_tag(draft.language),
         "media": tuple(dict.fromkeys(draft.media)),
         "place": None if draft.place is None else checked_place(draft.place),
         "json": _checked_data(draft.data, limits.data),

@@ -23,7 +23,6 @@ from shoal.graph.cache.freshness import foresee
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.follow_options import (
     FOLLOW,
-    MAX_LANGUAGE,
     MAX_LANGUAGES,
     FollowTerms,
     MuteTerms,
@@ -48,6 +47,7 @@ from shoal.graph.schema import (
 )
 from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes
+from shoal.words.languages import check_language
 
 MAX_FOLLOWED_TAGS = 1_000
 _NEAR = 512
@@ -139,12 +139,12 @@ def _terms(held: Assoc | None, *, watching: bool) -> FollowTerms:
 
 
 def _with_options(terms: FollowTerms, options: FollowOptions) -> FollowTerms:
-    """Apply the options to the terms of a follow. Raises `InvalidInput` for too many languages, or one that is too long."""
+    """Apply the options to the terms of a follow. Raises `InvalidInput` for too many languages, or one that is none."""
     languages = terms.languages
     if options.languages is not None:
         if len(options.languages) > MAX_LANGUAGES:
             raise InvalidInput(f"languages: at most {MAX_LANGUAGES}", field="languages")
-        checked = (check_text(word, field="languages", maximum=MAX_LANGUAGE) for word in options.languages)
+        checked = (check_language(text, field="languages") for text in options.languages)
         languages = tuple(dict.fromkeys(filter(None, checked)))
     return FollowTerms(
         shares=terms.shares if options.shares is None else options.shares,

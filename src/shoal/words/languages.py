@@ -6,6 +6,7 @@ Messages are English; a catalogue in `locales/<language>/LC_MESSAGES/shoal.po` s
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -19,8 +20,16 @@ from babel.messages.pofile import read_po
 from babel.numbers import format_compact_decimal, format_decimal, get_decimal_symbol, get_group_symbol
 from babel.support import NullTranslations, Translations
 
+from shoal.core.errors import InvalidInput
+
 LANGUAGES = {"en": "English", "de": "Deutsch"}
 """Languages that all pages are in, by their codes, each with its own name for itself."""
+_TAG = re.compile(
+    r"([a-z]{2,3})(?:[-_]([a-z]{3}))?(?:[-_]([a-z]{4}))?(?:[-_]([a-z]{2}|[0-9]{3}))?", re.IGNORECASE | re.ASCII
+)
+"""Language, extended language, script and region of a language tag (RFC 5646, 2.1)."""
+_UNKNOWN_TO_CLDR = frozenset({"cnr", "kmr", "ldn", "zba"})
+"""Languages of ISO 639-3 that Mastodon has and CLDR has no name for."""
 _RIGHT_TO_LEFT = "rtl"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _WEEK = 7 * _DAY
@@ -113,6 +122,33 @@ def words_in(code: str) -> Translated:
     if code not in LANGUAGES:
         raise KeyError(code)
     return Translated(code)
+
+
+@lru_cache(1_000)
+def language_tag(text: str) -> str:
+    """Return the canonical form of a language tag (BCP 47) of a language that CLDR or Mastodon knows, such as `pt-BR`; else "".
+
+    Underscores count as hyphens, and an extended language (`zh-yue`) as the language that it is (`yue`).
+    """
+    match = _TAG.fullmatch(text)
+    if match is None:
+        return ""
+    language, extended, script, region = (part or "" for part in match.groups())
+    language, script, region = (extended or language).lower(), script.title(), region.upper()
+    english = Locale("en")
+    if language not in english.languages and language not in _UNKNOWN_TO_CLDR:
+        return ""
+    if script not in ("", *english.scripts) or region not in ("", *english.territories):
+        return ""
+    return "-".join(filter(None, (language, script, region)))
+
+
+def check_language(text: str, *, field: str) -> str:
+    """Return the canonical form of a language tag; "" for "". Raises `InvalidInput` for a language that is not known."""
+    tag = language_tag(text)
+    if text and not tag:
+        raise InvalidInput(f"{field}: not the code of a language, such as en or pt-BR", field=field)
+    return tag
 
 
 @lru_cache(1_000)

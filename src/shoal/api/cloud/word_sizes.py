@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from typing import NamedTuple
 
-from shoal.core.unicode import normalized
+from shoal.core.text import normalized
 
 _BY_WIDTH = {
     27: "ijlłıії·",

@@ -11,6 +11,7 @@ from shoal.api.entities.statuses import Account, Role, Status
 from shoal.core import model, reports
 from shoal.core.ids import milliseconds_of
 from shoal.settings import Settings
+from shoal.words.languages import language_tag
 
 
 class Rule(msgspec.Struct):
@@ -131,6 +132,6 @@ def admin_account(member: model.Member, email: str, reason: str, shown: Account)
         invite_request=reason or None,
         invited_by_account_id=str(member.invited_by) if member.invited_by else None,
         sensitized=member.sensitized,
-        locale=member.default_language or None,
+        locale=language_tag(member.default_language) or None,
         account=shown,
     )

@@ -12,6 +12,7 @@ from shoal.core.model import Member
 from shoal.feeds.profile.featured import Featured
 from shoal.feeds.relationships.followers import FollowersOfDay
 from shoal.feeds.relationships.history import FollowPeriod, RelationshipHistory
+from shoal.words.languages import language_tag
 
 
 class MutedAccount(Account, kw_only=True):
@@ -112,7 +113,7 @@ def preferences(member: Member) -> Preferences:
     return Preferences(
         visibility=WIRE_VISIBILITY[member.default_visibility],
         sensitive=member.default_sensitive,
-        language=member.default_language or None,
+        language=language_tag(member.default_language) or None,
         aggregate_reblogs=member.folds_shares,
         rankable=member.rankable,
         findable_by_email=member.findable_by_email,

@@ -18,6 +18,7 @@ from shoal.core.ids import milliseconds_of
 from shoal.core.model import App, Media, Member, Post, Role, Share, Token, Visibility
 from shoal.core.visibility import Relation
 from shoal.feeds.hydrate import Filtered, PollView, Profile
+from shoal.words.languages import language_tag
 
 WIRE_VISIBILITY = {
     Visibility.PUBLIC: "public",
@@ -45,7 +46,7 @@ def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> en
     source = entities.Source(
         privacy=WIRE_VISIBILITY[member.default_visibility],
         sensitive=member.default_sensitive,
-        language=member.default_language,
+        language=language_tag(member.default_language),
         note=member.note,
         fields=[entities.Field(field.name, field.value) for field in member.fields],
         discoverable=member.discoverable,
@@ -130,7 +131,7 @@ def content(
         visibility=WIRE_VISIBILITY[post.visibility],
         sensitive=post.sensitive,
         spoiler_text=post.spoiler,
-        language=post.language or None,
+        language=language_tag(post.language) or None,
         media_attachments=[attachment(item, at) for item in media],
         mentions=[entities.StatusMention(str(id_), name, at.account(name), name) for id_, name in post.mentions],
         tags=[entities.StatusTag(name, at.tag(name)) for name in post.tags],
@@ -211,7 +212,7 @@ def relationship(other_id: int, stand: Relation) -> entities.Relationship:
         following=stand.following,
         showing_reblogs=(stand.following or stand.requested) and stand.shares,
         notifying=stand.watching,
-        languages=list(stand.languages) or None,
+        languages=list(filter(language_tag, stand.languages)) or None,
         followed_by=stand.followed_by,
         blocking=stand.blocking,
         blocked_by=stand.blocked_by,

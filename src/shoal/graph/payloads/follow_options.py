@@ -7,7 +7,6 @@ from functools import lru_cache
 import msgspec
 
 MAX_LANGUAGES = 100
-MAX_LANGUAGE = 35
 
 
 class FollowTerms(msgspec.Struct, frozen=True, array_like=True):

@@ -20,6 +20,7 @@ from shoal.archives.report import Amounts, ArchiveReport
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Taken, Unfit
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Post, Visibility
+from shoal.core.text import is_blank
 from shoal.graph.access import access_member
 from shoal.graph.schema import Key, import_key
 from shoal.ops.archives.backdated_slots import Slots, near
@@ -206,7 +207,7 @@ class ArchiveTaking:
         for number, id_ in photos.items():
             media.setdefault(number // limits.media, []).append(id_)
         text = counted.cut_to(record.text, cut(record.text, limits.text))
-        if not (text.strip() or record.data is not None or 0 in media):
+        if is_blank(text) and not (record.data is not None or 0 in media):
             if not media:
                 return {}
             # It begins with those that there are.

@@ -16,7 +16,7 @@ from shoal.graph.cache.read_sets import good_until
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.tints import tint_of
 from shoal.web.visit import Visit
-from shoal.words.languages import Translated, When
+from shoal.words.languages import Translated, When, language_tag
 
 _LEAST_RATIO, _MOST_RATIO, _STEP = 0.5, 2.5, 0.05
 """Proportions that a photo is shown in: wider and taller ones are cut at their focus. Style sheets know each step by a class."""
@@ -161,7 +161,7 @@ def post_of(
         when=visit.when(post.created_at),
         text=Markup(visit.front.at.html(post.text, post.mentions)),  # noqa: S704 (escaped when it was made)
         excerpt=plain_excerpt(post.text, 80),
-        language=post.language,
+        language=language_tag(post.language),
         photos=tuple(photo_of(visit, one) for one in entry.media),
         **_buttons(words, entry),
         tags=post.tags,

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
+from shoal.core.text import is_blank
 from shoal.feeds import conversations as feed
 from shoal.feeds import thread
 from shoal.feeds.conversations import Conversation
@@ -77,7 +78,7 @@ async def answer(visit: Visit, asked: MessageForm) -> Response:
     """Send a message to everybody in a conversation."""
     member = visit.checked(asked)
     found = await feed.one(visit.front.reads, member.id, asked.id)
-    if not asked.text.strip():
+    if is_blank(asked.text):
         wrong = visit.words.text("There is nothing to send yet: write something first.")
         return await _one(visit, found, asked.text, wrong)
     names = [one.member.name for one in found.people if one.member.id != member.id]

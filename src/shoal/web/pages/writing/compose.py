@@ -16,6 +16,7 @@ from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, NotFound, ShoalError
 from shoal.core.model import Member, Post, Visibility
+from shoal.core.text import is_blank
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.access import own_post
 from shoal.services import members, polls, posts, scheduling
@@ -165,7 +166,7 @@ async def taken(visit: Visit, member: Member, asked: Writing) -> tuple[Writing, 
 
 def lacks_descriptions(said: Writing) -> bool:
     """Return whether to ask about a picture without a description first."""
-    return said.asks and said.do != "anyway" and any(not one.description.strip() for one in said.pictures)
+    return said.asks and said.do != "anyway" and any(is_blank(one.description) for one in said.pictures)
 
 
 async def _posted(visit: Visit, member: Member, said: Writing) -> str:
@@ -188,7 +189,7 @@ async def _posted(visit: Visit, member: Member, said: Writing) -> str:
 
 def says_something(text: str) -> bool:
     """Return whether a comment says more than whom it answers."""
-    return any(not word.startswith("@") for word in text.split())
+    return any(not word.startswith("@") and not is_blank(word) for word in text.split())
 
 
 async def _drop(visit: Visit, member: Member, id_: int) -> None:

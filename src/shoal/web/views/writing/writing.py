@@ -101,7 +101,7 @@ def of_draft(draft: Draft, media: Sequence[Media]) -> Writing:
     return Writing(
         text=draft.text,
         spoiler=draft.spoiler,
-        sensitive=draft.sensitive,
+        sensitive=bool(draft.sensitive),
         language=draft.language,
         visibility=draft.visibility.value,
         pictures=tuple(map(picture_of, media)),
