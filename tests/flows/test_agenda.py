@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from shoal import Handle, Shoal
+from shoal.archives.moments import iso_moment
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Unauthenticated, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.model import App, Member, Poll, Post, ScheduledPost
@@ -25,10 +26,12 @@ from shoal.graph.schema import AGENDA, DUE, SCHEDULES
 from shoal.ops import agenda as agenda_module
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
+from shoal.ops.transfer import records
 from shoal.services import posts, scheduling
 from shoal.services.login import apps, grants
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
+from shoal.services.scheduling import moment_of_text
 from shoal.services.writes import Limits, Writes
 from tests.flows.people import register, texts
 from tests.flows.simulation.recount import World
@@ -401,3 +404,11 @@ async def test_a_network_that_runs_does_what_is_due_by_itself(monkeypatch: pytes
                 return
             await asyncio.sleep(0.01)
         raise AssertionError("it was not written")
+
+
+def test_moment_of_text_in_lower_case_is_read_as_in_upper_case() -> None:
+    for text in ("2026-01-01T00:00:00Z", "2026-01-01t00:00:00z", " 2026-01-01T00:00:00z", "2026-01-01t01:00:00+01:00"):
+        assert moment_of_text(text) == 1_767_225_600_000
+        assert iso_moment(text.strip()) == 1_767_225_600_000
+        assert records.moment_of(text.strip()) == 1_767_225_600_000
+    assert moment_of_text("soon") is None

@@ -11,6 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from shoal import Shoal
+from shoal.core.audit.entries import AuditVerb
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unavailable
 from shoal.core.login.credentials import Login
 from shoal.core.model import Member, ProfileField, Visibility
@@ -267,3 +268,50 @@ async def test_callers_inside_the_process_may_hash_as_many_passwords_as_they_lik
         names = [f"member{number}" for number in range(passwords.AT_ONCE + passwords.WAITING + 2)]
         made = await asyncio.gather(*(shoal.register(name, password=SECRET) for name in names))
         assert [one.name for one in made] == names
+
+
+@pytest.mark.parametrize("typed", ["zwölf Möwen", "zwo\u0308lf Mo\u0308wen"])
+@in_loop
+async def test_password_in_another_normalization_form_logs_in(typed: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", typed)
+        for spelling in ("zwölf Möwen", "zwo\u0308lf Mo\u0308wen"):
+            assert (await shoal.log_in("ann", spelling)).id == ann.id
+        with pytest.raises(Unauthenticated):
+            await shoal.log_in("ann", "zwolf Mowen")
+
+
+@in_loop
+async def test_password_hash_from_before_normalization_still_matches_what_was_typed() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        secret = passwords._hasher.hash("zwo\u0308lf Mo\u0308wen")
+        await renewals.replace_password(shoal.network.writes, ann.id, secret, AuditVerb.PASSWORD_SET)
+        assert (await shoal.log_in("ann", "zwo\u0308lf Mo\u0308wen")).id == ann.id
+
+
+@in_loop
+async def test_password_of_the_maximum_length_in_decomposed_form_logs_in() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", "o\u0308" * 1_024)
+        for spelling in ("o\u0308" * 1_024, "ö" * 1_024):
+            assert (await shoal.log_in("ann", spelling)).id == ann.id
+
+
+@in_loop
+async def test_mentions_in_a_note_and_in_fields_are_those_of_members_there_are() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cara = await register(shoal, "ann", "ben", "cara")
+        await ann.update_profile(note="with @ben and @nobody", fields=[("also", "@Cara"), ("@ben", "none")])
+        assert {mention.name: mention.id for mention in (await ann.profile()).member.mentions} == {
+            "ben": ben.id,
+            "cara": cara.id,
+        }
+        await ann.update_profile(note="alone")
+        assert [mention.name for mention in (await ann.profile()).member.mentions] == ["cara"]
+        await ann.update_profile(display_name="Ann")
+        assert [mention.name for mention in (await ann.profile()).member.mentions] == ["cara"]
+        await ann.update_profile(fields=[])
+        assert (await ann.profile()).member.mentions == ()
+        dora = await shoal.register("dora", note="hi @ann")
+        assert [mention.name for mention in (await dora.profile()).member.mentions] == ["ann"]

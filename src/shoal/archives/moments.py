@@ -10,7 +10,7 @@ _X_FORM = "%a %b %d %H:%M:%S %z %Y"
 def iso_moment(text: str) -> int:
     """Return the moment of an ISO 8601 date; UTC where it names no zone. 0 for anything else."""
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text.upper())
         return _milliseconds(found if found.tzinfo else found.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         return 0

@@ -93,6 +93,8 @@ class Member(Node, frozen=True, tag="member"):
     display_name: str = ""
     note: str = ""
     fields: tuple[ProfileField, ...] = ()
+    mentions: tuple[Mention, ...] = ()
+    """Members named in the note and the values of the fields."""
     avatar: str = ""
     """Key of the picture in the media store, or empty."""
     header: str = ""

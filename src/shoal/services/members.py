@@ -28,10 +28,10 @@ from shoal.core.login.credentials import Login
 from shoal.core.login.invitations import Invited
 from shoal.core.mail import MailKind
 from shoal.core.media_files import files_of_member
-from shoal.core.model import Member, ProfileField, QuotePolicy, Visibility
+from shoal.core.model import Member, Mention, ProfileField, QuotePolicy, Visibility
 from shoal.core.placement import place
 from shoal.core.places import PlacePrecision
-from shoal.core.text import check_email, check_text, check_user_name
+from shoal.core.text import check_email, check_text, check_user_name, normalized
 from shoal.graph import addresses
 from shoal.graph.access import access_member
 from shoal.graph.addresses import free_address, keep_address, member_called
@@ -44,6 +44,7 @@ from shoal.services.login import guesses, passwords
 from shoal.services.login.apps import check_welcome
 from shoal.services.login.contact_salt import contact_salt
 from shoal.services.login.guesses import Asker
+from shoal.services.named import members_named, members_named_in, with_mentions
 from shoal.services.writes import Limits, Writes, add_node
 from shoal.words.languages import check_language, language_tag
 
@@ -136,6 +137,7 @@ async def register(
     address = check_email(email) if email else ""
     reason = check_text(reason, field="reason", maximum=writes.limits.reason)
     key, shard = user_name_key(name), place(name).shard
+    named = await members_named(writes, note)
     if await writes.graph.key_get((key,)):
         raise Taken("Username has already been taken", field="username")
     secret = hashed if password is None else await passwords.hashed(check_password(writes, password))
@@ -156,6 +158,7 @@ async def register(
             name=name,
             display_name=display_name,
             note=note,
+            mentions=named,
             default_language=language,
             login_id=id_,
             dated=created_at,
@@ -315,7 +318,7 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
         if profile.header is not None:
             placed.append(await writes.media.place_header(member.name, profile.header))
             changes["header"] = placed[-1]
-        return await _change(writes, member_id, changes)
+        return await _change(writes, member_id, changes, await members_named_in(writes, changes))
     except ShoalError as error:
         if placed and is_refusal(error):
             # One picture may have been placed before the other was found to be none.
@@ -335,7 +338,7 @@ async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
     return await _change(writes, member_id, {which: ""})
 
 
-async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Member:
+async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named: tuple[Mention, ...] = ()) -> Member:
     """Apply changes to the member as they are now: concurrent changes of different fields do not undo each other."""
 
     def beside(batch: Batch, before: Member, after: Member) -> None:
@@ -348,7 +351,7 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Me
     return await change_object(
         writes.graph,
         lambda: access_member(writes.graph, member_id),
-        lambda member: msgspec.structs.replace(member, **changes),
+        lambda member: with_mentions(msgspec.structs.replace(member, **changes), named, writes.domain),
         beside,
     )
 
@@ -392,7 +395,8 @@ async def login_of(writes: Writes, member: Member) -> Login | None:
 def check_password(writes: Writes, password: str, *, field: str = "password") -> str:
     """Return the password if a member may have it. Raises `TooShort` or `TooLarge`."""
     least, most = writes.limits.password_least, writes.limits.password_most
-    if least <= len(password) <= most:
+    length = len(normalized("NFC", password))
+    if least <= length <= most:
         return password
-    wrong = TooShort if len(password) < least else TooLarge
-    raise wrong(f"{field}: {least} to {most} characters, not {len(password)}", field=field)
+    wrong = TooShort if length < least else TooLarge
+    raise wrong(f"{field}: {least} to {most} characters, not {length}", field=field)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from shoal.core.model import Mention
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import structs
+
+from shoal.core.model import Member, Mention
 from shoal.core.text import mentions_of, tags_of
 from shoal.graph.access import members_by_id
 from shoal.graph.schema import user_name_key
@@ -27,3 +32,17 @@ async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
     members = await members_by_id(writes.graph, list(found.values()))
     there = {id_ for id_, member in members.items() if not member.pending}
     return tuple(Mention(found[key], name) for key, name in keys.items() if found.get(key) in there)
+
+
+async def members_named_in(writes: Writes, changes: Mapping[str, Any]) -> tuple[Mention, ...]:
+    """Return the members whom these changes of a profile mention in the note or in values of fields."""
+    values = (field.value for field in changes.get("fields", ()))
+    return await members_named(writes, "\n".join((changes.get("note", ""), *values)))
+
+
+def with_mentions(member: Member, named: tuple[Mention, ...], domain: str) -> Member:
+    """Return a member whose mentions are those of the profile: some that it had, and some of these."""
+    text = "\n".join((member.note, *(field.value for field in member.fields)))
+    names = set(mentions_of(text, domain))
+    found = dict.fromkeys((*member.mentions, *named))
+    return structs.replace(member, mentions=tuple(mention for mention in found if mention.name in names))

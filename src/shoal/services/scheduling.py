@@ -148,9 +148,9 @@ async def own_scheduled(graph: Reader, owner_id: int, id_: int) -> ScheduledPost
 
 
 def moment_of_text(text: str) -> int | None:
-    """Parse an ISO 8601 time into Unix milliseconds, in UTC where it names no zone; None for anything else."""
+    """Parse an ISO 8601 or RFC 3339 time into Unix milliseconds, in UTC where it names no zone; None for anything else."""
     try:
-        moment = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text.strip().upper())
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
     except (ValueError, OverflowError):
         return None

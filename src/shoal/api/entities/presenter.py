@@ -89,12 +89,14 @@ def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
         "url": url,
         "uri": url,
         "display_name": member.display_name,
-        "note": at.html(member.note),
+        "note": at.html(member.note, member.mentions),
         "avatar": avatar,
         "avatar_static": avatar,
         "header": header,
         "header_static": header,
-        "fields": [entities.Field(field.name, _inline(at.html(field.value))) for field in member.fields],
+        "fields": [
+            entities.Field(field.name, _inline(at.html(field.value, member.mentions))) for field in member.fields
+        ],
         "bot": member.bot,
         "discoverable": member.discoverable,
         "indexable": member.indexable,

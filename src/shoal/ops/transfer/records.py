@@ -165,7 +165,7 @@ def moment_of(value: Any) -> int:
     """Unix milliseconds of an ISO 8601 text (UTC unless it says a zone), or of a number of seconds or milliseconds."""
     try:
         if isinstance(value, str) and not value.lstrip("-").replace(".", "", 1).isdigit():
-            moment = datetime.fromisoformat(value)
+            moment = datetime.fromisoformat(value.upper())
             return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
         number = float(value)
         # Seconds until the year 5138; whatever is greater is milliseconds. What is not finite cannot be rounded.

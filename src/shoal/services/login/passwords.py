@@ -18,6 +18,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 
 from shoal.core.errors import Unavailable
+from shoal.core.text import normalized
 
 _LANES = 4
 """Threads that each hash is computed in, argon2's parallelism."""
@@ -63,8 +64,8 @@ def place() -> Iterator[None]:
 
 
 async def hashed(password: str) -> str:
-    """The hash to store."""
-    return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, password)
+    """Return the hash to store, of the password in NFC: keyboards spell the same character as one or as several."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, normalized("NFC", password))
 
 
 async def matches(password: str, stored: str) -> bool:
@@ -74,6 +75,11 @@ async def matches(password: str, stored: str) -> bool:
 
 
 def _verify(password: str, stored: str) -> bool:
+    # Hashes from before passwords were normalized are of what was typed.
+    return any(_is_hash_of(spelling, stored) for spelling in dict.fromkeys((password, normalized("NFC", password))))
+
+
+def _is_hash_of(password: str, stored: str) -> bool:
     try:
         return _hasher.verify(stored, password)
     except (Argon2Error, InvalidHashError):

@@ -96,7 +96,7 @@ def person_of(visit: Visit, profile: Profile, relation: Relation, reason: str = 
     member, words = profile.member, visit.words
     return PersonView(
         face_of(visit, member),
-        Markup(visit.front.at.html(member.note)),  # noqa: S704 (escaped when it was made)
+        Markup(visit.front.at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
         words.compact(profile.followers),
         words.compact(profile.posts),
         bond_of(visit, member, relation),

@@ -65,8 +65,8 @@ def head_of(visit: Visit, profile: Profile, facts: ProfileFacts) -> ProfileHead:
     return ProfileHead(
         face=face_of(visit, member),
         header=at.media(member.header) if member.header else "",
-        note=Markup(at.html(member.note)),  # noqa: S704 (escaped when it was made)
-        fields=tuple((field.name, Markup(at.html(field.value))) for field in member.fields),  # noqa: S704 (the same)
+        note=Markup(at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
+        fields=tuple((field.name, Markup(at.html(field.value, member.mentions))) for field in member.fields),  # noqa: S704 (the same)
         numbers=tuple(_numbers(visit, profile, facts.received)),
         joined=words.day(member.created_at),
         bond=bond_of(visit, member, facts.relation),
