@@ -212,6 +212,27 @@ def test_a_part_of_a_file_can_be_asked_for(shared: World, ann: Someone) -> None:
         assert file_of(shared, url, Range=nonsense).content == whole.content
 
 
+def test_a_part_is_sent_only_while_the_file_is_the_one_that_if_range_names(shared: World, ann: Someone) -> None:
+    for data in (photograph(), film()):
+        made = ready(shared, ann, data)
+        whole = file_of(shared, made["url"])
+        tag = whole.headers["etag"]
+        assert tag.startswith('"')
+        part = file_of(shared, made["url"], Range="bytes=2-5", **{"If-Range": tag})
+        assert (part.status_code, part.content, part.headers["etag"]) == (206, whole.content[2:6], tag)
+        for other in ('"another"', f"W/{tag}", "Wed, 21 Oct 2015 07:28:00 GMT"):
+            answer = file_of(shared, made["url"], Range="bytes=2-5", **{"If-Range": other})
+            assert (answer.status_code, answer.content) == (200, whole.content)
+
+
+def test_the_copy_of_a_picture_has_an_entity_tag_of_its_own(shared: World, ann: Someone) -> None:
+    url = upload(shared, ann, photograph()).json()["url"]
+    plain, copy = file_of(shared, url), file_of(shared, url, Accept="image/avif")
+    assert plain.headers["etag"] != copy.headers["etag"]
+    mixed = file_of(shared, url, Accept="image/avif", Range="bytes=0-9", **{"If-Range": plain.headers["etag"]})
+    assert (mixed.status_code, mixed.content) == (200, copy.content)
+
+
 def test_what_came_is_never_served(shared: World, ann: Someone) -> None:
     upload(shared, ann, film())
     kept = [path for path in shared.files() if path.endswith(".raw")]

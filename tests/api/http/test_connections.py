@@ -399,3 +399,40 @@ async def test_the_server_stops_whatever_its_clients_do() -> None:
     async with a_place(SLOW) as place, wire(place), wire(place) as begun:
         await begun.say(GET)
         await _is_well(place)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "version", "status"),
+    [
+        (b"", b"1.1", 400),
+        (b"Host: x\r\nHost: x\r\n", b"1.1", 400),
+        (b"Host: x\r\nhost: y\r\n", b"1.1", 400),
+        (b"Host: x\r\nHost: y\r\n", b"1.0", 400),
+        (b"Host: x\r\n", b"1.1", 200),
+        (b"", b"1.0", 200),
+    ],
+)
+def test_a_request_without_exactly_one_host_is_refused(hosts: bytes, version: bytes, status: int) -> None:
+    @in_loop
+    async def story() -> None:
+        async with a_place() as place, wire(place) as one:
+            head = b"GET /api/v1/instance HTTP/" + version + b"\r\nConnection: close\r\n" + hosts + b"\r\n"
+            answer = await one.says([head])
+            assert answer.startswith(b"HTTP/1.1 %d " % status)
+            assert (b"one Host header" in answer) is (status == 400)
+            assert answer.count(b"HTTP/1.1 ") == 1
+
+    story()
+
+
+def test_a_websocket_without_a_host_is_refused() -> None:
+    @in_loop
+    async def story() -> None:
+        async with a_place() as place, wire(place) as one:
+            head = (
+                b"GET /api/v1/streaming HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
+            )
+            assert (await one.says([head])).startswith(b"HTTP/1.1 400 ")
+
+    story()

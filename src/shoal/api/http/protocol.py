@@ -6,6 +6,7 @@
 | sends nothing | a close |
 | does not end a head in time | 408 and a close |
 | sends a head that is too large | 431 and a close |
+| sends no `Host` in HTTP/1.1, or two | 400 and a close |
 | sends a body too slowly | 408 and a close |
 | reads nothing of its answer | a close |
 """
@@ -42,6 +43,8 @@ SENTENCES = {
     431: "The head of the request is too large",
     503: "The server is busy; try again in a moment",
 }
+
+_ONE_HOST = "A request has exactly one Host header (RFC 9112, section 3.2)"
 
 
 class Config(uvicorn.Config):
@@ -129,11 +132,15 @@ class HttpConnection(HttpToolsProtocol):
         self._first, self._extra = self._piece, 0
 
     def on_headers_complete(self) -> None:
-        """Refuse a head that is too large; otherwise let the request begin."""
+        """Refuse a head that is too large or does not name one host; otherwise let the request begin."""
         self._in_head = False
         self._behind = -self._patience.grace * self._patience.rate
         if self._first + self._extra > self._patience.head_bytes and self._head_size() > self._patience.head_bytes:
             self._refuse(431)
+            raise _Refused
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            self._refuse(400, _ONE_HOST)
             raise _Refused
         if self._doubtful:
             self._all.doubts.look(self._peer, self.headers)
@@ -211,13 +218,13 @@ class HttpConnection(HttpToolsProtocol):
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    def _refuse(self, status: int) -> None:
+    def _refuse(self, status: int, sentence: str = "") -> None:
         """Close, after an answer of this status unless one is being sent already."""
         if self.transport.is_closing():
             return
         cycle: RequestResponseCycle | None = self.cycle
         if status and (cycle is None or cycle.response_complete or not cycle.response_started):
-            self.transport.write(_ANSWERS[status])
+            self.transport.write(_answer(status, sentence) if sentence else _ANSWERS[status])
         self.transport.close()
 
 
@@ -334,8 +341,8 @@ class _Refused(Exception):
     """Ends the parser's work on a request that is answered already; nobody sees it."""
 
 
-def _answer(status: int) -> bytes:
-    body = b'{"error":"%b"}' % SENTENCES[status].encode()
+def _answer(status: int, sentence: str) -> bytes:
+    body = b'{"error":"%b"}' % sentence.encode()
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         "content-type: application/json; charset=utf-8",
@@ -347,7 +354,7 @@ def _answer(status: int) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-_ANSWERS = {status: _answer(status) for status in SENTENCES}
+_ANSWERS = {status: _answer(status, sentence) for status, sentence in SENTENCES.items()}
 
 
 async def _too_many(_scope: Scope, _receive: Receive, send: Send) -> None:

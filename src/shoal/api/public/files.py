@@ -80,26 +80,30 @@ class Files:
 
     async def _chosen(self, key: str, asked: Headers) -> Response:
         """A file, or the smaller copy beside it."""
-        part, copy = _range(asked.get("range", "")), copy_of(key)
+        copy = copy_of(key)
         if not copy:
-            return await self._stored(key, part)
+            return await self._stored(key, asked)
         response = None
         if _takes(asked.getlist("accept"), type_of(copy)):
             with suppress(NotFound):
-                response = await self._stored(copy, part)
-        response = response or await self._stored(key, part)
+                response = await self._stored(copy, asked)
+        response = response or await self._stored(key, asked)
         response.headers.add_vary_header("Accept")
         return response
 
-    async def _stored(self, key: str, part: tuple[int | None, int | None] | None) -> Response:
+    async def _stored(self, key: str, asked: Headers) -> Response:
+        # A key carries a hash, so that its name identifies the bytes.
+        tag = f'"{key.rpartition("/")[2]}"'
+        part = _range(asked.get("range", "")) if asked.get("if-range", tag) == tag else None
+        known = {**_HEADERS, "ETag": tag}
         if part is None and not key.endswith(_LARGE):
             data, content_type = await self._media.read(key)
-            return Response(data, headers=_HEADERS, media_type=content_type)
+            return Response(data, headers=known, media_type=content_type)
         found = await self._media.part(key, *(part or (0, None)))
         if found.first > found.last:
             refused = {"Content-Range": f"bytes */{found.size}"}
             return Response(b"", 416, refused, found.content_type)
-        headers = {**_HEADERS, "Content-Length": str(found.last - found.first + 1)}
+        headers = {**known, "Content-Length": str(found.last - found.first + 1)}
         if part is not None:
             headers["Content-Range"] = f"bytes {found.first}-{found.last}/{found.size}"
         return StreamingResponse(found.pieces, 200 if part is None else 206, headers, found.content_type)
