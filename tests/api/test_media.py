@@ -233,6 +233,13 @@ def test_the_copy_of_a_picture_has_an_entity_tag_of_its_own(shared: World, ann: 
     assert (mixed.status_code, mixed.content) == (200, copy.content)
 
 
+def test_a_file_of_another_type_is_refused_with_the_types_of_video_too(shared: World, ann: Someone) -> None:
+    answer = upload(shared, ann, b"RIFF\x00\x10\x00\x00AVI LIST" + b"x" * 400)
+    assert answer.status_code == 422
+    assert "JPEG, PNG" in answer.json()["error"]
+    assert "MP4, QuickTime, WebM" in answer.json()["error"]
+
+
 def test_what_came_is_never_served(shared: World, ann: Someone) -> None:
     upload(shared, ann, film())
     kept = [path for path in shared.files() if path.endswith(".raw")]
@@ -338,7 +345,7 @@ def test_without_the_programs_videos_are_refused_and_not_announced(shoal: World)
     library.clips = None
     answer = upload(shoal, carol, film())
     assert answer.status_code == 422
-    assert "no videos" in answer.json()["error"]
+    assert "accepts no video or audio" in answer.json()["error"]
     assert upload(shoal, carol, moving_gif()).json()["type"] == "image"
     announced = shoal.json("GET", "/api/v2/instance")["configuration"]["media_attachments"]
     assert "video/mp4" not in announced["supported_mime_types"]

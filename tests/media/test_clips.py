@@ -297,3 +297,15 @@ def test_a_film_with_subtitles_is_converted(tmp_path: Path) -> None:
     words.write_text("1\n00:00:00,000 --> 00:00:01,000\nLow tide\n")
     for suffix, codec in ((".mp4", "mov_text"), (".mkv", "srt"), (".mkv", "ass"), (".webm", "webvtt")):
         assert made(clip(suffix, *PICTURE, "-i", str(words), "-c:s", codec)).data
+
+
+@pytest.mark.parametrize(
+    ("brand", "taken"),
+    [
+        *((brand, True) for brand in ("isom", "mp42", "M4A ", "qt  ", "3gp5", "3g2a", "XAVC", "avc1", "iso6")),
+        *((brand, False) for brand in ("heis", "heim", "miaf", "jxl ", "crx ", "jp2 ", "mif1", "hevx", "cr3 ", "....")),
+    ],
+)
+def test_an_iso_file_is_a_video_only_by_a_known_major_brand(brand: str, taken: bool) -> None:
+    head = b"\0\0\0\x18ftyp" + brand.encode() + b"\0\0\0\0isommp42"
+    assert (sniff_clip(head) is not None) is taken

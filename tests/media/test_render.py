@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import struct
 import time
@@ -15,6 +16,7 @@ from shoal.core.errors import InvalidInput, TooLarge, Unsupported
 from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Picture
 from shoal.media.render import crop, render
+from shoal.media.sniff import ALLOWED
 
 LIMITS = UploadLimits()
 SMALL = UploadLimits(feed_edge=64, preview_edge=16)
@@ -51,6 +53,44 @@ def photo(width: int = 300, height: int = 200) -> Image.Image:
     image.paste(RED, (0, 0, width // 3, height))
     image.paste(BLUE, (2 * width // 3, 0, width, height))
     return image
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}, {"quality": 30}])
+def test_a_jpeg_without_its_end_marker_is_rendered_as_with_it(options: dict[str, Any]) -> None:
+    data = saved(photo(), "JPEG", **options)
+    assert data.endswith(b"\xff\xd9")
+    assert render(data[:-2], LIMITS).feed == render(data, LIMITS).feed
+    assert render(data + b"\0" * 100, LIMITS).feed == render(data, LIMITS).feed
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"restart_marker_rows": 1}])
+@pytest.mark.parametrize("lacking", [12, 100, 1_000])
+def test_a_jpeg_that_lacks_pixels_is_refused(options: dict[str, Any], lacking: int) -> None:
+    data = saved(noise(), "JPEG", **options)
+    with pytest.raises(InvalidInput, match="cut short or damaged"):
+        render(data[:-lacking], LIMITS)
+
+
+HEIC = (
+    "AAAAHGZ0eXBoZWljAAAAAG1pZjFoZWljbWlhZgAAAX1tZXRhAAAAAAAAACFoZGxyAAAAAAAAAABwaWN0AAAAAAAAAAAAAAAAAAAAACJpbG9jAAAAAERAAAEA"
+    "AQAAAAABoQABAAAAAAAAACQAAAAjaWluZgAAAAAAAQAAABVpbmZlAgAAAAABAABodmMxAAAAAA5waXRtAAAAAAABAAAA/WlwcnAAAADdaXBjbwAAAHZodmND"
+    "AQNwAAAAkAAAAAAAHvAA/P34+AAADwNgAAEAGEABDAH//wNwAAADAJAAAAMAAAMAHroCQGEAAQAqQgEBA3AAAAMAkAAAAwAAAwAeoCCBBZbq5Ka5uAhoMCAA"
+    "AAMDIAAAAwAhYgABAAZEAcFzwIkAAAATY29scm5jbHgAAQANAAaAAAAAFGlzcGUAAAAAAAAAQAAAAEAAAAAoY2xhcAAAAEAAAAABAAAAIAAAAAEAAAAAAAAA"
+    "Av///+AAAAACAAAAEHBpeGkAAAAAAwgICAAAABhpcG1hAAAAAAAAAAEAAQWBAgMFhAAAACxtZGF0AAAAICgBrxmA70mlv//ihh/5rWv+v7IXhdIOd7AQf90X"
+    "o21v"
+)
+"""64 x 32 pixels, red on the left and teal on the right."""
+
+
+@pytest.mark.skipif("image/heic" not in ALLOWED, reason="pi-heif is not installed")
+def test_a_heic_picture_becomes_a_jpeg() -> None:
+    data = base64.b64decode(HEIC)
+    made = render(data, LIMITS)
+    assert (made.content_type, made.feed.width, made.feed.height) == ("image/jpeg", 64, 32)
+    assert near(colour(made.feed, (0.2, 0.5)), (255, 0, 0), 40)
+    assert near(colour(made.feed, (0.8, 0.5)), (0, 128, 128), 40)
+    with pytest.raises(InvalidInput, match="cut short or damaged"):
+        render(data[:-20], LIMITS)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "AVIF"])

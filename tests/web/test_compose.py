@@ -109,7 +109,7 @@ def test_a_file_that_is_not_taken_is_named_with_the_reason_and_the_others_stay(h
     sent = [*files("good.jpg"), *files("letter.jpg", data=b"Dear Ann, this is a letter.")]
     page = visitor(here, "dan").open("/compose").press("Post", files=sent, text="Both")
     assert page.status == 422
-    assert "letter.jpg : This file is none of the kinds taken: JPEG, PNG, GIF, WebP or AVIF." in page.text
+    assert "letter.jpg : The type of this file is not supported: use JPEG, PNG, GIF, WebP, AVIF" in page.text
     assert (len(page.texts("picture")), page.field("Text").text) == (1, "Both")
 
 
@@ -325,7 +325,7 @@ def test_a_script_gets_the_card_of_a_file_or_the_reason(here: World) -> None:
     assert state.find("textarea") is None
     bad = browser.post("/compose/files", [("form_token", token)], {"file": ("bad.jpg", b"nothing")})
     assert bad.status == 422
-    assert "none of the kinds taken" in bad.answer.text
+    assert "type of this file is not supported" in bad.answer.text
 
 
 def test_words_are_offered_while_they_are_typed(here: World) -> None:

@@ -89,7 +89,7 @@ def test_what_is_wrong_in_a_profile_stands_beside_its_field_and_nothing_typed_is
     )
     assert page.status == 422
     assert "the maximum is 500" in str(page.html.find(id="note-wrong"))
-    assert "none of the kinds taken" in str(page.html.find(id="header-wrong"))
+    assert "type of this file is not supported" in str(page.html.find(id="header-wrong"))
     assert page.field("Name")["value"] == "Annie"
     assert page.field("About you").text.strip() == "n" * 501
 

@@ -72,6 +72,7 @@ REFUSALS = {
     "Unauthenticated",
     "Unavailable",
     "Unfit",
+    "Unsupported",
 }
 FOR_PROGRAMS = (
     # Values that no form sends, and texts that a form has better words for by their kind.

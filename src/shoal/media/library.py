@@ -26,7 +26,16 @@ from shoal.media.decoder import Decoder
 from shoal.media.facts import Facts
 from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Made, Picture, Rendering
-from shoal.media.sniff import ALLOWED, CLIPS, HEAD, is_animated_gif, sniff, sniff_clip
+from shoal.media.sniff import (
+    ALLOWED,
+    CLIPS,
+    CLIPS_IN_WORDS,
+    HEAD,
+    PICTURES_IN_WORDS,
+    is_animated_gif,
+    sniff,
+    sniff_clip,
+)
 from shoal.media.store import RAW, SUFFIXES, FilePart, MediaStore, StoredFile, type_of
 
 AVATAR: Final = (400, 400)
@@ -154,9 +163,10 @@ class MediaLibrary:
         """
         if self.clips is None:
             if sniff_clip(data[:HEAD]) is not None:
-                raise Unsupported("this server takes no videos and no sounds")
+                raise Unsupported(f"this server accepts no video or audio: use {PICTURES_IN_WORDS}")
             return False
         if self.clips.kind_of(data) is None:
+            _check_known(data)
             return False
         # A GIF is uploaded as a picture, whatever it becomes.
         (self.limits if is_animated_gif(data) else self.clips.limits).check_size(len(data))
@@ -251,6 +261,15 @@ class MediaLibrary:
         """Refuse an upload that can be refused without a child process."""
         self.limits.check_size(len(data))
         sniff(data[:HEAD])
+
+
+def _check_known(data: bytes) -> None:
+    """Raise `Unsupported` for a file that is neither a picture nor a clip."""
+    try:
+        sniff(data[:HEAD])
+    except Unsupported:
+        use = PICTURES_IN_WORDS.replace(" or ", ", ")
+        raise Unsupported(f"the type of this file is not supported: use {use}, {CLIPS_IN_WORDS}") from None
 
 
 def _check_shown(key: str) -> None:

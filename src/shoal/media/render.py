@@ -11,6 +11,9 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
 from math import ceil
 from typing import Final
 
@@ -21,7 +24,7 @@ from shoal.media import blurhash
 from shoal.media.encode import ORIGINAL_QUALITY, encoded, style_of
 from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Crop, Rendering
-from shoal.media.sniff import HEAD, sniff
+from shoal.media.sniff import HEAD, HEIC, JPEG, sniff
 
 Image.MAX_IMAGE_PIXELS = None  # `Limits.max_pixels` is the one limit, with our words.
 BLURHASH_EDGE: Final = 32
@@ -36,6 +39,8 @@ _TURNS: Final = {
     8: Image.Transpose.ROTATE_90,
 }
 """EXIF orientation (CIPA DC-008, 4.6.5) to the transposition that makes the picture upright."""
+_END_OF_JPEG: Final = b"\xff\xd9"
+_FILLER: Final = b"\x5a\xc3\x96\x69" * 64
 _SRGB: Final = ImageCms.createProfile("sRGB")
 
 
@@ -91,9 +96,38 @@ def _damage_named() -> Iterator[None]:
 def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
     """Open a picture: the header is read and the pixels are not, so a decompression bomb has cost nothing yet."""
     content_type = sniff(data[:HEAD])
-    image = Image.open(io.BytesIO(data), formats=[content_type.removeprefix("image/").upper()])
+    if content_type == HEIC:
+        _register_heic()
+    formats = ["HEIF" if content_type == HEIC else content_type.removeprefix("image/").upper()]
+    image = Image.open(io.BytesIO(data), formats=formats)
     limits.check_pixels(image.width, image.height)
+    if content_type == JPEG and not data.endswith(_END_OF_JPEG):
+        image = Image.open(io.BytesIO(_ended(data)), formats=formats)
     return image
+
+
+def _ended(data: bytes) -> bytes:
+    """Return a JPEG with the end marker that it lacks. Raises `InvalidInput` where pixels are missing as well.
+
+    After the last pixel a decoder skips to the marker, so that what precedes the marker makes no difference. Before the
+    last pixel, it decodes what it finds there.
+    """
+    seen = set()
+    for filler in (b"", _FILLER):
+        image = Image.open(io.BytesIO(data + filler + _END_OF_JPEG), formats=["JPEG"])
+        if not image.info.get("progressive"):
+            # An eighth of the size is decoded as fast as the file can be read. The last scan of a progressive one is detail.
+            image.draft(None, (image.width // 8, image.height // 8))
+        seen.add(sha256(image.tobytes()).digest())
+    if len(seen) > 1:
+        raise InvalidInput("this picture is cut short or damaged: it cannot be decoded")
+    return data + _END_OF_JPEG
+
+
+@cache
+def _register_heic() -> None:
+    # Not at the top: only children that decode such a picture load libheif.
+    import_module("pi_heif").register_heif_opener(thumbnails=False)
 
 
 def _fitted(image: Image.Image, edge: int) -> Image.Image:

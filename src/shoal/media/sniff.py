@@ -6,6 +6,7 @@ that the file begins like a picture or a clip; whether it is one, the decoder fi
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Final, NamedTuple
 
 from shoal.core.errors import InvalidInput, Unsupported
@@ -17,7 +18,10 @@ PNG: Final = "image/png"
 GIF: Final = "image/gif"
 WEBP: Final = "image/webp"
 AVIF: Final = "image/avif"
-ALLOWED = (JPEG, PNG, GIF, WEBP, AVIF)
+HEIC: Final = "image/heic"
+_READS_HEIC: Final = find_spec("pi_heif") is not None
+ALLOWED = (JPEG, PNG, GIF, WEBP, AVIF, *((HEIC,) if _READS_HEIC else ()))
+PICTURES_IN_WORDS: Final = f"JPEG, PNG, GIF, WebP, AVIF{' or HEIC' if _READS_HEIC else ''}"
 
 _PREFIXES = (
     (b"\xff\xd8\xff", JPEG),
@@ -28,6 +32,7 @@ _PREFIXES = (
 _MOST_CHUNKS: Final = 64
 """Chunks of a WebP in which the pixels are looked for."""
 _AVIF_BRANDS = frozenset({b"avif", b"avis"})
+_HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis"})
 
 
 def sniff(head: bytes) -> str:
@@ -42,9 +47,12 @@ def sniff(head: bytes) -> str:
             return content_type
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return WEBP
-    if _is_avif(head):
+    brands = _brands(head)
+    if not _AVIF_BRANDS.isdisjoint(brands):
         return AVIF
-    raise Unsupported("this file is none of the kinds taken: JPEG, PNG, GIF, WebP or AVIF")
+    if _READS_HEIC and not _HEIC_BRANDS.isdisjoint(brands):
+        return HEIC
+    raise Unsupported(f"the type of this file is not supported: use {PICTURES_IN_WORDS}")
 
 
 def is_lossless(data: bytes) -> bool:
@@ -65,13 +73,12 @@ def _pixels_of_webp(data: bytes) -> bytes:
     return b""
 
 
-def _is_avif(head: bytes) -> bool:
-    """Return whether an ISO base media file names AVIF among its brands (ISO/IEC 14496-12, `ftyp`)."""
+def _brands(head: bytes) -> tuple[bytes, ...]:
+    """Return the brands of an ISO base media file, the major one first (ISO/IEC 14496-12, `ftyp`)."""
     if head[4:8] != b"ftyp":
-        return False
+        return ()
     end = min(int.from_bytes(head[:4], "big"), HEAD)
-    brands = {head[at : at + 4] for at in (8, *range(16, end - 3, 4))}
-    return not _AVIF_BRANDS.isdisjoint(brands)
+    return tuple(head[at : at + 4] for at in (8, *range(16, end - 3, 4)))
 
 
 class Clip(NamedTuple):
@@ -118,7 +125,14 @@ _CLIPS = (
 )
 _ATOMS = frozenset({b"moov", b"mdat", b"wide", b"free", b"skip"})
 """First atoms of old QuickTime files."""
-_PICTURE_BRANDS = frozenset({b"avif", b"avis", b"mif1", b"msf1", b"heic", b"heix", b"hevc"})
+_MP4_BRANDS = frozenset(
+    (
+        *(b"isom", *(b"iso%d" % version for version in range(2, 10)), b"avc1", b"hvc1", b"av01", b"dash", b"cmfc"),
+        *(b"mp41", b"mp42", b"mp71", b"mp4v", b"mmp4", b"MSNV", b"XAVC", b"f4v ", b"F4V ", b"qt  "),
+        *(b"M4V ", b"M4VH", b"M4VP", b"M4A ", b"M4B ", b"M4P "),
+    )
+)
+"""Major brands of MP4 and QuickTime files, without those of 3GPP, which begin with `3g`. Pictures share the container."""
 CLIPS: Final = (
     "video/mp4",
     "video/quicktime",
@@ -134,14 +148,15 @@ CLIPS: Final = (
     "audio/flac",
 )
 """Types that are accepted besides pictures, where the programs that read them are installed."""
+CLIPS_IN_WORDS: Final = "MP4, QuickTime, WebM, Matroska, MP3, M4A, AAC, Ogg, FLAC or WAV"
 
 
 def sniff_clip(head: bytes) -> Clip | None:
     """Return the type of a video or sound that begins with `head`; None for anything else."""
     if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
         return Clip("audio/wav", "wav", _PCM)
-    if head[4:8] == b"ftyp":
-        return None if head[8:12] in _PICTURE_BRANDS else MP4
+    if brands := _brands(head):
+        return MP4 if brands[0] in _MP4_BRANDS or brands[0].startswith(b"3g") else None
     if head[4:8] in _ATOMS:
         return MP4._replace(content_type="video/quicktime")
     return next((clip for prefix, clip in _CLIPS if head.startswith(prefix)), None)

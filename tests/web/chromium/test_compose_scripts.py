@@ -38,7 +38,7 @@ def test_files_are_sent_at_once_ordered_cropped_and_kept_with_the_draft_until_it
         files = page.locator("#files")
         files.set_input_files([file("wide.png"), file("tall.png", 40, 60), file("letter.png", data=b"Dear Ann")])
         expect(page.locator(".picture")).to_have_count(2)
-        expect(page.get_by_role("alert")).to_contain_text("letter.png: This file is none of the kinds taken")
+        expect(page.get_by_role("alert")).to_contain_text("letter.png: The type of this file is not supported")
         page.get_by_role("button", name="Leave it out").click()
         words = page.get_by_label("Picture: description")
         words.nth(0).fill("A wide one")

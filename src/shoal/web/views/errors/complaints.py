@@ -31,6 +31,8 @@ COMPLAINTS = (
     "the file is empty: a picture was expected",
     "this file is damaged: it cannot be read",
     "this file is damaged, or plays longer or larger than can be taken",
+    "the type of this file is not supported: use %(types)s",
+    "this server accepts no video or audio: use %(types)s",
     "this file has neither a picture nor a sound",
     "this file is neither a video nor a sound",
     "this picture is cut short or damaged: it cannot be decoded",
