@@ -233,6 +233,36 @@ def test_the_copy_of_a_picture_has_an_entity_tag_of_its_own(shared: World, ann: 
     assert (mixed.status_code, mixed.content) == (200, copy.content)
 
 
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "AVIF"])
+def test_an_animation_moves_and_an_animated_avatar_has_a_static_version(shared: World, ann: Someone, kind: str) -> None:
+    file, frames = io.BytesIO(), [Image.new("RGB", (60, 60), each) for each in ("red", "green", "blue")]
+    frames[0].save(file, kind, save_all=True, append_images=frames[1:], duration=100)
+    made = ready(shared, ann, file.getvalue())
+    if kind == "GIF":
+        assert made["type"] == "gifv"
+    else:
+        assert made["type"] == "image"
+        assert frames_in(file_of(shared, made["url"]).content) == 3
+        assert frames_in(file_of(shared, made["preview_url"]).content) == 1
+    pictures = {name: ("a", file.getvalue(), "image/png") for name in ("avatar", "header")}
+    account = shared.json("PATCH", "/api/v1/accounts/update_credentials", ann, files=pictures)
+    for name in pictures:
+        assert frames_in(file_of(shared, account[name]).content) == 3
+        assert frames_in(file_of(shared, account[f"{name}_static"]).content) == 1
+    still = {name: ("a", picture(), "image/png") for name in ("avatar", "header")}
+    before, account = account, shared.json("PATCH", "/api/v1/accounts/update_credentials", ann, files=still)
+    assert account["avatar"] == account["avatar_static"]
+    shared.settle()
+    for name in ("avatar", "avatar_static", "header", "header_static"):
+        assert shared.ask("GET", httpx.URL(before[name]).path).status_code == 404
+
+
+def frames_in(data: bytes) -> int:
+    """Return how many frames a picture has."""
+    with Image.open(io.BytesIO(data)) as image:
+        return getattr(image, "n_frames", 1)
+
+
 def test_a_file_of_another_type_is_refused_with_the_types_of_video_too(shared: World, ann: Someone) -> None:
     answer = upload(shared, ann, b"RIFF\x00\x10\x00\x00AVI LIST" + b"x" * 400)
     assert answer.status_code == 422

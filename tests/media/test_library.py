@@ -14,7 +14,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, TooLarge, Unsupported
-from shoal.core.media_files import files_of
+from shoal.core.media_files import files_of, still_of
 from shoal.core.model import Media
 from shoal.core.placement import media_path
 from shoal.media.decoder import Decoder
@@ -115,6 +115,25 @@ def test_an_avatar_is_a_square_and_a_header_three_to_one() -> None:
         assert header.startswith(f"{media_path('dan')}/header-")
         assert Image.open(io.BytesIO((await library.read(avatar))[0])).size == (400, 400)
         assert Image.open(io.BytesIO((await library.read(header))[0])).size == (1500, 500)
+
+    run(story)
+
+
+def test_an_animated_avatar_is_stored_with_its_first_frame_and_removed_with_it() -> None:
+    frames = [Image.new("RGB", (50, 50), each) for each in ("red", "blue")]
+    file = io.BytesIO()
+    frames[0].save(file, "WEBP", save_all=True, append_images=frames[1:], duration=100)
+
+    async def story(library: MediaLibrary, store: MediaStore) -> None:
+        avatar = await library.place_avatar("dan", file.getvalue())
+        assert still_of(avatar) != avatar
+        assert sorted(await listed(store, media_path("dan"))) == sorted([avatar, still_of(avatar)])
+        moving, content_type = await library.read(avatar)
+        assert (Image.open(io.BytesIO(moving)).n_frames, content_type) == (2, "image/webp")  # type: ignore[attr-defined]
+        still, content_type = await library.read(still_of(avatar))
+        assert (getattr(Image.open(io.BytesIO(still)), "n_frames", 1), content_type) == (1, "image/webp")
+        await library.remove((avatar,))
+        assert await listed(store, media_path("dan")) == []
 
     run(story)
 

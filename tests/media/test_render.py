@@ -10,7 +10,7 @@ import zlib
 from typing import Any
 
 import pytest
-from PIL import Image, ImageCms, ImageDraw, ImageFilter, ImageOps, PngImagePlugin
+from PIL import Image, ImageCms, ImageDraw, ImageFilter, ImageOps, ImageSequence, PngImagePlugin
 
 from shoal.core.errors import InvalidInput, TooLarge, Unsupported
 from shoal.media.limits import UploadLimits
@@ -53,44 +53,6 @@ def photo(width: int = 300, height: int = 200) -> Image.Image:
     image.paste(RED, (0, 0, width // 3, height))
     image.paste(BLUE, (2 * width // 3, 0, width, height))
     return image
-
-
-@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}, {"quality": 30}])
-def test_a_jpeg_without_its_end_marker_is_rendered_as_with_it(options: dict[str, Any]) -> None:
-    data = saved(photo(), "JPEG", **options)
-    assert data.endswith(b"\xff\xd9")
-    assert render(data[:-2], LIMITS).feed == render(data, LIMITS).feed
-    assert render(data + b"\0" * 100, LIMITS).feed == render(data, LIMITS).feed
-
-
-@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"restart_marker_rows": 1}])
-@pytest.mark.parametrize("lacking", [12, 100, 1_000])
-def test_a_jpeg_that_lacks_pixels_is_refused(options: dict[str, Any], lacking: int) -> None:
-    data = saved(noise(), "JPEG", **options)
-    with pytest.raises(InvalidInput, match="cut short or damaged"):
-        render(data[:-lacking], LIMITS)
-
-
-HEIC = (
-    "AAAAHGZ0eXBoZWljAAAAAG1pZjFoZWljbWlhZgAAAX1tZXRhAAAAAAAAACFoZGxyAAAAAAAAAABwaWN0AAAAAAAAAAAAAAAAAAAAACJpbG9jAAAAAERAAAEA"
-    "AQAAAAABoQABAAAAAAAAACQAAAAjaWluZgAAAAAAAQAAABVpbmZlAgAAAAABAABodmMxAAAAAA5waXRtAAAAAAABAAAA/WlwcnAAAADdaXBjbwAAAHZodmND"
-    "AQNwAAAAkAAAAAAAHvAA/P34+AAADwNgAAEAGEABDAH//wNwAAADAJAAAAMAAAMAHroCQGEAAQAqQgEBA3AAAAMAkAAAAwAAAwAeoCCBBZbq5Ka5uAhoMCAA"
-    "AAMDIAAAAwAhYgABAAZEAcFzwIkAAAATY29scm5jbHgAAQANAAaAAAAAFGlzcGUAAAAAAAAAQAAAAEAAAAAoY2xhcAAAAEAAAAABAAAAIAAAAAEAAAAAAAAA"
-    "Av///+AAAAACAAAAEHBpeGkAAAAAAwgICAAAABhpcG1hAAAAAAAAAAEAAQWBAgMFhAAAACxtZGF0AAAAICgBrxmA70mlv//ihh/5rWv+v7IXhdIOd7AQf90X"
-    "o21v"
-)
-"""64 x 32 pixels, red on the left and teal on the right."""
-
-
-@pytest.mark.skipif("image/heic" not in ALLOWED, reason="pi-heif is not installed")
-def test_a_heic_picture_becomes_a_jpeg() -> None:
-    data = base64.b64decode(HEIC)
-    made = render(data, LIMITS)
-    assert (made.content_type, made.feed.width, made.feed.height) == ("image/jpeg", 64, 32)
-    assert near(colour(made.feed, (0.2, 0.5)), (255, 0, 0), 40)
-    assert near(colour(made.feed, (0.8, 0.5)), (0, 128, 128), 40)
-    with pytest.raises(InvalidInput, match="cut short or damaged"):
-        render(data[:-20], LIMITS)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "AVIF"])
@@ -317,13 +279,123 @@ def test_every_mode_of_png_is_taken(mode: str) -> None:
     assert render(saved(photo().convert(mode)), LIMITS).feed.width == 300
 
 
+def animation(kind: str, *, size: tuple[int, int] = (90, 50), durations: tuple[int, ...] = (100, 300, 2_000)) -> bytes:
+    """Return an animation with a frame of another colour for each of these milliseconds."""
+    frames = [Image.new("RGB", size, (RED, GREEN, BLUE)[at % 3]) for at in range(len(durations))]
+    return saved(frames[0], kind, save_all=True, append_images=frames[1:], duration=list(durations))
+
+
+def frames_of(picture: Picture) -> list[tuple[tuple[int, ...], int]]:
+    """Return the colour of each frame and for how many milliseconds it is shown."""
+    found = []
+    with Image.open(io.BytesIO(picture.data)) as image:
+        for frame in ImageSequence.Iterator(image):
+            shade = frame.convert("RGB").getpixel((frame.width // 2, frame.height // 2))
+            assert isinstance(shade, tuple)
+            found.append((shade, int(frame.info["duration"])))
+    return found
+
+
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "AVIF"])
-def test_an_animation_becomes_its_first_frame(kind: str) -> None:
-    frames = [Image.new("RGB", (50, 50), each) for each in (RED, GREEN, BLUE)]
-    data = saved(frames[0], kind, save_all=True, append_images=frames[1:], duration=100)
+def test_an_animation_stays_one_with_the_duration_of_each_frame(kind: str) -> None:
+    made = render(animation(kind), LIMITS)
+    assert (made.content_type, made.feed.width, made.feed.height) == ("image/webp", 90, 50)
+    found = frames_of(made.feed)
+    assert [milliseconds for _, milliseconds in found] == [100, 300, 2_000]
+    for (shade, _), expected in zip(found, (RED, GREEN, BLUE), strict=True):
+        assert near(shade, expected, 30)
+    assert getattr(shown(made.preview), "n_frames", 1) == 1
+    assert near(colour(made.preview), RED, 30)
+
+
+def test_an_animation_with_transparency_keeps_it() -> None:
+    frames = [Image.new("RGBA", (40, 40), (*each, 128)) for each in (RED, BLUE)]
+    data = saved(frames[0], "PNG", save_all=True, append_images=frames[1:], duration=100)
     made = render(data, LIMITS)
-    assert near(colour(made.feed), RED)
+    with Image.open(io.BytesIO(made.feed.data)) as image:
+        image.seek(1)
+        assert image.convert("RGBA").getpixel((20, 20))[3] == pytest.approx(128, abs=4)  # type: ignore[index]
+
+
+def test_an_animation_whose_frames_have_too_many_pixels_is_made_smaller() -> None:
+    limits = UploadLimits(animated_edge=100, animated_pixels=20 * 40 * 3)
+    assert render(animation("WEBP", durations=(100, 100, 100)), limits).feed.width <= 40
+    assert (
+        render(animation("WEBP", size=(300, 20), durations=(100, 100)), UploadLimits(animated_edge=100)).feed.width
+        == 100
+    )
+
+
+def test_only_the_first_frame_of_an_animation_is_used_where_a_still_is_asked_for() -> None:
+    made = render(animation("PNG"), LIMITS, still=True)
     assert getattr(shown(made.feed), "n_frames", 1) == 1
+
+
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "AVIF"])
+def test_a_crop_of_an_animation_has_its_first_frame_as_well(kind: str) -> None:
+    made = crop(animation(kind), LIMITS, (40, 40))
+    assert len(frames_of(made.picture)) == 3
+    assert made.still is not None
+    assert (made.still.width, made.picture.width, made.content_type) == (40, 40, "image/webp")
+    assert near(colour(made.still), RED, 30)
+    assert crop(saved(photo()), LIMITS, (40, 40)).still is None
+
+
+def test_a_jpeg_of_several_pictures_is_rendered_as_its_first_one() -> None:
+    data = saved(photo(), "MPO", save_all=True, append_images=[Image.new("RGB", (300, 200), BLUE)])
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.n_frames == 2  # type: ignore[attr-defined]
+    made = render(data, LIMITS)
+    assert (made.content_type, getattr(shown(made.feed), "n_frames", 1)) == ("image/jpeg", 1)
+    assert crop(data, LIMITS, (40, 40)).still is None
+
+
+def test_no_metadata_is_in_an_animation() -> None:
+    frames = [Image.new("RGB", (40, 40), each) for each in (RED, BLUE)]
+    exif = Image.Exif()
+    exif[0x010E] = "secret"
+    for kind in ("WEBP", "PNG", "AVIF"):
+        data = saved(frames[0], kind, save_all=True, append_images=frames[1:], duration=100, exif=exif)
+        assert b"secret" in data
+        assert b"secret" not in render(data, LIMITS).feed.data
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}, {"quality": 30}])
+def test_a_jpeg_without_its_end_marker_is_rendered_as_with_it(options: dict[str, Any]) -> None:
+    data = saved(photo(), "JPEG", **options)
+    assert data.endswith(b"\xff\xd9")
+    assert render(data[:-2], LIMITS).feed == render(data, LIMITS).feed
+    assert render(data + b"\0" * 100, LIMITS).feed == render(data, LIMITS).feed
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"restart_marker_rows": 1}])
+@pytest.mark.parametrize("lacking", [12, 100, 1_000])
+def test_a_jpeg_that_lacks_pixels_is_refused(options: dict[str, Any], lacking: int) -> None:
+    data = saved(noise(), "JPEG", **options)
+    with pytest.raises(InvalidInput, match="cut short or damaged"):
+        render(data[:-lacking], LIMITS)
+
+
+HEIC = (
+    "AAAAHGZ0eXBoZWljAAAAAG1pZjFoZWljbWlhZgAAAX1tZXRhAAAAAAAAACFoZGxyAAAAAAAAAABwaWN0AAAAAAAAAAAAAAAAAAAAACJpbG9jAAAAAERAAAEA"
+    "AQAAAAABoQABAAAAAAAAACQAAAAjaWluZgAAAAAAAQAAABVpbmZlAgAAAAABAABodmMxAAAAAA5waXRtAAAAAAABAAAA/WlwcnAAAADdaXBjbwAAAHZodmND"
+    "AQNwAAAAkAAAAAAAHvAA/P34+AAADwNgAAEAGEABDAH//wNwAAADAJAAAAMAAAMAHroCQGEAAQAqQgEBA3AAAAMAkAAAAwAAAwAeoCCBBZbq5Ka5uAhoMCAA"
+    "AAMDIAAAAwAhYgABAAZEAcFzwIkAAAATY29scm5jbHgAAQANAAaAAAAAFGlzcGUAAAAAAAAAQAAAAEAAAAAoY2xhcAAAAEAAAAABAAAAIAAAAAEAAAAAAAAA"
+    "Av///+AAAAACAAAAEHBpeGkAAAAAAwgICAAAABhpcG1hAAAAAAAAAAEAAQWBAgMFhAAAACxtZGF0AAAAICgBrxmA70mlv//ihh/5rWv+v7IXhdIOd7AQf90X"
+    "o21v"
+)
+"""64 x 32 pixels, red on the left and teal on the right."""
+
+
+@pytest.mark.skipif("image/heic" not in ALLOWED, reason="pi-heif is not installed")
+def test_a_heic_picture_becomes_a_jpeg() -> None:
+    data = base64.b64decode(HEIC)
+    made = render(data, LIMITS)
+    assert (made.content_type, made.feed.width, made.feed.height) == ("image/jpeg", 64, 32)
+    assert near(colour(made.feed, (0.2, 0.5)), (255, 0, 0), 40)
+    assert near(colour(made.feed, (0.8, 0.5)), (0, 128, 128), 40)
+    with pytest.raises(InvalidInput, match="cut short or damaged"):
+        render(data[:-20], LIMITS)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "AVIF"])

@@ -29,6 +29,7 @@ from shoal.api.notifications import (
 )
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID
+from shoal.core.media_files import still_of
 from shoal.feeds import notifications as feed
 from shoal.feeds.hydrate import Entry, Profile
 from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind
@@ -176,7 +177,7 @@ def _partial(front: Front, profile: Profile) -> PartialAccount:
         acct=member.name,
         url=front.at.account(member.name),
         avatar=avatar,
-        avatar_static=avatar,
+        avatar_static=front.at.avatar(still_of(member.avatar)),
         locked=member.locked,
         bot=member.bot,
     )

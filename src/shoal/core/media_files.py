@@ -16,6 +16,8 @@ MISSING_HEADER: Final = "/headers/original/missing.png"
 """Paths of the pictures of those who have none."""
 COPIES: Final = (".avif", ".webp")
 """Suffixes of the smaller copies."""
+ANIMATED: Final = ".animated.webp"
+"""End of the key of an animated avatar or header. Its first frame is stored under the key without `.animated`."""
 
 
 def copy_of(key: str) -> str:
@@ -24,9 +26,14 @@ def copy_of(key: str) -> str:
     return stem if stem.endswith(COPIES) else ""
 
 
+def still_of(key: str) -> str:
+    """The key of the first frame of an animated avatar or header; the key itself for any other picture."""
+    return f"{key.removesuffix(ANIMATED)}.webp" if key.endswith(ANIMATED) else key
+
+
 def with_copies(*keys: str) -> tuple[str, ...]:
-    """These keys and those of their copies, without the empty ones."""
-    return tuple(filter(None, (each for key in keys for each in (key, copy_of(key)))))
+    """These keys, those of their copies and of their first frames, each once and without the empty ones."""
+    return tuple(filter(None, dict.fromkeys(each for key in keys for each in (key, still_of(key), copy_of(key)))))
 
 
 def files_of(media: Media) -> tuple[str, ...]:

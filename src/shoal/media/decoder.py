@@ -78,12 +78,12 @@ class Decoder:
         """Return how many pictures are being decoded."""
         return len(self._busy)
 
-    async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False) -> Rendering:
-        """The sizes of an uploaded file. It waits its turn among those of this `member`; `keep_kind`: see `RenderJob`.
+    async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False, still: bool = False) -> Rendering:
+        """The sizes of an uploaded file. It waits its turn among those of this `member`; for the others see `RenderJob`.
 
         `InvalidInput` says what is wrong with it; `Unavailable` that too many wait.
         """
-        return await self._answer(RenderJob(data=data, keep_kind=keep_kind), Rendering, member)
+        return await self._answer(RenderJob(data=data, keep_kind=keep_kind, still=still), Rendering, member)
 
     async def crop(self, data: bytes, width: int, height: int, *, member: str = "") -> Crop:
         """The middle of an uploaded file in a given shape, at most `width` x `height` pixels. Turns and errors as in `render`."""

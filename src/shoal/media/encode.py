@@ -8,6 +8,7 @@ only: Pillow writes some of `info` (comments, profiles) without being asked, so 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 # WebP's plugin is for its effect: else Pillow goes through all of its formats when the first WebP comes.
@@ -71,6 +72,15 @@ def encoded(image: Image.Image, style: Style, quality: int, *, copy: bool = True
     if len(smaller) > _WORTH * len(data):
         return picture
     return Picture(data, image.width, image.height, copy=smaller, copy_suffix=suffix)
+
+
+def encoded_animation(frames: Sequence[Image.Image], milliseconds: Sequence[int], loop: int, quality: int) -> Picture:
+    """Return the file of an animation, which plays `loop` times; 0: for ever."""
+    first, *others = frames
+    file = io.BytesIO()
+    options: dict[str, Any] = {"quality": quality, "method": 2, "loop": loop, "duration": list(milliseconds)}
+    first.save(file, "WEBP", save_all=True, append_images=others, **options)
+    return Picture(data=file.getvalue(), width=first.width, height=first.height)
 
 
 def _is_photograph(feed: Image.Image, preview: Image.Image) -> bool:

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from shoal.core.errors import InvalidInput, NotFound, ShoalError, Unavailable, Unsupported
-from shoal.core.media_files import copy_of, with_copies
+from shoal.core.media_files import ANIMATED, copy_of, still_of, with_copies
 from shoal.core.model import MediaKind
 from shoal.core.placement import media_path
 from shoal.media.clips import Clips, MadeClip
@@ -214,7 +214,9 @@ class MediaLibrary:
             return Poster()
 
     async def _poster(self, stem: str, data: bytes, *, keep_kind: bool = False) -> Poster:
-        made: Rendering = await self.decoder.render(data, member=stem.rpartition("/")[0], keep_kind=keep_kind)
+        made: Rendering = await self.decoder.render(
+            data, member=stem.rpartition("/")[0], keep_kind=keep_kind, still=True
+        )
         key, files = _files(f"{stem}-{_hash(made.preview.data)}-small", made.preview, made.content_type)
         await self._put_all(files)
         return Poster(
@@ -253,7 +255,14 @@ class MediaLibrary:
         made = await self.decoder.crop(data, *size, member=media_path(user_name))
         # The same picture uploaded again is another file, so that removing one never removes the other.
         stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}{token_hex(4)}"
-        key, files = _files(stem, made.picture, made.content_type)
+        if made.still is None:
+            key, files = _files(stem, made.picture, made.content_type)
+        else:
+            key = f"{stem}{ANIMATED}"
+            files = {
+                still_of(key): (made.still.data, made.content_type),
+                key: (made.picture.data, made.content_type),
+            }
         await self._put_all(files)
         return key
 

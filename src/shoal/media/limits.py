@@ -28,6 +28,10 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Pixels of the longer edge of the feed size. Smaller pictures are not enlarged."""
     keep_originals: bool = False
     """Whether a larger picture is also kept in full resolution."""
+    animated_edge: int = 1280
+    """Pixels of the longer edge of an animation."""
+    animated_pixels: int = 60_000_000
+    """Pixels of all frames of an animation together: a longer one is made smaller."""
     preview_edge: int = 640
     """Pixels of the longer edge of the preview size."""
     quality: int = 82

@@ -50,6 +50,8 @@ class Crop(msgspec.Struct, frozen=True, tag="crop"):
 
     picture: Picture
     content_type: Made
+    still: Picture | None = None
+    """The first frame, of the same content type, where `picture` is an animation."""
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
@@ -66,12 +68,14 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 class RenderJob(msgspec.Struct, frozen=True):
     """A file to render, or to cut to `crop`, (width, height) in pixels.
 
-    With `keep_kind` a lossless file stays lossless even if it is a photograph.
+    With `keep_kind` a lossless file stays lossless even if it is a photograph. With `still` only the first frame of an
+    animation is used.
     """
 
     data: bytes
     crop: tuple[int, int] | None = None
     keep_kind: bool = False
+    still: bool = False
 
 
 Answer = Rendering | Crop | Failure | Ready

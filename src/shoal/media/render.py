@@ -2,29 +2,30 @@
 
 Only this module and `encode.py` import Pillow; only `worker.py` imports them.
 
-The result is upright, in sRGB, the first frame of an animation, and carries no metadata: no EXIF, GPS, XMP, IPTC,
-profile, comment or text. Whatever the input, the only errors are `InvalidInput` (and its kinds) and `MemoryError`.
+The result is upright, in sRGB, and carries no metadata: no EXIF, GPS, XMP, IPTC, profile, comment or text. An animation stays
+one, as WebP; its preview is the first frame. Whatever the input, the only errors are `InvalidInput` (and its kinds) and
+`MemoryError`.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
-from math import ceil
+from math import ceil, sqrt
 from typing import Final
 
-from PIL import ExifTags, Image, ImageCms, ImageOps
+from PIL import ExifTags, Image, ImageCms, ImageOps, ImageSequence
 
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.media import blurhash
-from shoal.media.encode import ORIGINAL_QUALITY, encoded, style_of
+from shoal.media.encode import ORIGINAL_QUALITY, Style, encoded, encoded_animation, style_of
 from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Crop, Rendering
-from shoal.media.sniff import HEAD, HEIC, JPEG, sniff
+from shoal.media.sniff import HEAD, HEIC, JPEG, WEBP, sniff
 
 Image.MAX_IMAGE_PIXELS = None  # `Limits.max_pixels` is the one limit, with our words.
 BLURHASH_EDGE: Final = 32
@@ -39,15 +40,20 @@ _TURNS: Final = {
     8: Image.Transpose.ROTATE_90,
 }
 """EXIF orientation (CIPA DC-008, 4.6.5) to the transposition that makes the picture upright."""
+_ANIMATED: Final = Style(WEBP, lossless=False)
+_FASTEST_MS, _USUAL_MS = 10, 100
+"""Browsers show a frame of 10 ms or less for 100 ms."""
 _END_OF_JPEG: Final = b"\xff\xd9"
 _FILLER: Final = b"\x5a\xc3\x96\x69" * 64
 _SRGB: Final = ImageCms.createProfile("sRGB")
 
 
-def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False) -> Rendering:
-    """Make the feed size, the preview size and the blurhash of an uploaded file. `keep_kind`: see `protocol.Job`."""
+def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still: bool = False) -> Rendering:
+    """Make the feed size, the preview size and the blurhash of an uploaded file. Arguments: see `protocol.RenderJob`."""
     with _damage_named():
         image = _opened(data, limits)
+        if not still and _is_animated(image):
+            return _rendered_animation(image, limits)
         whole = max(image.size) if limits.keep_originals else 0
         # Read once: a file that has been decoded smaller cannot be decoded whole any more.
         original = _fitted(image, whole) if whole > limits.feed_edge else None
@@ -70,14 +76,75 @@ def crop(data: bytes, limits: UploadLimits, size: tuple[int, int]) -> Crop:
     """
     with _damage_named():
         image = _opened(data, limits)
+        if _is_animated(image):
+            return _cropped_animation(image, limits, size)
         # Square, because EXIF may yet turn it.
         image.draft(None, (max(size), max(size)))
-        upright = _upright(_plain(image))
-        scale = min(1.0, upright.width / size[0], upright.height / size[1])
-        target = (max(1, round(size[0] * scale)), max(1, round(size[1] * scale)))
-        cut = _in_srgb(ImageOps.fit(upright, target, Image.Resampling.LANCZOS))
+        cut = _cut(_upright(_plain(image)), size)
         style = style_of(data, cut, cut)
         return Crop(picture=encoded(cut, style, limits.quality), content_type=style.content_type)
+
+
+def _cut(upright: Image.Image, size: tuple[int, int]) -> Image.Image:
+    scale = min(1.0, upright.width / size[0], upright.height / size[1])
+    target = (max(1, round(size[0] * scale)), max(1, round(size[1] * scale)))
+    return _in_srgb(ImageOps.fit(upright, target, Image.Resampling.LANCZOS))
+
+
+def _is_animated(image: Image.Image) -> bool:
+    # The pictures of a JPEG or HEIC are no frames: they are views, gain maps and bursts.
+    return image.format in {"GIF", "PNG", "WEBP", "AVIF"} and bool(getattr(image, "is_animated", False))
+
+
+def _rendered_animation(image: Image.Image, limits: UploadLimits) -> Rendering:
+    edge = _animated_edge(image, limits)
+    frames, milliseconds = _frames(image, lambda frame: _scaled(_in_srgb(frame), edge))
+    preview = _scaled(frames[0], limits.preview_edge)
+    return Rendering(
+        feed=encoded_animation(frames, milliseconds, _loop(image), limits.quality),
+        preview=encoded(preview, _ANIMATED, limits.quality),
+        content_type=_ANIMATED.content_type,
+        blurhash=_blurhash(preview),
+    )
+
+
+def _cropped_animation(image: Image.Image, limits: UploadLimits, size: tuple[int, int]) -> Crop:
+    scale = min(1.0, _animated_edge(image, limits) / max(size))
+    small = (max(1, round(size[0] * scale)), max(1, round(size[1] * scale)))
+    frames, milliseconds = _frames(image, lambda frame: _cut(frame, small))
+    return Crop(
+        picture=encoded_animation(frames, milliseconds, _loop(image), limits.quality),
+        content_type=_ANIMATED.content_type,
+        still=encoded(frames[0], _ANIMATED, limits.quality),
+    )
+
+
+def _animated_edge(image: Image.Image, limits: UploadLimits) -> int:
+    """Return the longer edge at which all frames together have no more pixels than the limits allow."""
+    pixels = image.width * image.height * image.n_frames  # type: ignore[attr-defined]  # an animation has it
+    shrink = sqrt(min(1.0, limits.animated_pixels / pixels))
+    return max(1, int(min(limits.animated_edge, max(image.size) * shrink)))
+
+
+def _frames(image: Image.Image, fitted: Callable[[Image.Image], Image.Image]) -> tuple[list[Image.Image], list[int]]:
+    """Return all frames of an animation, each made to fit, and for how many milliseconds each is shown."""
+    frames, milliseconds = [], []
+    for frame in ImageSequence.Iterator(image):
+        shown = _fitting_mode(_upright(_plain(frame)), fitted)
+        frames.append(shown)
+        shown_for = round(float(frame.info.get("duration") or 0))
+        milliseconds.append(shown_for if shown_for > _FASTEST_MS else _USUAL_MS)
+    return frames, milliseconds
+
+
+def _fitting_mode(frame: Image.Image, fitted: Callable[[Image.Image], Image.Image]) -> Image.Image:
+    shown = fitted(frame)
+    shown.info = {}
+    return shown if shown.mode in {"RGB", "RGBA"} else shown.convert("RGB")
+
+
+def _loop(image: Image.Image) -> int:
+    return int(image.info.get("loop", 1 if image.format == "GIF" else 0))
 
 
 @contextmanager

@@ -75,7 +75,9 @@ def _send(sink: BinaryIO, answer: Answer) -> None:
 def _answer(frame_of_job: bytes, limits: UploadLimits) -> Answer:
     try:
         job = msgspec.msgpack.decode(frame_of_job, type=RenderJob)
-        return crop(job.data, limits, job.crop) if job.crop else render(job.data, limits, keep_kind=job.keep_kind)
+        if job.crop:
+            return crop(job.data, limits, job.crop)
+        return render(job.data, limits, keep_kind=job.keep_kind, still=job.still)
     except InvalidInput as error:
         return failure_of(error)
     except MemoryError:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.media_files import MISSING_AVATAR
+from shoal.core.media_files import MISSING_AVATAR, still_of
 from shoal.core.model import Member, Post
 from shoal.core.text import plain_excerpt
 from shoal.graph.payloads.notifications import ABOUT_POSTS, Kind, Notice
@@ -98,7 +98,7 @@ def _message(told: NoticeToSend, root: str) -> PushMessage:
         preferred_locale=words.code,
         notification_id=str(told.time),
         notification_type=WIRE_KINDS[kind],
-        icon=f"{root}/media/{actor.avatar}" if actor.avatar else root + MISSING_AVATAR,
+        icon=f"{root}/media/{still_of(actor.avatar)}" if actor.avatar else root + MISSING_AVATAR,
         title=_title(words, told) % named,
         body=plain_excerpt(_said(told), _EXCERPT),
     )

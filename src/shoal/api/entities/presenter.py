@@ -15,6 +15,7 @@ from shoal.api.entities.addresses import Addresses
 from shoal.api.entities.media_presenter import attachment
 from shoal.core.filters import Filter
 from shoal.core.ids import milliseconds_of
+from shoal.core.media_files import still_of
 from shoal.core.model import App, Media, Member, Post, Role, Share, Token, Visibility
 from shoal.core.visibility import Relation
 from shoal.feeds.hydrate import Filtered, PollView, Profile
@@ -91,9 +92,9 @@ def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
         "display_name": member.display_name,
         "note": at.html(member.note, member.mentions),
         "avatar": avatar,
-        "avatar_static": avatar,
+        "avatar_static": at.avatar(still_of(member.avatar)),
         "header": header,
-        "header_static": header,
+        "header_static": at.header(still_of(member.header)),
         "fields": [
             entities.Field(field.name, _inline(at.html(field.value, member.mentions))) for field in member.fields
         ],

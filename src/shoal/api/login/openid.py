@@ -11,6 +11,7 @@ from shoal.api.listing import actor, profile_of
 from shoal.api.login.authorize_request import issuer_of
 from shoal.api.login.oauth import grant_types
 from shoal.core.errors import NotFound
+from shoal.core.media_files import still_of
 
 
 class Metadata(msgspec.Struct, kw_only=True):
@@ -76,7 +77,7 @@ async def userinfo(context: Context, _params: None) -> object:
         name=member.display_name or member.name,
         preferred_username=member.name,
         profile=front.at.account(member.name),
-        picture=front.at.avatar(member.avatar),
+        picture=front.at.avatar(still_of(member.avatar)),
     )
 
 

@@ -51,11 +51,11 @@ class Rememberer(Decoder):
         self._made: dict[bytes, asyncio.Task[Rendering]] = {}
         self._room = _REMEMBERED_BYTES
 
-    async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False) -> Rendering:
+    async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False, still: bool = False) -> Rendering:
         name = sha256(data).digest()
         task = self._made.get(name)
         if task is None:
-            task = asyncio.create_task(super().render(data, member=member, keep_kind=keep_kind))
+            task = asyncio.create_task(super().render(data, member=member, keep_kind=keep_kind, still=still))
             self._room -= len(data)
             if self._room > 0:
                 self._made[name] = task

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from starlette.responses import Response
 
+from shoal.core.media_files import still_of
 from shoal.core.model import Member
 from shoal.core.text import plain_excerpt
 from shoal.feeds import tagged, user
@@ -35,7 +36,7 @@ async def of_member(visit: Visit, member: Member, ending: str) -> Response:
     found = await user.page(visit.front.reads, None, member.id, Cursor(limit=_ENTRIES), query)
     page = at.account(member.name)
     shown = f"{member.display_name or member.name} (@{member.name})"
-    icon = at.avatar(member.avatar)
+    icon = at.avatar(still_of(member.avatar))
     return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, shown, plain_excerpt(member.note, 300), icon), found)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
+from shoal.core.media_files import still_of
 from shoal.core.model import OPEN, MediaKind, Member, Post, Visibility
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive
@@ -85,7 +86,7 @@ def profile_card(visit: Visit, profile: Profile) -> Card:
     member, at = profile.member, visit.front.at
     url = at.account(member.name)
     words = plain_excerpt(member.note, _WORDS)
-    picture = Photo(0, "image", at.avatar(member.avatar), "", "", 400, 400, "", "r100", "f22", "", "")
+    picture = Photo(0, "image", at.avatar(still_of(member.avatar)), "", "", 400, 400, "", "r100", "f22", "", "")
     data = {
         "@context": _CONTEXT,
         "@type": "ProfilePage",

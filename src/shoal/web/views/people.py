@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from markupsafe import Markup
 
+from shoal.core.media_files import still_of
 from shoal.core.model import Member
 from shoal.core.visibility import STRANGER, Relation
 from shoal.feeds.discover.suggestions import Suggestion
@@ -59,7 +60,7 @@ def face_of(visit: Visit, member: Member) -> Face:
         member.name,
         member.display_name or member.name,
         visit.url(f"/@{member.name}"),
-        at.avatar(member.avatar),
+        at.avatar(still_of(member.avatar)),
         member.bot,
     )
 
