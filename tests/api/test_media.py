@@ -20,7 +20,7 @@ from tests.api.world import Someone, World, picture, served, world
 from tests.media.clips import clip, film, moving_gif, needed, silent, tone
 from tests.serving import served as served_process
 
-FAILED = {"error": "Error processing thumbnail for uploaded media"}
+FAILED = {"error": "this file is damaged: it cannot be read"}
 
 
 @pytest.fixture(scope="module")
@@ -261,6 +261,15 @@ def frames_in(data: bytes) -> int:
     """Return how many frames a picture has."""
     with Image.open(io.BytesIO(data)) as image:
         return getattr(image, "n_frames", 1)
+
+
+def test_a_failed_conversion_is_answered_with_its_reason(shared: World, ann: Someone) -> None:
+    fast = clip(".mp4", "-f", "lavfi", "-i", "testsrc=size=160x90:rate=240:duration=1")
+    answer = upload(shared, ann, fast, version=1)
+    assert (answer.status_code, answer.json()) == (
+        422,
+        {"error": "a video of 240 frames a second is too fast: at most 120 are taken"},
+    )
 
 
 def test_a_file_of_another_type_is_refused_with_the_types_of_video_too(shared: World, ann: Someone) -> None:

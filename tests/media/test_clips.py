@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from PIL import Image
 
 from shoal.core.errors import InvalidInput, TooLarge, Unsupported
 from shoal.core.model import MediaKind
@@ -163,11 +166,11 @@ def test_a_film_of_odd_size_and_great_speed_is_made_to_fit() -> None:
     ("limits", "said"),
     [
         ({"max_duration": 0.5}, "too long"),
-        ({"max_pixels": 160 * 89}, "pixels is too large"),
-        ({"max_frame_rate": 29}, "too fast"),
+        ({"max_pixels": 160 * 89}, "pixels is too large: at most 0.0142 million"),
+        ({"max_frame_rate": 29}, "too fast: at most 29 are taken"),
         ({"seconds": 0.05}, "seconds of work"),
-        ({"max_made": 2_000}, "larger than can be taken"),
-        ({"memory": 40 * 1024 * 1024}, "larger than can be taken"),
+        ({"max_made": 2_000}, "more than 0.001907 MiB"),
+        ({"memory": 40 * 1024 * 1024}, "more than 40 MiB of memory"),
     ],
 )
 def test_what_costs_more_than_is_allowed_is_refused(limits: dict[str, float], said: str) -> None:
@@ -297,6 +300,42 @@ def test_a_film_with_subtitles_is_converted(tmp_path: Path) -> None:
     words.write_text("1\n00:00:00,000 --> 00:00:01,000\nLow tide\n")
     for suffix, codec in ((".mp4", "mov_text"), (".mkv", "srt"), (".mkv", "ass"), (".webm", "webvtt")):
         assert made(clip(suffix, *PICTURE, "-i", str(words), "-c:s", codec)).data
+
+
+def gif(*milliseconds: int, size: tuple[int, int] = (80, 40)) -> bytes:
+    """Return a GIF with a frame for each of these times."""
+    frames = [Image.new("P", size, shade) for shade in range(1, len(milliseconds) + 1)]
+    for at, frame in enumerate(frames):
+        frame.putpalette([at * 40, 90, 200] * 256)
+    file = io.BytesIO()
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=list(milliseconds), loop=0)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
+def test_a_film_that_lacks_most_of_its_data_is_refused_with_both_lengths(suffix: str) -> None:
+    fast = ("-movflags", "+faststart") if suffix == ".mp4" else ()
+    whole = clip(suffix, "-f", "lavfi", "-i", "testsrc=size=160x90:rate=30:duration=4", *H264[:4], "-g", "10", *fast)
+    with pytest.raises(InvalidInput, match=r"cut short: it ends after \d\.\d of 4\.0 seconds"):
+        made(whole[: len(whole) // 3])
+    assert made(whole).facts.duration == pytest.approx(4, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (lambda: gif(100, 100, size=(1, 1)), "1 x 1 pixels is too small: it needs at least 2 pixels"),
+        (lambda: gif(100, 100, size=(3_000, 1)), "3000 x 1 pixels is too small"),
+        (lambda: gif(100, 100, size=(4_000, 2_100)), "4000 x 2100 pixels is too large: at most 8.29 million pixels"),
+        (
+            lambda: clip(".mp4", "-f", "lavfi", "-i", "testsrc=size=160x90:rate=240:duration=1"),
+            "240 frames a second is too fast: at most 120 are taken",
+        ),
+    ],
+)
+def test_a_refusal_states_the_value_and_the_limit(source: Callable[[], bytes], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        made(source())
 
 
 @pytest.mark.parametrize(

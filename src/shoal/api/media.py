@@ -119,7 +119,7 @@ async def _uploaded(context: Context, params: NewMedia) -> Media:
 def _shown(context: Context, made: Media, unready: int) -> Reply:
     front = context.deps
     if made.state is MediaState.FAILED:
-        raise Unfit(_FAILED)
+        raise Unfit(made.failure or _FAILED, field="file")
     return Reply(attachment(made, front.at), 200 if made.state is MediaState.READY else unready)
 
 

@@ -308,6 +308,8 @@ class Media(Node, frozen=True, tag="media"):
     """Whether every post that used it is deleted. It is not served until another post uses it."""
     ticket_id: int = 0
     """The ticket on the agenda to check whether it is still unused; 0 when none is planned."""
+    failure: str = ""
+    """Why the conversion failed, as the owner reads it."""
 
     @property
     def stored(self) -> int:

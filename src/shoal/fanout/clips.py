@@ -37,8 +37,9 @@ async def _make(effects: Effects, media_id: int) -> None:
         return
     try:
         placed = await library.place_clip(media.original_key)
-    except InvalidInput:
-        await _changed(effects, media_id, _failed)
+    except InvalidInput as error:
+        reason = str(error)
+        await _changed(effects, media_id, lambda media: _failed(media, reason))
         await library.remove((media.original_key,))
         return
     shown = await _changed(effects, media_id, lambda media: _ready(media, placed))
@@ -74,8 +75,8 @@ async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Me
     return await retry_on_conflict(attempt)
 
 
-def _failed(media: Media) -> Media:
-    return msgspec.structs.replace(media, state=MediaState.FAILED, file_bytes=0)
+def _failed(media: Media, reason: str) -> Media:
+    return msgspec.structs.replace(media, state=MediaState.FAILED, failure=reason, file_bytes=0)
 
 
 def _ready(media: Media, placed: PlacedClip) -> Media:

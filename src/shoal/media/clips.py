@@ -87,6 +87,7 @@ class Clips:
         to, poster = folder / "made.mp4", folder / "poster.png"
         await self._programs.convert(str(source), clip, self.limits, *self._as_film(facts), f"file:{to}")
         made = await self._checked(to, sniff.MP4)
+        made.check_whole(facts)
         await self._programs.convert(str(to), sniff.MP4, self.limits, "-frames:v", "1", f"file:{poster}")
         return MadeClip(
             kind=MediaKind.VIDEO if made.sound else MediaKind.GIFV,
@@ -100,6 +101,7 @@ class Clips:
         to, poster = folder / "made.mp3", folder / "poster.png"
         await self._programs.convert(str(source), clip, self.limits, *self._as_sound(facts), f"file:{to}")
         made = await self._checked(to, sniff.MP3)
+        made.check_whole(facts)
         if facts.cover:
             cover = ("-map", "0:v:0", "-frames:v", "1", f"file:{poster}")
             await self._programs.convert(str(source), clip, self.limits, *cover)

@@ -11,6 +11,10 @@ from shoal.core.model import Sound
 from shoal.media.limits import ClipLimits
 
 _PLAIN_PROFILES = frozenset({"Constrained Baseline", "Baseline", "Main", "High"})
+_WHOLE, _SLACK_SECONDS = 0.9, 0.5
+"""Containers round durations, and encoders pad or drop a few frames."""
+_LEAST_EDGE = 2
+"""Pixels: H.264 in 4:2:0 stores colours in blocks of two by two."""
 _HIGHEST_LEVEL = 42
 """H.264 level 4.2, times ten: phones of ten years ago decode it."""
 
@@ -99,9 +103,30 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
                 f"a clip of {self.duration:.0f} seconds is too long: at most {limits.max_duration:g} are taken"
             )
         if self.width * self.height > limits.max_pixels:
-            raise TooLarge(f"a video of {self.width} x {self.height} pixels is too large")
+            most = f"{limits.max_pixels / 1e6:.3g}"
+            raise TooLarge(
+                f"a video of {self.width} x {self.height} pixels is too large: at most {most} million pixels are taken"
+            )
+        if (
+            self.width
+            and min(self.width, self.height) * min(1, limits.edge / max(self.width, self.height)) < _LEAST_EDGE
+        ):
+            raise InvalidInput(
+                f"a video of {self.width} x {self.height} pixels is too small: it needs at least {_LEAST_EDGE} pixels"
+                f" in each direction once it fits into {limits.edge}"
+            )
         if self.frame_rate > limits.max_frame_rate:
-            raise TooLarge(f"a video of {float(self.frame_rate):.0f} frames a second is too fast")
+            raise TooLarge(
+                f"a video of {float(self.frame_rate):.0f} frames a second is too fast:"
+                f" at most {limits.max_frame_rate} are taken"
+            )
+
+    def check_whole(self, source: Facts) -> None:
+        """Raise `InvalidInput` if this conversion ends well before its source should: data is missing there."""
+        if self.duration < _WHOLE * source.duration - _SLACK_SECONDS:
+            raise InvalidInput(
+                f"this file is cut short: it ends after {self.duration:.1f} of {source.duration:.1f} seconds"
+            )
 
 
 def facts_of(probed: bytes) -> Facts:

@@ -18,8 +18,8 @@ from contextlib import suppress
 from math import ceil
 from typing import Final, NamedTuple, Self
 
-from shoal.core.errors import InvalidInput, Unavailable, Unsupported
-from shoal.media.limits import ClipLimits
+from shoal.core.errors import InvalidInput, TooLarge, Unavailable, Unsupported
+from shoal.media.limits import ClipLimits, mebibytes
 from shoal.media.sniff import Clip
 
 _PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH"})
@@ -27,6 +27,9 @@ _PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_P
 _MOST_SAID: Final = 1 << 20
 """Bytes that a program may print."""
 _NOT_LISTED: Final = re.compile(rb"Codec \((\w+)\) not on whitelist")
+_NO_ROOM: Final = b"File too large"
+_NO_MEMORY: Final = re.compile(rb"annot allocate memory|failed to map segment|malloc of size")
+_OUT_OF_TIME: Final = (-signal.SIGXCPU, -signal.SIGKILL)
 _log = logging.getLogger(__name__)
 
 
@@ -82,9 +85,21 @@ async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         raise
-    if process.returncode or len(said) > _MOST_SAID:
+    # ffmpeg exits with 0 when only the end of its output could not be written.
+    if process.returncode or len(said) > _MOST_SAID or _NO_ROOM in complaint:
         _log.info("%s ended with %s: %s", command[0], process.returncode, complaint[-500:].decode("utf-8", "replace"))
-        if refused := _NOT_LISTED.search(complaint):
-            raise Unsupported(f"the codec {refused[1].decode()} is not accepted: use H.264 and AAC")
-        raise InvalidInput("this file is damaged, or plays longer or larger than can be taken")
+        raise _reason(process.returncode or 0, complaint, limits)
     return said
+
+
+def _reason(status: int, complaint: bytes, limits: ClipLimits) -> InvalidInput:
+    """Return why a program failed, by its exit status and by what it printed."""
+    if refused := _NOT_LISTED.search(complaint):
+        return Unsupported(f"the codec {refused[1].decode()} is not accepted: use H.264 and AAC")
+    if _NO_ROOM in complaint:
+        return TooLarge(f"the converted file would have more than {mebibytes(limits.max_made)}")
+    if _NO_MEMORY.search(complaint):
+        return InvalidInput(f"converting this file takes more than {mebibytes(limits.memory)} of memory")
+    if status in _OUT_OF_TIME or b"received signal 24" in complaint:
+        return InvalidInput(f"this clip took longer than {limits.seconds:g} seconds of work")
+    return InvalidInput("this file is damaged: it cannot be read")

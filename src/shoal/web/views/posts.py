@@ -13,6 +13,8 @@ from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive, may_share
 from shoal.feeds.hydrate import Entry, PollView, Profile
 from shoal.graph.cache.read_sets import good_until
+from shoal.web.views.errors.complaints import complaint
+from shoal.web.views.errors.refusals import sentence
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.tints import tint_of
 from shoal.web.visit import Visit
@@ -47,6 +49,8 @@ class Photo(msgspec.Struct, frozen=True):
     blurhash: str
     ready: bool = True
     failed: bool = False
+    failure: str = ""
+    """Why it failed, where that is known."""
     length: str = ""
     """Playing time."""
     first: bool = False
@@ -203,6 +207,7 @@ def photo_of(visit: Visit, media: Media) -> Photo:
         blurhash=media.blurhash,
         ready=shown,
         failed=media.state is MediaState.FAILED,
+        failure=sentence(complaint(visit.words, media.failure)) if media.failure else "",
         length=f"{int(media.duration) // 60}:{int(media.duration) % 60:02}" if media.duration else "",
     )
 
