@@ -312,6 +312,38 @@ def gif(*milliseconds: int, size: tuple[int, int] = (80, 40)) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("milliseconds", "seconds"),
+    [((1_000, 1_000), 2.0), ((100, 100, 100, 100, 3_000), 3.4), ((50, 150, 30, 970), 1.2), ((20, 20, 2_000), 2.04)],
+)
+def test_a_gif_lasts_as_long_as_its_frames_with_the_last_one(milliseconds: tuple[int, ...], seconds: float) -> None:
+    found = made(gif(*milliseconds))
+    assert found.kind is MediaKind.GIFV
+    assert found.facts.duration == pytest.approx(seconds, abs=0.05)
+
+
+@pytest.mark.parametrize("transfer", ["smpte2084", "arib-std-b67"])
+def test_a_film_in_hdr_becomes_sdr_with_a_white_that_is_not_grey(transfer: str) -> None:
+    white = ("-f", "lavfi", "-i", "color=white:size=160x96:rate=10:duration=0.5")
+    tags = ("-color_primaries", "bt2020", "-color_trc", transfer, "-colorspace", "bt2020nc", "-color_range", "tv")
+    hdr = clip(".mp4", *white, "-pix_fmt", "yuv420p10le", "-c:v", "libx265", "-x265-params", "log-level=none", *tags)
+    found = made(hdr)
+    assert not found.facts.hdr
+    with Image.open(io.BytesIO(found.poster)) as shown:
+        assert min(low for low, _ in shown.convert("RGB").getextrema()) > 235  # type: ignore[misc]
+
+
+def test_a_film_in_hdr_of_8_bit_h264_is_encoded_and_one_in_sdr_is_copied() -> None:
+    sdr = clip(".mp4", *PICTURE, *H264)
+    assert packets(made(sdr).data, "v", "-bsf:v", "filter_units=remove_types=6") == packets(
+        sdr, "v", "-bsf:v", "filter_units=remove_types=6"
+    )
+    tagged = clip(
+        ".mp4", *PICTURE, *H264, "-color_trc", "arib-std-b67", "-color_primaries", "bt2020", "-colorspace", "bt2020nc"
+    )
+    assert not made(tagged).facts.hdr
+
+
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv"])
 def test_a_film_that_lacks_most_of_its_data_is_refused_with_both_lengths(suffix: str) -> None:
     fast = ("-movflags", "+faststart") if suffix == ".mp4" else ()

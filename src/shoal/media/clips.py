@@ -32,6 +32,11 @@ _BARE: Final = ("-map_metadata", "-1", "-map_chapters", "-1", "-sn", "-dn")
 
 # Without supplemental messages (H.264, annex D): cameras write places and times into them.
 _FILM_AS_IT_IS: Final = ("-c:v", "copy", "-bsf:v", "filter_units=remove_types=6")
+_SDR: Final = (
+    "zscale=transfer=linear:npl=100,format=gbrpf32le,zscale=primaries=bt709,tonemap=hable:desat=0,"
+    "zscale=transfer=bt709:matrix=bt709:range=limited,"
+)
+"""Filters that map HDR to SDR: to linear light, BT.709 primaries, and the Hable curve."""
 _MOST_FRAMES: Final = 60
 """Maximum frames per second of the result."""
 _TIMES_BITS: Final = 2
@@ -85,7 +90,8 @@ class Clips:
 
     async def _film(self, folder: Path, source: Path, clip: Clip, facts: Facts) -> MadeClip:
         to, poster = folder / "made.mp4", folder / "poster.png"
-        await self._programs.convert(str(source), clip, self.limits, *self._as_film(facts), f"file:{to}")
+        as_film = self._as_film(facts, animated=clip == ANIMATION, mapped=await self._maps_tones())
+        await self._programs.convert(str(source), clip, self.limits, *as_film, f"file:{to}")
         made = await self._checked(to, sniff.MP4)
         made.check_whole(facts)
         await self._programs.convert(str(to), sniff.MP4, self.limits, "-frames:v", "1", f"file:{poster}")
@@ -118,12 +124,15 @@ class Clips:
         facts.check(self.limits)
         return facts
 
-    def _as_film(self, facts: Facts) -> tuple[str, ...]:
+    async def _maps_tones(self) -> bool:
+        return await self._programs.has_filters("zscale", "tonemap")
+
+    def _as_film(self, facts: Facts, *, animated: bool, mapped: bool) -> tuple[str, ...]:
         # What does not say how long it plays is cut off a second past what is taken, and refused then.
         longest = f"{self.limits.max_duration + 1:g}"
         return (
             *("-map", "0:v:0", "-map", "0:a:0?", *_BARE, *_SAME, "-t", longest),
-            *(_FILM_AS_IT_IS if self._film_fits(facts) else self._film_anew(facts)),
+            *(_FILM_AS_IT_IS if self._film_fits(facts) else self._film_anew(facts, animated=animated, mapped=mapped)),
             *(("-c:a", "copy") if self._sound_fits(facts) else self._sound_anew()),
             *("-movflags", "+faststart", "-f", "mp4"),
         )
@@ -140,13 +149,16 @@ class Clips:
     def _sound_fits(self, facts: Facts) -> bool:
         return facts.sound_plays and 0 < facts.sound_bits <= _TIMES_BITS * self.limits.sound_bits
 
-    def _film_anew(self, facts: Facts) -> tuple[str, ...]:
+    def _film_anew(self, facts: Facts, *, animated: bool, mapped: bool) -> tuple[str, ...]:
         limits = self.limits
         bits = min(limits.bits, int(limits.max_made * 8 * 0.8 / (facts.duration or limits.max_duration + 1)))
         fit = f"scale='min({limits.edge},iw)':'min({limits.edge},ih)':force_original_aspect_ratio=decrease"
         rate = ("-fpsmax", str(_MOST_FRAMES)) if facts.frame_rate > _MOST_FRAMES else ()
+        # MP4 stores when a frame begins. A constant rate repeats the last frame for as long as an animation shows it.
+        ticks = f"fps={min(facts.ticks or _MOST_FRAMES, _MOST_FRAMES)}," if animated else ""
+        tones = _SDR if facts.hdr and mapped else ""
         return (
-            *("-vf", f"{fit}:force_divisible_by=2,setsar=1,format=yuv420p", *rate),
+            *("-vf", f"{ticks}{tones}{fit}:force_divisible_by=2,setsar=1,format=yuv420p", *rate),
             *("-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-profile:v", "main"),
             *("-maxrate", str(bits), "-bufsize", str(2 * bits), "-g", "250"),
         )

@@ -15,6 +15,8 @@ _WHOLE, _SLACK_SECONDS = 0.9, 0.5
 """Containers round durations, and encoders pad or drop a few frames."""
 _LEAST_EDGE = 2
 """Pixels: H.264 in 4:2:0 stores colours in blocks of two by two."""
+_HDR = frozenset({"smpte2084", "arib-std-b67"})
+"""Transfer characteristics of HDR: PQ and HLG (ITU-R BT.2100)."""
 _HIGHEST_LEVEL = 42
 """H.264 level 4.2, times ten: phones of ten years ago decode it."""
 
@@ -34,6 +36,7 @@ class _Stream(msgspec.Struct):
     level: int = 0
     pix_fmt: str = ""
     field_order: str = ""
+    color_transfer: str = ""
     sample_aspect_ratio: str = ""
     bit_rate: str = "0"
     width: int = 0
@@ -59,6 +62,7 @@ class _Stream(msgspec.Struct):
             and self.profile in _PLAIN_PROFILES
             and 0 < self.level <= _HIGHEST_LEVEL
             and self.pix_fmt == "yuv420p"
+            and self.color_transfer not in _HDR
             and self.field_order in {"", "unknown", "progressive"}
             and self.sample_aspect_ratio in {"", "1:1", "0:1"}
             and self.width % 2 == self.height % 2 == 0
@@ -89,6 +93,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     cover: bool = False
     film_bits: int = 0
     """Bits per second of the film, or of everything where the file does not say."""
+    ticks: Fraction = Fraction(0)
+    """Lowest constant frame rate that represents each timestamp of the film."""
+    hdr: bool = False
     film_plays: bool = False
     """Whether every browser plays the film without another encoding."""
     sound_bits: int = 0
@@ -146,6 +153,8 @@ def facts_of(probed: bytes) -> Facts:
         width=film.width,
         height=film.height,
         frame_rate=_fraction(film.avg_frame_rate) or _fraction(film.r_frame_rate),
+        ticks=_fraction(film.r_frame_rate),
+        hdr=film.color_transfer in _HDR,
         sound=Sound(sound.codec_name, int(_number(sound.sample_rate)), sound.channels) if sound else None,
         cover=len(pictures) > len(films),
         film_bits=int(_number(film.bit_rate) or _number(found.format.bit_rate)),

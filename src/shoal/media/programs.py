@@ -33,6 +33,10 @@ _OUT_OF_TIME: Final = (-signal.SIGXCPU, -signal.SIGKILL)
 _log = logging.getLogger(__name__)
 
 
+_filters: dict[str, frozenset[str]] = {}
+"""Names of the filters of each ffmpeg, by its path."""
+
+
 class Programs(NamedTuple):
     """Paths of the two programs."""
 
@@ -45,6 +49,22 @@ class Programs(NamedTuple):
         ffmpeg, ffprobe = shutil.which("ffmpeg"), shutil.which("ffprobe")
         return cls(ffmpeg, ffprobe) if ffmpeg and ffprobe else None
 
+    async def has_filters(self, *names: str) -> bool:
+        """Return whether this ffmpeg has all of these filters."""
+        if self.ffmpeg not in _filters:
+            process = await asyncio.create_subprocess_exec(
+                *(self.ffmpeg, "-hide_banner", "-filters"),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=_environment(),
+            )
+            said, _ = await process.communicate()
+            _filters[self.ffmpeg] = frozenset(
+                line.split()[1].decode() for line in said.splitlines() if len(line.split()) > 1
+            )
+        return _filters[self.ffmpeg].issuperset(names)
+
     async def probe(self, file: str, clip: Clip, limits: ClipLimits) -> bytes:
         """Return ffprobe's description of a file, as JSON. Raises `InvalidInput` when it cannot be read."""
         asked = ("-v", "error", "-print_format", "json", "-show_format", "-show_streams")
@@ -55,6 +75,10 @@ class Programs(NamedTuple):
         quiet = ("-nostdin", "-hide_banner", "-v", "error", "-threads", str(limits.threads))
         reading = (*_reading(clip), "-i", f"file:{file}")
         await _run((self.ffmpeg, *quiet, *reading, "-threads", str(limits.threads), *wanted), limits)
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name in _PASSED_ON}
 
 
 def _reading(clip: Clip) -> tuple[str, ...]:
@@ -73,7 +97,7 @@ async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={name: value for name, value in os.environ.items() if name in _PASSED_ON},
+            env=_environment(),
             start_new_session=True,
         )
     except OSError as error:
