@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shoal.api.entities.presenter import moment
+from shoal.ops.agenda import Agenda
 from tests.api.world import Someone, World, picture
 
 POLL = {"options": ["tea", "coffee"], "expires_in": 600}
@@ -180,6 +181,26 @@ def test_a_scheduled_status_waits_and_may_be_moved_or_taken_back(shoal: World) -
     assert shoal.json("DELETE", path, ann) == {}
     assert shoal.json("GET", "/api/v1/scheduled_statuses", ann) == []
     assert shoal.ask("GET", path, ann).status_code == 404
+
+
+def test_scheduled_status_refused_at_its_time_says_why_and_notifies_its_author(shoal: World) -> None:
+    ann, ben = shoal.join("ann"), shoal.join("ben")
+    parent = shoal.json("POST", "/api/v1/statuses", ben, json={"status": "parent"})["id"]
+    body = {"status": "reply", "scheduled_at": later(10), "in_reply_to_id": parent}
+    made = shoal.json("POST", "/api/v1/statuses", ann, json=body)
+    shoal.json("DELETE", f"/api/v1/statuses/{parent}", ben)
+    then = int((datetime.now(UTC) + timedelta(minutes=11)).timestamp() * 1000)
+    shoal.run(Agenda(shoal.network.writes, clock=lambda: then).once())
+    shoal.run(shoal.network.settle())
+    path = f"/api/v1/scheduled_statuses/{made['id']}"
+    refused = {"refused": "A post or file that this post refers to no longer exists"}
+    assert shoal.json("GET", path, ann) == {**made, "shoal": refused}
+    (notice,) = shoal.json("GET", "/api/v1/notifications", ann)
+    assert (notice["type"], notice["account"]["id"]) == ("shoal:scheduled_status_failed", ann.id)
+    (group,) = shoal.json("GET", "/api/v2/notifications", ann)["notification_groups"]
+    assert group["type"] == "shoal:scheduled_status_failed"
+    assert "shoal" not in shoal.json("PUT", path, ann, json={"scheduled_at": later(20)})
+    assert shoal.json("GET", "/api/v1/notifications", ann) == []
 
 
 def test_scheduled_statuses_come_in_pages(shoal: World) -> None:

@@ -19,9 +19,11 @@ from shoal import Handle, Shoal
 from shoal.archives.moments import iso_moment
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Unauthenticated, Unavailable
 from shoal.core.events import PollEnded
+from shoal.core.ids import shard_of
 from shoal.core.model import App, Member, Poll, Post, ScheduledPost
 from shoal.feeds.scheduled import waiting
 from shoal.graph.contract import Batch, Cursor, Graph
+from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, SCHEDULES
 from shoal.ops import agenda as agenda_module
 from shoal.ops.agenda import Agenda
@@ -39,6 +41,8 @@ from tests.running import in_loop, run
 
 MINUTE = 60_000
 POLL = PollDraft(options=("a", "b"), seconds=600)
+SUSPENDED = "Your account was suspended"
+TOO_LONG = "text has 400 characters; the maximum is 300"
 
 
 def now() -> int:
@@ -210,24 +214,89 @@ async def test_a_request_that_is_repeated_gives_the_plan_and_then_the_post() -> 
             await again()
 
 
+async def notified(who: Handle) -> list[tuple[Kind, int]]:
+    """The notifications of a member: their kinds, and what they are about."""
+    return [(item.notice.kind, item.notice.about) for item in (await who.notifications.page()).items]
+
+
+@pytest.mark.parametrize("obstacle", ["suspension", "maximum", "departure"])
 @in_loop
-async def test_what_has_become_impossible_is_dropped_and_holds_up_nothing() -> None:
+async def test_scheduled_post_refused_for_a_while_is_kept_and_published_afterwards(obstacle: str) -> None:
     async with Shoal.open("memory://") as shoal:
-        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
-        parent = await ben.create("parent")
-        await plan(shoal, ann, "an answer", 6, parent_id=parent.id)
-        await plan(shoal, cyd, "of nobody", 7)
-        await plan(shoal, ann, "fine", 8)
-        await ben.delete(parent)
-        await shoal.suspend(cyd.id)
-        logging.disable(logging.ERROR)
-        await agenda(shoal, 10).once()
-        logging.disable(logging.NOTSET)
-        assert texts(await ann.posts()) == ["fine"]
-        await shoal.restore(cyd.id)
-        assert texts(await cyd.posts()) == []
+        ann, ben = await register(shoal, "ann", "ben")
+        planned = await plan(shoal, ann, "x" * 400, 6)
+        await plan(shoal, ben, "fine", 7)
+        writes = shoal.network.writes
+        refusing = writes
+        match obstacle:
+            case "suspension":
+                await shoal.suspend(ann.id)
+            case "maximum":
+                refusing = replace(writes, limits=changed(writes.limits, text=300))
+            case _:
+                await shoal.delete_member(ann, days=3)
+        await agenda(shoal, 10, refusing).once()
+        await shoal.settle()
+        assert texts(await ben.posts()) == ["fine"]
+        (kept,) = (await waiting(shoal.network.store, ann.id, Cursor())).posts
+        assert kept.id == planned.id
+        assert kept.refused == (TOO_LONG if obstacle == "maximum" else SUSPENDED)
+        assert (await check(shoal.network)).clean
+        # Not before five minutes have passed.
+        await agenda(shoal, 14).once()
+        assert (await waiting(shoal.network.store, ann.id, Cursor())).posts == [kept]
+        if obstacle == "suspension":
+            await shoal.restore(ann.id)
+        elif obstacle == "departure":
+            await shoal.keep_member(ann)
+        assert await notified(ann) == [(Kind.UNPUBLISHED, planned.id)]
+        await agenda(shoal, 16).once()
+        await shoal.settle()
+        assert texts(await ann.posts()) == ["x" * 400]
+        assert await notified(ann) == []
         assert await due(shoal) == 0
         assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_scheduled_post_refused_for_a_day_waits_for_its_author() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        parent = await ben.create("parent")
+        planned = await plan(shoal, ann, "an answer", 6, parent_id=parent.id)
+        await ben.delete(parent)
+        attempts = 0
+        for minutes in range(7, 3 * 24 * 60, 5):
+            attempts += await agenda(shoal, minutes).once()
+        assert 8 < attempts < 16
+        await shoal.settle()
+        assert await due(shoal) == 0
+        assert (await check(shoal.network)).clean
+        (kept,) = (await waiting(shoal.network.store, ann.id, Cursor())).posts
+        assert kept.refused == "A post or file that this post refers to no longer exists"
+        assert await notified(ann) == [(Kind.UNPUBLISHED, planned.id)]
+        moved = await scheduling.put_off(shoal.network.writes, ann.id, planned.id, now() + 20 * MINUTE)
+        assert (moved.refused, await notified(ann)) == ("", [])
+        await agenda(shoal, 21).once()
+        await shoal.settle()
+        assert await notified(ann) == [(Kind.UNPUBLISHED, planned.id)]
+        await scheduling.cancel(shoal.network.writes, ann.id, planned.id)
+        assert await notified(ann) == []
+        assert await due(shoal) == 0
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_scheduled_post_of_a_deleted_author_is_dropped() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        await plan(shoal, ann, "of a deleted author", 6)
+        batch = Batch(shard_of(ann.id))
+        batch.obj_del(ann.id)
+        await shoal.network.store.commit(batch)
+        await agenda(shoal, 10).once()
+        assert (await waiting(shoal.network.store, ann.id, Cursor())).posts == []
+        assert await due(shoal) == 0
 
 
 @in_loop

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from bs4 import Tag
+from msgspec.structs import replace as changed
 
 from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
 from shoal.core.places import Place
 from shoal.feeds.scheduled import waiting
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import OWNS, POSTED
+from shoal.ops.agenda import Agenda
 from shoal.services import members, polls, posts
 from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft
@@ -238,6 +241,26 @@ def test_a_scheduled_post_is_listed_moved_written_again_and_cancelled(here: Worl
     token = other.open("/compose").form_token
     answer = other.post(f"/scheduled/{plan.id}", [("form_token", token), ("do", "cancel")])
     assert answer.status == 404
+
+
+def test_scheduled_post_that_could_not_be_published_says_why(here: World) -> None:
+    member(here, "una")
+    browser = visitor(here, "una")
+    browser.open("/compose").press("Post", text="x" * 400, at="2030-05-01T18:30", zone="UTC")
+    assert "Not published" not in browser.open("/scheduled").text
+    small = replace(here.network.writes, limits=changed(here.writes.limits, text=300))
+    then = int(datetime(2030, 5, 1, 19, tzinfo=UTC).timestamp() * 1000)
+    here.run(Agenda(small, clock=lambda: then).once())
+    here.run(here.network.settle())
+    page = browser.open("/scheduled")
+    assert "Not published: This has 400 characters; the maximum is 300." in page.text
+    notices = browser.open("/notifications")
+    assert "A scheduled post of yours could not be published" in notices.text
+    assert "This has 400 characters; the maximum is 300." in notices.text
+    moved = page.press("Move it", at="2030-06-01T10:00", zone="UTC")
+    assert "Not published" not in moved.text
+    assert "could not be published" not in browser.open("/notifications").text
+    moved.press("Cancel it")
 
 
 def test_the_form_begins_as_the_member_wants_it(here: World) -> None:

@@ -149,7 +149,9 @@ def _key(front: Front) -> ServerKey:
 
 def _shown(context: Context, found: PushSubscription, key: ServerKey) -> WebPushSubscription:
     wanted: Mapping[str, bool] = {
-        WIRE_KINDS[kind]: kind in found.alerts for kind in Kind if kind not in {Kind.REACTION, Kind.VERDICT}
+        WIRE_KINDS[kind]: kind in found.alerts
+        for kind in Kind
+        if kind not in {Kind.REACTION, Kind.VERDICT, Kind.UNPUBLISHED}
     }
     return WebPushSubscription(
         id=str(context.caller.token_id),

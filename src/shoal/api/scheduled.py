@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from shoal.api import rows
 from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities.media import MediaAttachment
 from shoal.api.entities.media_presenter import attachment
-from shoal.api.entities.scheduled import ScheduledParams, ScheduledPoll, ScheduledStatus
+from shoal.api.entities.scheduled import ScheduledExtras, ScheduledParams, ScheduledPoll, ScheduledStatus
 from shoal.api.http.convert import Id
 from shoal.api.http.errors import RecordInvalid
 from shoal.api.http.pages import PageQuery
@@ -97,6 +97,7 @@ async def _shown(front: Front, scheduled: Sequence[ScheduledPost]) -> list[Sched
             scheduled_at=presenter.moment(one.at),
             params=_params(one, draft),
             media_attachments=_attachments(front, draft, pictures),
+            shoal=ScheduledExtras(refused=one.refused) if one.refused else UNSET,
         )
         for one, draft in drafts
     ]

@@ -191,6 +191,14 @@ class VerdictChanged(Event, frozen=True, tag="verdict_changed"):
     report_id: int
 
 
+class PublishRefused(Event, frozen=True, tag="publish_refused"):
+    """A scheduled post could not be published, for the first time since its moment was set."""
+
+    scheduled_id: int
+    time: int
+    """An id of the moment."""
+
+
 class FiltersChanged(Event, frozen=True, tag="filters_changed"):
     """A member changed their filters."""
 
@@ -354,6 +362,7 @@ _KnownEvent = (
     | PollRemoved
     | ReportFiled
     | VerdictChanged
+    | PublishRefused
     | FiltersChanged
     | ListChanged
     | AlbumDeleted

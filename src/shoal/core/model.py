@@ -349,7 +349,9 @@ class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
     """The draft that the post will be made from, as `services` encodes it."""
     app_id: int = 0
     ticket_id: int = 0
-    """The ticket on the agenda for `at`."""
+    """The ticket on the agenda for the next attempt to publish it; 0 when there is none."""
+    refused: str = ""
+    """Why publishing it was refused last, in English; empty if it was not refused since `at` was set."""
 
 
 class App(Node, frozen=True, tag="app"):

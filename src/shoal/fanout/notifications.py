@@ -17,12 +17,13 @@ from shoal.core.events import (
     PollEnded,
     PostCreated,
     PostUpdated,
+    PublishRefused,
     ReactionChanged,
     RequestChanged,
     ShareCreated,
 )
 from shoal.core.ids import shard_of
-from shoal.core.model import Member, Poll, Post, Share, Visibility
+from shoal.core.model import Member, Poll, Post, ScheduledPost, Share, Visibility
 from shoal.core.notice_policy import Treatment
 from shoal.core.visibility import may_see_share
 from shoal.fanout import pushes
@@ -31,7 +32,7 @@ from shoal.fanout.welcome import reception
 from shoal.graph.access import association, relations
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
 from shoal.graph.payloads.follow_options import follow_terms
-from shoal.graph.payloads.notifications import Kind, Notice, begun, end_of_poll, ended, release
+from shoal.graph.payloads.notifications import Kind, Notice, begun, end_of_poll, ended, release, unpublished
 from shoal.graph.schema import (
     ACCEPTS_NOTICES,
     FOLLOWS,
@@ -183,6 +184,14 @@ async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | No
     time = end_of_poll(poll.id, poll.expires_at)
     await _tell_each(effects, members, Notice(Kind.POLL, poll.owner_id, post.id), time, post)
     return _next(page)
+
+
+async def tell_of_refusal(effects: Effects, event: PublishRefused, mark: int) -> int | None:
+    """Notify the author of a scheduled post that could not be published."""
+    node = (await effects.graph.obj_get((event.scheduled_id,))).get(event.scheduled_id)
+    if isinstance(node, ScheduledPost) and node.refused:
+        await note(effects, node.owner_id, unpublished(node), event.time)
+    return None
 
 
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
-from shoal.core.model import Member, Post, Role, Share
+from shoal.core.model import Member, Post, Role, ScheduledPost, Share
 from shoal.core.reports import Report
 from shoal.core.visibility import Relation, may_see_share
 from shoal.feeds.filtering import sieve_of
@@ -57,6 +57,8 @@ class Notification(msgspec.Struct, frozen=True):
     report: Report | None = None
     target: Profile | None = None
     """The reported member."""
+    scheduled: ScheduledPost | None = None
+    """The scheduled post that could not be published."""
 
 
 class NotificationPage(NamedTuple):
@@ -226,9 +228,11 @@ async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]])
 
 
 def _objects(rows: Sequence[tuple[Assoc, Notice]]) -> set[int]:
-    """Return further objects that must exist: the share, whose id is the time, and the report."""
+    """Return further objects that must exist: the share, whose id is the time, the report, and the scheduled post."""
     shares = {assoc.time for assoc, notice in rows if notice.kind is Kind.SHARE}
-    return shares | {notice.about for _, notice in rows if notice.kind in ABOUT_REPORTS}
+    return shares | {
+        notice.about for _, notice in rows if notice.kind in ABOUT_REPORTS or notice.kind is Kind.UNPUBLISHED
+    }
 
 
 def _may_show(
@@ -249,10 +253,18 @@ def _may_show(
     if notice.kind is Kind.VERDICT:
         report = nodes.get(notice.about)
         return isinstance(report, Report) and bool(report.closed_at)
+    if notice.kind is Kind.UNPUBLISHED:
+        return _refused(nodes, notice) is not None
     if notice.kind not in ABOUT_POSTS:
         return True
     entry = entries.get(notice.about)
     return entry is not None and _still_so(viewer, assoc, notice, entry.post, actor, nodes, stand)
+
+
+def _refused(nodes: Mapping[int, AnyNode], notice: Notice) -> ScheduledPost | None:
+    """Return the scheduled post that could not be published; None if it was moved, published or cancelled since."""
+    node = nodes.get(notice.about) if notice.kind is Kind.UNPUBLISHED else None
+    return node if isinstance(node, ScheduledPost) and node.refused else None
 
 
 def _still_so(
@@ -280,4 +292,4 @@ def _made(
     target = known.get(found.target_id) if found else None
     if target and target.member.suspended and notice.kind is Kind.VERDICT:
         target = Profile(Member(id=target.member.id, name=target.member.name))
-    return Notification(assoc.time, notice, known[notice.actor_id], entry, found, target)
+    return Notification(assoc.time, notice, known[notice.actor_id], entry, found, target, _refused(nodes, notice))

@@ -140,9 +140,13 @@ class Agenda:
         except (Conflict, Unavailable):
             raise
         except ShoalError as error:
-            # What it answers is gone, or the author is: it will not become possible again by waiting.
-            _log.warning("the scheduled post %d is dropped: %s", scheduled.id, error)
-            await scheduling.drop(self._writes, scheduled)
+            # Only the deletion of the author is permanent. Suspensions end, limits are raised, and the author may change the rest.
+            owner = (await self._writes.graph.obj_get((scheduled.owner_id,))).get(scheduled.owner_id)
+            if owner is None:
+                await scheduling.drop(self._writes, scheduled)
+                return
+            _log.warning("scheduled post %d was not published: %s", scheduled.id, error)
+            await scheduling.keep_refused(self._writes, scheduled, error, self._clock())
 
     async def _look_at(self, media: Media) -> None:
         """Delete media that no post has had for a day and that no plan names; for others, renew or end the ticket."""

@@ -27,6 +27,7 @@ WIRE_KINDS: Mapping[Kind, str] = {
     Kind.REGISTRATION: "admin.sign_up",
     Kind.REPORT: "admin.report",
     Kind.VERDICT: "shoal:report_resolved",
+    Kind.UNPUBLISHED: "shoal:scheduled_status_failed",
 }
 """Kinds of notifications as clients name them."""
 _TITLES: Mapping[Kind, str] = {
@@ -39,6 +40,7 @@ _TITLES: Mapping[Kind, str] = {
     Kind.REGISTRATION: "%(names)s joined",
     Kind.REPORT: "%(names)s reported somebody",
     Kind.VERDICT: "A report of yours was closed",
+    Kind.UNPUBLISHED: "A scheduled post of yours could not be published",
 }
 # As pages say it of one or of many, whose words the catalogues have together.
 _OF_ONE: Mapping[Kind, tuple[str, str]] = {

@@ -1,4 +1,8 @@
-"""Scheduled posts: put on the agenda, moved, cancelled, and published when their time comes."""
+"""Scheduled posts: put on the agenda, moved, canceled, and published when their time comes.
+
+A post that is refused at its time stays scheduled, says why, and its author is notified. It is tried again for a day, because the
+author may be restored or a limit raised. After that it waits for its author, who gives it another time or cancels it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,16 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError
+from shoal.core.events import PublishRefused
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
 from shoal.graph.media_life import hold
 from shoal.graph.payloads.agenda import put_on, take_off
-from shoal.graph.schema import SCHEDULES
+from shoal.graph.payloads.notifications import unpublished
+from shoal.graph.schema import NOTIFIED, SCHEDULES
 from shoal.services import posts
 from shoal.services.maxima import Claim, in_turn
 from shoal.services.media import with_media
@@ -24,6 +30,8 @@ from shoal.services.writes import Writes, add_node
 
 LEAST_MS = 300_000
 _MOST_MS = 10 * 366 * 86_400_000
+_RETRY_MS = 300_000
+_RETRIED_MS = 86_400_000
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Draft)
@@ -88,9 +96,10 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
     async def attempt() -> ScheduledPost:
         before = await own_scheduled(writes.graph, owner_id, id_)
         now, ticket = writes.new_id(shard), writes.new_id(shard)
-        after = msgspec.structs.replace(before, at=at, ticket_id=ticket, version=before.version + 1)
+        after = msgspec.structs.replace(before, at=at, ticket_id=ticket, refused="", version=before.version + 1)
         batch = Batch(shard)
         batch.obj_set(after)
+        _end_notice(batch, before, now)
         take_off(batch, before.ticket_id, now)
         put_on(batch, ticket, at, after.id)
         await writes.graph.commit(batch)
@@ -127,6 +136,35 @@ async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
     )
 
 
+async def keep_refused(writes: Writes, scheduled: ScheduledPost, error: ShoalError, now: int) -> None:
+    """Keep a post that could not be published at `now` (Unix ms), notify its author, and plan the next attempt.
+
+    Attempts are five minutes apart, or as long as the post is late. There is none after a day. Raises `Conflict` if the post was
+    changed in between.
+    """
+    batch = Batch(shard_of(scheduled.owner_id))
+    time, ticket, late = writes.new_id(batch.shard), writes.new_id(batch.shard), now - scheduled.at
+    if late >= _RETRIED_MS:
+        ticket = 0
+    version = scheduled.version + 1
+    batch.obj_set(msgspec.structs.replace(scheduled, ticket_id=ticket, refused=_reason(error), version=version))
+    take_off(batch, scheduled.ticket_id, time)
+    if ticket:
+        put_on(batch, ticket, now + max(late, _RETRY_MS), scheduled.id)
+    if not scheduled.refused:
+        batch.emit(PublishRefused(scheduled_id=scheduled.id, time=time))
+    await writes.graph.commit(batch)
+
+
+def _reason(error: ShoalError) -> str:
+    match error:
+        case Gone():
+            return "Your account was suspended"
+        case NotFound():
+            return "A post or file that this post refers to no longer exists"
+    return str(error)
+
+
 async def planned_media(writes: Writes, owner_id: int) -> set[int]:
     """Return the ids of all media in the member's scheduled posts."""
     plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
@@ -159,7 +197,13 @@ def moment_of_text(text: str) -> int | None:
 def _remove(batch: Batch, scheduled: ScheduledPost, now: int) -> None:
     batch.obj_del(scheduled.id, scheduled.version)
     batch.assoc_del(scheduled.owner_id, SCHEDULES, scheduled.id, now)
+    _end_notice(batch, scheduled, now)
     take_off(batch, scheduled.ticket_id, now)
+
+
+def _end_notice(batch: Batch, scheduled: ScheduledPost, now: int) -> None:
+    if scheduled.refused:
+        batch.assoc_del(scheduled.owner_id, NOTIFIED, unpublished(scheduled).id, now)
 
 
 def _check_moment(writes: Writes, at: int, shard: int) -> None:

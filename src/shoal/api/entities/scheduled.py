@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from shoal.api.entities.media import MediaAttachment
 
@@ -33,6 +34,13 @@ class ScheduledParams(msgspec.Struct, kw_only=True):
     with_rate_limit: bool = False
 
 
+class ScheduledExtras(msgspec.Struct):
+    """Facts about a scheduled status that Mastodon does not report."""
+
+    refused: str
+    """Why it could not be posted at its time."""
+
+
 class ScheduledStatus(msgspec.Struct, kw_only=True):
     """A status for a moment to come."""
 
@@ -40,3 +48,5 @@ class ScheduledStatus(msgspec.Struct, kw_only=True):
     scheduled_at: str
     params: ScheduledParams
     media_attachments: list[MediaAttachment]
+    shoal: ScheduledExtras | UnsetType = UNSET
+    """Present if the status could not be posted at its time. It stays until it is given another time, or canceled."""

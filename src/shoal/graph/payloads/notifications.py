@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.core.ids import EPOCH_MS, floor_at, milliseconds_of, named
+from shoal.core.model import ScheduledPost
 from shoal.graph.contract import Assoc, AssocOp, Batch
 from shoal.graph.schema import HELD, NOTIFIED, AssocType
 
@@ -48,6 +49,8 @@ class Kind(StrEnum):
     """For the same: somebody was reported."""
     VERDICT = "verdict"
     """A report of theirs was closed."""
+    UNPUBLISHED = "unpublished"
+    """A scheduled post of theirs could not be published."""
 
 
 ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.REACTION, Kind.EDIT, Kind.POLL})
@@ -55,7 +58,7 @@ GROUPED = frozenset({Kind.LIKE, Kind.SHARE, Kind.FOLLOW})
 """Kinds that come in numbers, and are shown together."""
 FOR_STAFF = frozenset({Kind.REGISTRATION, Kind.REPORT})
 ABOUT_REPORTS = frozenset({Kind.REPORT, Kind.VERDICT})
-NEVER_HELD = FOR_STAFF | {Kind.POLL, Kind.EDIT, Kind.POST, Kind.VERDICT}
+NEVER_HELD = FOR_STAFF | {Kind.POLL, Kind.EDIT, Kind.POST, Kind.VERDICT, Kind.UNPUBLISHED}
 """Kinds that no policy holds back: the member asked for them."""
 
 
@@ -65,7 +68,7 @@ class Notice(NamedTuple):
     kind: Kind
     actor_id: int
     about: int = 0
-    """The post or the report that it is about."""
+    """The post, the report or the scheduled post that it is about."""
     emoji: str = ""
     """The emoji of a reaction; one member may put several on a post, and each is an act of its own."""
 
@@ -74,6 +77,11 @@ class Notice(NamedTuple):
         """Where the association of a member's leads to."""
         name = f"{self.kind}:{self.actor_id}:{self.about}"
         return named("notification", f"{name}:{self.emoji}" if self.emoji else name)
+
+
+def unpublished(scheduled: ScheduledPost) -> Notice:
+    """Return the notice for the author of a scheduled post that could not be published."""
+    return Notice(Kind.UNPUBLISHED, scheduled.owner_id, scheduled.id)
 
 
 _decoder: msgspec.msgpack.Decoder[Notice] = msgspec.msgpack.Decoder(Notice)

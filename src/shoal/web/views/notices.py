@@ -14,6 +14,7 @@ from shoal.feeds.notifications import Grouped, Notification
 from shoal.graph.payloads.notifications import STRETCHES, Group, Kind
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import PostView, post_of
+from shoal.web.views.writing.planned import refusal_of
 from shoal.web.visit import Visit
 from shoal.words.languages import When
 
@@ -32,6 +33,7 @@ _ICONS = {
     Kind.REGISTRATION: "sprout",
     Kind.REPORT: "flag",
     Kind.VERDICT: "scale",
+    Kind.UNPUBLISHED: "calendar-clock",
 }
 _WHOLE = frozenset({Kind.MENTION, Kind.POST})
 """Kinds that show the post as a list does, so that one can answer at once."""
@@ -47,6 +49,7 @@ _ONE = {
     Kind.REQUEST: "%(names)s asks to follow you",
     Kind.REGISTRATION: "%(names)s joined",
     Kind.REPORT: "%(names)s reported somebody",
+    Kind.UNPUBLISHED: "A scheduled post of yours could not be published",
 }
 
 
@@ -105,7 +108,7 @@ def _notice(visit: Visit, group: Grouped, read: int, names: Mapping[int, str]) -
         icon="mail" if post and post.visibility == Visibility.DIRECT and kind is Kind.MENTION else _ICONS[kind],
         words=_words(visit, newest, people),
         faces=()
-        if kind in _WHOLE or kind is Kind.VERDICT
+        if kind in _WHOLE or kind in {Kind.VERDICT, Kind.UNPUBLISHED}
         else tuple(face_of(visit, one.member) for one in people[:_FACES]),
         when=visit.when(milliseconds_of(newest.time)),
         unread=newest.time > read,
@@ -164,6 +167,8 @@ def _about(visit: Visit, newest: Notification) -> tuple[str, str]:
         return f"{target} · {report.comment[:200]}" if report.comment else target, visit.url(
             f"/moderation/reports/{report.id}"
         )
+    if kind is Kind.UNPUBLISHED and newest.scheduled is not None:
+        return refusal_of(visit, newest.scheduled), visit.url("/scheduled")
     if kind is Kind.VERDICT:
         return visit.words.text("It was about %(name)s.") % {"name": target} if target else "", ""
     return "", ""

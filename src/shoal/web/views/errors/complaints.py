@@ -114,6 +114,8 @@ COMPLAINTS = (
     "Scheduled at must be at least 5 minutes in the future",
     "Scheduled at is more than ten years in the future",
     "You have exceeded the limit of %(most)s scheduled posts",
+    "Your account was suspended",
+    "A post or file that this post refers to no longer exists",
     "latitude is -90 to 90 and longitude -180 to 180 degrees",
     "what follows from earlier posts is %(seconds)s seconds behind; try again in a moment",
     # Reactions, pins and follows
