@@ -405,6 +405,19 @@ async def test_a_job_whose_turn_has_not_come_waits_as_long_as_it_takes(caplog: p
 
 
 @in_loop
+async def test_jobs_that_wait_for_an_engine_that_is_down_log_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(done: list[str], event: object, mark: int) -> None:
+        raise Unavailable("the store cannot be reached")
+
+    world = World({PostCreated: (fail,)})
+    for _ in range(20):
+        await world.emit(BIG)
+    with caplog.at_level(logging.WARNING, logger="shoal.outbox"):
+        await world.runner.turn()
+    assert caplog.messages == ["PostCreated 1 waits: the store cannot be reached"]
+
+
+@in_loop
 async def test_a_job_that_comes_back_too_often_is_buried_before_it_does_more_harm() -> None:
     """Stores that count claims give it with its attempts: whoever had it never came to say that it failed."""
     world = World({PostCreated: (saying("harm"),)}, attempts=3)

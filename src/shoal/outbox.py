@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 from shoal.core.errors import NotYet, ShoalError, Unavailable
 from shoal.core.queueing import ExpectedWait, LoopShare
 from shoal.graph.contract import Job, Outbox
+from shoal.throttled_log import ThrottledLog
 from shoal.tracing.record import Record
 
 E = TypeVar("E")
@@ -100,6 +101,7 @@ class Runner(Generic[E]):
         self._expected = ExpectedWait()
         self._share = LoopShare(time.monotonic())
         self._stopping = False
+        self._outage = ThrottledLog(_log)
         self._task: asyncio.Task[None] | None = None
         outbox.on_event(self._work.set)
 
@@ -212,7 +214,7 @@ class Runner(Generic[E]):
             if await self._step(job):
                 self._finished.append(job)
         except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
-            _log.exception("%s %d is left", type(job.event).__name__, job.seq)
+            self._outage.exception("%s %d is left", type(job.event).__name__, job.seq, name=type(job.event))
 
     async def _settle(self) -> None:
         """Wait until a job ends, or for new ones when there is room; then acknowledge all that have ended."""
@@ -261,7 +263,7 @@ class Runner(Generic[E]):
             try:
                 ran = await (self.turn() if self._concurrency == 1 else self._some())
             except Exception:  # noqa: BLE001  # the store may come back; the runner must be there then
-                _log.exception("the outbox could not be read")
+                self._outage.exception("the outbox could not be read")
                 ran = 0
             self._at_work = bool(self._in_hand or self._finished or self._waiting)
             if not ran and not self._stopping:
@@ -353,7 +355,7 @@ class Runner(Generic[E]):
         try:
             await self._failed(job, error)
         except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
-            _log.exception("%s %d is left", type(job.event).__name__, job.seq)
+            self._outage.exception("%s %d is left", type(job.event).__name__, job.seq, name=type(job.event))
 
     async def _failed(self, job: Job, error: BaseException) -> str:
         job = job._replace(at=0)
@@ -362,7 +364,7 @@ class Runner(Generic[E]):
             return "later"
         if isinstance(error, Unavailable):
             # A store is down. That is not the job's fault: it waits for as long as it takes.
-            _log.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error)
+            self._outage.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error, name=type(job.event))
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"
         self.failed += 1

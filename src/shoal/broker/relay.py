@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from shoal.core.errors import Unavailable
 from shoal.graph.contract import Job, Outbox
+from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Relay:
         self._work = asyncio.Event()
         self._end = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._outage = ThrottledLog(_log)
         outbox.on_event(self._work.set)
 
     def start(self) -> None:
@@ -85,7 +87,7 @@ class Relay:
                 if claimed < self._batch and not await _either(self._work, pause):
                     pause = max(self._poll_seconds, min(2 * pause, _LONGEST_POLL_SECONDS))
             except Unavailable as error:
-                _log.warning("events wait in the store: %s", error)
+                self._outage.warning("events wait in the store: %s", error)
                 await _either(self._end, _AWAY_SECONDS)
             except Exception:  # noqa: BLE001  # the store may come back; the relay must be there then
                 _log.exception("the outbox could not be relayed")

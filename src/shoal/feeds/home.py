@@ -35,9 +35,10 @@ from shoal.graph.cache.freshness import one_request
 from shoal.graph.cache.read_sets import depends_on
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
+from shoal.throttled_log import ThrottledLog
 from shoal.timelines.contract import Window
 
-_log = logging.getLogger(__name__)
+_outage = ThrottledLog(logging.getLogger(__name__))
 
 _FOLLOWS_PAGE = 20_000
 _SHOWN_AT_ONCE = 500
@@ -222,7 +223,7 @@ async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | Non
         # The question is put again also because it is what keeps a timeline warm.
         depends_on(read, window)
     except Unavailable:
-        _log.warning("home timelines cannot be reached; a page is pulled")
+        _outage.warning("home timelines cannot be reached; a page is pulled")
         return None
     return window
 

@@ -23,8 +23,9 @@ from shoal.ops.socket_files import at, bound, remove
 from shoal.readers.link import CONNECTION, HERE, USED, WARM, WARMED, ProcessLink, ProcessMessage
 from shoal.readers.memory import SharedMemory
 from shoal.readers.messages import OWNER, ConnectionParts, Take, TokenUsed, id_of
+from shoal.throttled_log import ThrottledLog
 
-_log = logging.getLogger(__name__)
+_outage = ThrottledLog(logging.getLogger(__name__))
 
 _MOST_TASKS = 1_024
 """Things that readers want done at a time; what is beyond is refused, and the reader does without it."""
@@ -153,7 +154,7 @@ class _Conversation:
                 await warm_up(reads, member)
             done = True
         except ShoalError as error:
-            _log.warning("a timeline could not be warmed up for a reader: %s", error)
+            _outage.warning("a timeline could not be warmed up for a reader: %s", error)
         finally:
             self._warmed(member.to_bytes(8, "big"), done=done)
 

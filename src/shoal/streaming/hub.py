@@ -36,6 +36,7 @@ from shoal.streaming.updates import (
     SessionsEnded,
     decode,
 )
+from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class Hub:
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
+        self._outage = ThrottledLog(_log)
 
     @property
     def connected(self) -> int:
@@ -189,7 +191,7 @@ class Hub:
         try:
             await self._load(connection, sources)
         except Exception:  # noqa: BLE001  # the graph may be away: they are read when it is back
-            _log.warning("what a viewer follows cannot be read now", exc_info=True)
+            self._outage.warning("what a viewer follows cannot be read now", exc_info=True)
             await asyncio.sleep(_REST_SECONDS)
             if not connection.ended:
                 self._outdate(connection, sources)

@@ -22,6 +22,7 @@ from shoal.tagcloud.contract import LOCK_SECONDS, CloudStore, Head, Overtaken, P
 from shoal.tagcloud.emitter import now_ms
 from shoal.tagcloud.increment import Increment, decode
 from shoal.tagcloud.merger import SIZES, Merger, Sizes
+from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class Collector:
         self._seconds = seconds
         self._pause = pause
         self._hurry = asyncio.Event()
+        self._outage = ThrottledLog(_log)
         self._lock_seconds = lock_seconds
         self._clock = clock
         self._merger = Merger(store, clock, sizes)
@@ -139,7 +141,7 @@ class Collector:
                         if self._pause and self.due():
                             await self._rest()
             except Unavailable as error:
-                _log.warning("the tag cloud waits: %s", error)
+                self._outage.warning("the tag cloud waits: %s", error)
             except Exception:  # noqa: BLE001  # whatever it was, the increments are safe, and the next attempt may succeed
                 _log.exception("increments could not be merged")
             await asyncio.sleep(_AWAY_SECONDS)

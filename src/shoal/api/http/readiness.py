@@ -10,6 +10,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
+from shoal.throttled_log import ThrottledLog
+
 _log = logging.getLogger(__name__)
 
 Probe = Callable[[], Awaitable[object]]
@@ -24,6 +26,7 @@ class Readiness:
         self._patience = patience
         self._keep = keep
         self._until = 0.0
+        self._outage = ThrottledLog(_log)
         self._asking: asyncio.Task[dict[str, bool]] | None = None
 
     async def parts(self) -> dict[str, bool]:
@@ -43,6 +46,6 @@ class Readiness:
             async with asyncio.timeout(self._patience):
                 await probe()
         except Exception as error:  # noqa: BLE001  # whatever it is, the part cannot be used
-            _log.warning("not ready: %s: %r", name, error)
+            self._outage.warning("not ready: %s: %r", name, error, name=name)
             return False
         return True

@@ -15,8 +15,10 @@ from shoal.api.http.limits.listeners import Streams
 from shoal.core.errors import Unavailable
 from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.replay import PlacedUpdate
+from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)
+_outage = ThrottledLog(_log)
 
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -66,7 +68,7 @@ class EventStream(Response):
             await self._tell(write)
         except Unavailable as error:
             # The client comes back with the id of the last event, so nothing is lost.
-            _log.warning("a stream of events ends: %s", error)
+            _outage.warning("a stream of events ends: %s", error)
         except TimeoutError:
             _log.info("a stream of events ends: nobody reads it")
         finally:

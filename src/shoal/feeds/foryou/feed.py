@@ -46,8 +46,9 @@ from shoal.graph.access import access_post
 from shoal.graph.cache.freshness import one_request
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.tastes import Tastes, tastes_of
+from shoal.throttled_log import ThrottledLog
 
-_log = logging.getLogger(__name__)
+_outage = ThrottledLog(logging.getLogger(__name__))
 
 DEADLINE_SECONDS = 0.15
 _MOST_AT_ONCE = 64
@@ -112,7 +113,7 @@ async def new_reading(
     try:
         reading = await _in_time(reads, viewer, tastes, deadline, explain=explain)
     except Unavailable:
-        _log.warning("a feed could not be ranked; the home timeline is shown", exc_info=True)
+        _outage.warning("a feed could not be ranked; the home timeline is shown", exc_info=True)
         return FAILED
     return LATE if reading is None else reading
 
@@ -154,7 +155,7 @@ async def keep(reads: Reads, id_: int, reading: Reading) -> None:
     try:
         await reads.readings.keep(id_, encode_reading(reading))
     except Unavailable:
-        _log.warning("a reading could not be kept: its next page is ranked anew")
+        _outage.warning("a reading could not be kept: its next page is ranked anew")
 
 
 async def _page_of(reads: Reads, viewer: int, reading: Reading, at: ReadingCursor, limit: int) -> ForYou:

@@ -44,6 +44,7 @@ from shoal.graph.schema import AnyNode, AssocType, Key
 from shoal.graph.sharding.shard_map import parse_shard_map
 from shoal.graph.sharding.side_by_side import side_by_side
 from shoal.graph.sharding.watch import Watch
+from shoal.throttled_log import ThrottledLog
 
 __all__ = ["ShardedGraph", "parse_shard_map"]
 
@@ -53,8 +54,6 @@ R = TypeVar("R")
 _SWITCH_SECONDS = 4.5
 """A switch takes a fraction of a second; when its mover dies in it, its marks lose their force after 3 seconds."""
 _AGAIN_SECONDS = 0.02
-
-_log = logging.getLogger(__name__)
 
 
 class ShardedGraph:
@@ -70,6 +69,7 @@ class ShardedGraph:
         self._owners = owners if isinstance(owners, list) else list(owners)
         self._version = 0
         self._turn = 0
+        self._outage = ThrottledLog(logging.getLogger(__name__))
         self._wake: WakeUp | None = None
         self.watch: Watch | None = None
         """Asked before anything is read or written, where the map may change."""
@@ -169,7 +169,7 @@ class ShardedGraph:
                 continue
             except Unavailable:
                 # The batch is stored all the same.
-                _log.warning("a store cannot be reached; %d inverses stay owed to store %d", len(jobs), target)
+                self._outage.warning("%d inverses stay owed to store %d, which is away", len(jobs), target, name=target)
         return []
 
     async def _commit(self, batch: Batch) -> tuple[Store, list[tuple[Job, InverseOp]]]:
@@ -238,7 +238,7 @@ class ShardedGraph:
             try:
                 claimed = await self._stores[at].claim(share, lease)
             except Unavailable:
-                _log.warning("store %d cannot be reached; its events wait", at)
+                self._outage.warning("store %d cannot be reached; its events wait", at, name=at)
                 continue
             jobs += [job._replace(store=at) for job in claimed]
             if claimed and len(claimed) == share and self._wake is not None:

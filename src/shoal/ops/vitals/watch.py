@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from shoal.feeds.shared_answers import Renewed
 from shoal.ops.vitals.contract import EngineProbe, EngineVitals
+from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)
 
@@ -21,6 +22,7 @@ class EngineWatch:
     def __init__(self, probes: Sequence[EngineProbe], *, patience: float = 3.0) -> None:
         self._probes = probes
         self._patience = patience
+        self._outage = ThrottledLog(_log)
         self._answers: Renewed[list[EngineVitals]] = Renewed(_KEEP_MS, _KEEP_MS)
 
     async def look(self) -> list[EngineVitals]:
@@ -36,5 +38,7 @@ class EngineWatch:
             async with asyncio.timeout(self._patience):
                 return await probe.ask()
         except Exception as error:  # noqa: BLE001  # whatever it is, there are no figures
-            _log.warning("no figures of %s at %s: %r", probe.engine, probe.place, error)
+            self._outage.warning(
+                "no figures of %s at %s: %r", probe.engine, probe.place, error, name=(probe.engine, probe.place)
+            )
             return [EngineVitals(probe.engine, probe.place, reached=False)]

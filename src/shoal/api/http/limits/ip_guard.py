@@ -24,6 +24,7 @@ from shoal.core.ip_blocks import IpSeverity, IpTable, most_severe
 from shoal.graph.cache.freshness import another_request
 from shoal.graph.contract import Reader
 from shoal.services.blocklists import ip_blocks
+from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class IpGuard:
         self._version = 0
         self._looked = float("-inf")
         self._turn = asyncio.Lock()
+        self._outage = ThrottledLog(_log)
         self.watched = False
         """Whether `watching` looks for changes, so that requests need not."""
         self.refused = 0
@@ -78,7 +80,7 @@ class IpGuard:
                 with another_request():
                     await self._read()
         except (ShoalError, TimeoutError) as error:
-            _log.warning(
+            self._outage.warning(
                 "IP blocks could not be read, the last ones stay in force: %s", str(error) or "no answer in time"
             )
         self._looked = began

@@ -18,11 +18,11 @@ from shoal.core.errors import Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.placement import SHARDS
 from shoal.graph.redis.nodes import Nodes, Script
+from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 1.0
-_LOG_SECONDS = 60.0
 
 # ARGV: one key without its window, limit, seconds, cost. Gives how many there are now, whether this one was taken, when the
 # window ends (Unix seconds), and in how many milliseconds.
@@ -75,7 +75,7 @@ class RedisLimiter:
         # One count for both: the limiter that stands in adds to it by itself.
         self.refused = self._alone.refused
         self._away_until = 0.0
-        self._logged_at = -_LOG_SECONDS
+        self._outage = ThrottledLog(_log)
 
     async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
         """Count a request; None when its class is not limited. A refused request is not counted."""
@@ -88,7 +88,9 @@ class RedisLimiter:
             except Unavailable:
                 # Not every request is to wait until it is clear again that nobody answers.
                 self._away_until = time.monotonic() + _AWAY_SECONDS
-                self._tell()
+                self._outage.warning(
+                    "rate limits are counted by each process for itself: the shared counts cannot be reached"
+                )
         return await self._alone.take(key, cost)
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:
@@ -114,11 +116,6 @@ class RedisLimiter:
             self.refused[key.limit_class] += 1
         wait = 0.0 if taken else max(1.0, left / 1000)
         return _RedisWindow(rule.limit, max(0, rule.limit - used), reset, wait)
-
-    def _tell(self) -> None:
-        if time.monotonic() - self._logged_at >= _LOG_SECONDS:
-            self._logged_at = time.monotonic()
-            _log.warning("rate limits are counted by each process for itself: the shared counts cannot be reached")
 
 
 def _place_of(key: RateKey) -> tuple[int, bytes]:
