@@ -82,7 +82,9 @@ def test_as_json_it_says_the_same_to_a_program(store: Path) -> None:
 def test_a_job_is_replayed_by_its_name_or_with_all_others(store: Path) -> None:
     assert jobs(store, "replay", "0:2").output == "1 replayed\n"
     assert [job["job"] for job in told(store)["buried"]] == ["0:1"]
-    assert jobs(store, "replay", "7").output == "0 replayed\n"
+    unknown = jobs(store, "replay", "7", "1:8")
+    assert unknown.exit_code == 1
+    assert unknown.output == "shoal: 7, 1:8: no such job was set aside; `shoal jobs list` shows those that were\n"
     assert jobs(store, "replay", "--all").output == "1 replayed\n"
     assert (told(store)["waiting"], told(store)["buried"]) == (3, [])
 

@@ -10,7 +10,7 @@ import msgspec
 
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
-from shoal.core.errors import OutcomeUnknown, Unavailable
+from shoal.core.errors import NotFound, OutcomeUnknown, Unavailable
 from shoal.core.ids import IdMaker
 from shoal.ops import jobs as work
 from shoal.ops.control import NoServer, ask
@@ -77,6 +77,8 @@ def replay(settings: Settings, names: tuple[str, ...], everything: bool) -> None
         raise click.UsageError("name the jobs, or say --all")
     chosen = None if everything else work.check_names(names)
     given = asyncio.run(_replayed(existing(settings), chosen))
+    if chosen and not given:
+        raise NotFound(f"{', '.join(chosen)}: no such job was set aside; `shoal jobs list` shows those that were")
     click.echo(f"{given:,} replayed")
 
 
