@@ -34,7 +34,7 @@ from benchmarks.network import Shape, build
 from benchmarks.stores import url_of
 from shoal.ops.engines.program import free_port
 
-_COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} serve --port {{port}}"
+_COMMAND = f"{shlex.quote(sys.executable)} -m shoal.cli --store {{store}} serve --port {{port}}"
 _MIB = 1 << 20
 _PACE_SECONDS = 0.02
 _FILES = 1_024
@@ -173,7 +173,7 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     """Build a small network, serve it, attack it."""
     keys = await build(place / "attack.db", Shape(chosen.circle, 20, 10, 25 * chosen.circle))
     port = free_port()
-    serve = chosen.command.format(store=url_of(place / "attack.db"), port=port)
+    serve = chosen.command.format(store=shlex.quote(url_of(place / "attack.db")), port=port)
     command = ["sh", "-c", f"ulimit -Sn {_FILES}; exec {shlex.join(shlex.split(serve))}"]
     environ = {"SHOAL_RATE_LIMITS": "false", "SHOAL_TRUSTED_PROXIES": "[]", "SHOAL_MEDIA": f"file://{place}/media"}
     async with serving(command, port, "/api/v1/instance", environ) as child:

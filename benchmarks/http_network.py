@@ -29,7 +29,7 @@ from benchmarks.network import Keys, Shape, kept
 from benchmarks.stores import url_of
 from shoal.ops.engines.program import free_port
 
-_COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} serve --port {{port}}"
+_COMMAND = f"{shlex.quote(sys.executable)} -m shoal.cli --store {{store}} serve --port {{port}}"
 _MIB = 1 << 20
 
 
@@ -81,7 +81,7 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     (place / "tokens.txt").write_text("\n".join(keys.all), "utf-8")
     report.figures += keys.figures
     port = free_port()
-    command = shlex.split(chosen.command.format(store=url_of(store), port=port))
+    command = shlex.split(chosen.command.format(store=shlex.quote(url_of(store)), port=port))
     environ = {"SHOAL_RATE_LIMITS": "false", "SHOAL_MEDIA": "memory://"}
     async with serving(command, port, "/api/v1/instance", environ) as child:
         loads = await measure(child, keys, chosen.seconds, report)

@@ -22,7 +22,7 @@ from benchmarks.raw_sqlite import insert_follows
 from benchmarks.stores import ids_of, numbered, power_law, real_graph, url_of
 from shoal.graph.schema import FOLLOWS, POSTED
 
-_COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} import {{data}}"
+_COMMAND = f"{shlex.quote(sys.executable)} -m shoal.cli --store {{store}} import {{data}}"
 _MADE_UP = 30_000
 """Members of the network that stands in for the real data where that is absent."""
 _EVERY_SECONDS = 0.25
@@ -90,7 +90,7 @@ def made(folder: Path, members: int) -> Path:
 def imported(place: Path, data: Path, form: str, follows: int, report: Report) -> None:
     """Import the data, and say how fast each part went."""
     path = place / "import.db"
-    command = shlex.split(form.format(data=data, store=url_of(path)))
+    command = shlex.split(form.format(data=shlex.quote(str(data)), store=shlex.quote(url_of(path))))
     seconds, status, peak, moved = watched(command, path)
     report.check("exit status of the import", status, 0)
     report.check("follows that the store has", counts(path).get(FOLLOWS.number, 0), follows)

@@ -76,9 +76,17 @@ class Case(NamedTuple):
     candidates: Ints
 
 
+_POSTS = Path("posts", "photos_cc0_pdm.jsonl.gz")
+
+
+def are_in(data: Path) -> bool:
+    """Return whether a directory has the real posts."""
+    return (data / _POSTS).exists()
+
+
 def photos(data: Path) -> list[Photo]:
     """Return the real posts, the oldest first."""
-    with gzip.open(data / "posts" / "photos_cc0_pdm.jsonl.gz") as lines:
+    with gzip.open(data / _POSTS) as lines:
         rows = sorted(map(msgspec.json.decode, lines), key=lambda row: str(row["created_at"]))
     moments = [datetime.fromisoformat(row["created_at"]) for row in rows]
     first = moments[0].timestamp()

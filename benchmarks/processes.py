@@ -27,7 +27,7 @@ from benchmarks.network import Keys, Shape, kept
 from benchmarks.stores import url_of
 from shoal.ops.engines.program import free_port
 
-_COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} serve --port {{port}} --workers {{workers}}"
+_COMMAND = f"{shlex.quote(sys.executable)} -m shoal.cli --store {{store}} serve --port {{port}} --workers {{workers}}"
 _ENVIRON = {"SHOAL_RATE_LIMITS": "false", "SHOAL_MEDIA": "memory://"}
 _MIB = 1 << 20
 _BOTH_SECONDS = 1.0
@@ -93,7 +93,7 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     raw: dict[str, float] = {}
     for workers in (1, 2):
         port = free_port()
-        command = shlex.split(_COMMAND.format(store=url_of(store), port=port, workers=workers))
+        command = shlex.split(_COMMAND.format(store=shlex.quote(url_of(store)), port=port, workers=workers))
         async with serving(command, port, "/api/v1/instance", _ENVIRON) as child:
             await asyncio.sleep(_BOTH_SECONDS)
             await Measured(child, workers, report, raw).all(keys, chosen.seconds)
