@@ -14,7 +14,7 @@ from shoal.api.http.calls import Body, Route
 from shoal.core.errors import SecondFactorNeeded
 from shoal.web.errors import error_page
 from shoal.web.remembered import is_short, remembered_page
-from shoal.web.visit import LANGUAGE_COOKIE, LogInFirst, Visit, asked_language, visit_of
+from shoal.web.visit import LANGUAGE_COOKIE, Form, LogInFirst, Visit, asked_language, is_local, visit_of
 
 P = TypeVar("P")
 PageHandler = Callable[[Visit, P], Awaitable[Response]]
@@ -132,6 +132,17 @@ def _kept_secret(
     return answer
 
 
+def _page_of(visit: Visit, params: object) -> str:
+    """Return the path of the page that a request came from, or that it asks for; empty if it is not known."""
+    if visit.request.method == "GET" and not visit.partial:
+        return visit.path
+    if isinstance(params, Form) and is_local(params.to):
+        return params.to
+    origin, referrer = visit.front.at.root, visit.request.headers.get("referer", "")
+    path = referrer.removeprefix(origin)
+    return path if path != referrer and is_local(path) else ""
+
+
 def _answering(
     handler: PageHandler[P], *, open_to_all: bool, remembered: bool
 ) -> Callable[[Context, P], Awaitable[Response]]:
@@ -160,8 +171,7 @@ def _answering(
         try:
             return await made(visit, context, params)
         except LogInFirst:
-            asked = visit.path if visit.request.method == "GET" else ""
-            return visit.go("/login", to=asked)
+            return visit.go("/login", to=_page_of(visit, params))
         except SecondFactorNeeded:
             return visit.go("/settings/second_factor", needed=1)
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors says what is shown)

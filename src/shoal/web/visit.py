@@ -33,6 +33,8 @@ _LOCAL = re.compile(r"/(?![/\\])[!-~]{0,1999}")
 _RESERVED = ":/%#?=@[]!$&'()*+,;"
 """Characters of an address that are left as they are."""
 LANGUAGE_PARAMETER = "lang"
+_IN_PATHS = _RESERVED.translate(str.maketrans("", "", "%#?[]"))
+"""Characters of a decoded path that need no encoding."""
 LANGUAGE_COOKIE = "shoal_language"
 LOOK_COOKIE = "shoal_look"
 """The chosen colours and contrast: see `views.shell`."""
@@ -104,8 +106,8 @@ class Visit:
 
     @property
     def path(self) -> str:
-        """Return the path and query that were asked for."""
-        path: str = self.request.scope["path"]
+        """Return the path and query that were asked for, percent-encoded."""
+        path = quote(self.request.scope["path"], safe=_IN_PATHS)
         query: str = self.request.scope["query_string"].decode("latin-1")
         return f"{path}?{query}" if query else path
 

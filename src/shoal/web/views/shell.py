@@ -140,9 +140,12 @@ def _members_places(visit: Visit, viewer: Member, unread: str) -> tuple[NavLink,
 def _strangers_places(visit: Visit) -> tuple[NavLink, ...]:
     _ = visit.words.text
     at = visit.request.scope["path"]
-    return (
+    places = [
         NavLink("/", "house", _("Front page"), at == "/"),
         NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search"))),
         NavLink("/about", "info", _("About"), at == "/about"),
         NavLink("/login", "log-in", _("Log in"), at == "/login"),
-    )
+    ]
+    if visit.front.settings.registrations:
+        places.append(NavLink("/signup", "user-plus", _("Join"), at == "/signup"))
+    return tuple(places)
