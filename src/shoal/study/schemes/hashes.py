@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 
 import numpy as np
@@ -20,15 +23,13 @@ def is_installed() -> bool:
         return False
 
 
-def hash_of(data: bytes) -> int:
-    """Return the XXH3 hash of some bytes."""
-    from xxhash import xxh3_64_intdigest  # noqa: PLC0415  # an extra
-
-    return xxh3_64_intdigest(data)
+@cache
+def hash_function() -> Callable[[bytes], int]:
+    """Return the function that computes the XXH3 hash of some bytes."""
+    digest: Callable[[bytes], int] = import_module(PACKAGE).xxh3_64_intdigest
+    return digest
 
 
 def hashes_of(batch: NameBatch) -> Hashes:
     """Return the XXH3 hash of each name."""
-    from xxhash import xxh3_64_intdigest  # noqa: PLC0415  # an extra
-
-    return np.fromiter(map(xxh3_64_intdigest, batch.encoded()), np.uint64, batch.size)
+    return np.fromiter(map(hash_function(), batch.encoded()), np.uint64, batch.size)

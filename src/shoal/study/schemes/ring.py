@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from shoal.study.mixing import Hashes
 from shoal.study.names.batch import Amounts, Numbers
 from shoal.study.schemes.contract import Loads
-from shoal.study.schemes.hashes import hash_of
+from shoal.study.schemes.hashes import hash_function
 
 VIRTUAL_NODES = 160
 """Points of one server on the ring: as many as libketama has."""
@@ -36,6 +36,7 @@ class Ring:
     """The points of the largest number of servers. A ring of fewer is the same ring without the points of the others."""
 
     def __init__(self, servers: int, points: int = VIRTUAL_NODES) -> None:
+        hash_of = hash_function()
         named = [(hash_of(f"{server}/{at}".encode()), server) for server in range(servers) for at in range(points)]
         named.sort()
         self._points: Hashes = np.array([point for point, _ in named], np.uint64)
