@@ -131,6 +131,7 @@ async def serve(
     front = front_of(replace(deps, base_url=base_url))
     space = room()
     counted = connections(front.settings, space.most, deps.patience)
+    front.streams.most = min(front.streams.most, space.most * 4 // 5)
     gate = _gate(front.settings)
     passing = several.passing(ReadableRoutes((*table(front.settings), *pages(front.settings)))) if several else None
     config = Config(

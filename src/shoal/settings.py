@@ -65,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trusted_proxies: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ("127.0.0.0/8", "::1")
     """Addresses and networks of proxies whose `X-Forwarded-For` is believed; a list in TOML, JSON in the environment."""
     connections_per_address: Count = 256
-    """Connections that one address (or IPv6 network of 64 bits) may have to one process; 0: as many as it likes."""
+    """Connections that one address (/64 of IPv6) may have to one process, and a /48 of IPv6 four times as many; 0: no limit."""
     title: str = "Shoal"
     """Name of this network."""
     description: str = "A social network on Shoal."

@@ -8,6 +8,7 @@ import itertools
 import logging
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from shoal.api.http.limits.connections import DescriptorRoom, OpenConnections, Patience
+from shoal import server
+from shoal.api.http.limits.connections import DescriptorRoom, Idleness, OpenConnections, Patience
 from shoal.api.http.protocol import HttpConnection
 from shoal.api.http.proxies import Doubts, Proxies
 from shoal.settings import load
@@ -386,12 +388,133 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], most, backlog)
 """
 
 
-def test_a_household_is_one_address() -> None:
-    proxies = Proxies([])
-    counted = OpenConnections(proxies, Doubts(load({}), proxies.trusts), most=10, per_address=1)
+def counting(most: int, per_address: int = 0) -> OpenConnections:
+    proxies = Proxies(["127.0.0.1"])
+    return OpenConnections(proxies, Doubts(load({}), proxies.trusts), most=most, per_address=per_address)
+
+
+def test_connections_of_a_64_count_as_one_address() -> None:
+    counted = counting(10, per_address=1)
     assert counted.enter("2001:db8::1") == 0
     assert counted.enter("2001:db8::ffff:2") == 429
     assert counted.enter("2001:db8:0:1::1") == 0
+
+
+def test_connections_of_a_48_have_four_times_the_limit_of_an_address() -> None:
+    counted = counting(100, per_address=2)
+    assert [counted.enter(f"2001:db8:0:{subnet:x}::1") for subnet in range(9)] == [0] * 8 + [429]
+    assert counted.enter("2001:db8:1::1") == 0
+    for subnet in range(9):
+        counted.leave(f"2001:db8:0:{subnet:x}::1", refused=subnet == 8)
+    assert counted.enter("2001:db8:0:ffff::1") == 0
+
+
+class Held:
+    """A connection that is in one state for ever, and says when it is evicted."""
+
+    def __init__(self, counted: OpenConnections, peer: str, idleness: Idleness | None) -> None:
+        self.peer = peer
+        self._idleness = idleness
+        self.evicted = False
+        assert counted.enter(peer) == 0
+        counted.watched.add(self)
+
+    def tick(self) -> None:
+        """Do nothing."""
+
+    def idleness(self) -> Idleness | None:
+        """Return the state."""
+        return self._idleness
+
+    def evict(self) -> None:
+        """Note it."""
+        self.evicted = True
+
+
+def test_full_server_evicts_the_most_idle_connection_of_the_largest_network() -> None:
+    counted = counting(6)
+    busy, reading, begun, idle = (
+        Held(counted, "203.0.113.1", idleness)
+        for idleness in (None, Idleness(0, 50.0), Idleness(1, 9.0), Idleness(2, 0.0))
+    )
+    others = [Held(counted, f"198.51.100.{number}", Idleness(2, 0.0)) for number in range(2)]
+    evicted = []
+    for number in range(3):
+        assert counted.enter(f"192.0.2.{number}") == 0
+        evicted.append([held.evicted for held in (idle, begun, reading)])
+        counted.leave("203.0.113.1", evicted=True)
+    assert evicted == [[True, False, False], [True, True, False], [True, True, True]]
+    assert not busy.evicted
+    assert not any(other.evicted for other in others)
+    assert (counted.open, counted.evicted) == (6, 3)
+
+
+def test_full_server_refuses_a_network_that_has_more_than_any_idle_one() -> None:
+    counted = counting(4)
+    small = Held(counted, "198.51.100.1", Idleness(2, 0.0))
+    for _ in range(3):
+        Held(counted, "203.0.113.1", None)
+    assert counted.enter("203.0.113.1") == 503
+    assert not small.evicted
+    counted.leave("203.0.113.1", refused=True)
+
+
+def test_full_server_whose_connections_are_all_busy_refuses_the_next() -> None:
+    counted = counting(2)
+    for number in range(2):
+        Held(counted, f"203.0.113.{number}", None)
+    assert [counted.enter(f"192.0.2.{number}") for number in range(3)] == [503] * 3
+
+
+def test_evicted_connections_do_not_count_until_they_are_closed() -> None:
+    counted = counting(64)
+    for number in range(64):
+        Held(counted, f"203.0.113.{number}", Idleness(1, 1.0))
+    assert {counted.enter(f"192.0.2.{number}") for number in range(64)} == {0}
+    assert counted.evicted == 64
+
+
+_SLOW = {
+    "a head": [GET + b"X: "],
+    "a body": [POST + b"Content-Length: 9000\r\n\r\n{"],
+    "an idle connection": [GET + b"\r\n"],
+}
+
+
+@pytest.mark.parametrize("slow", _SLOW)
+def test_few_addresses_that_fill_the_server_keep_nobody_out(slow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "room", lambda: DescriptorRoom(30, 64))
+    held: Counter[str] = Counter()
+
+    async def is_full() -> bool:
+        return held.total() >= 60
+
+    async def attack(place: Place, source: str) -> None:
+        while True:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                async with wire(place, source) as one:
+                    await one.say(*_SLOW[slow])
+                    held.update((source,))
+                    await one.rest()
+            await asyncio.sleep(0.05)
+
+    async def main() -> None:
+        patience = Patience(head=600, grace=4.0, idle=600, interval=0.05)
+        async with a_place(trusted_proxies=NOBODY, patience=patience, rate_limits=False) as place:
+            sources = (f"127.0.0.{number % 3 + 2}" for number in range(60))
+            attackers = [asyncio.create_task(attack(place, source)) for source in sources]
+            try:
+                await eventually(is_full, True)
+                for number in range(40):
+                    async with wire(place, f"127.0.1.{number + 1}") as innocent:
+                        await innocent.say(GET, b"\r\n")
+                        assert await innocent.status() == 200
+            finally:
+                for attacker in attackers:
+                    attacker.cancel()
+                await asyncio.gather(*attackers, return_exceptions=True)
+
+    run(main())
 
 
 @in_loop

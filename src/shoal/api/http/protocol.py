@@ -28,7 +28,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
-from shoal.api.http.limits.connections import OpenConnections
+from shoal.api.http.limits.connections import Idleness, OpenConnections
 from shoal.api.http.passing import Passing
 from shoal.api.http.sending import WholeAnswers
 
@@ -72,8 +72,8 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._all = config.connections
         self._patience = config.connections.patience
-        self._peer = ""
-        self._proxied = self._doubtful = self._refused_at_once = False
+        self.peer = ""
+        self._proxied = self._doubtful = self._refused_at_once = self._evicted = False
         self._clients: list[str] = []
         """The clients of the requests under way, oldest first, where a trusted proxy names them; empty for its own."""
         self._in_head = True
@@ -89,12 +89,12 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Count the connection, and refuse it at once when there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
-        self._peer = self.client[0] if self.client else ""
-        self._proxied = self._all.proxies.trusts(self._peer)
-        self._doubtful = self._all.doubts.about(self._peer)
+        self.peer = self.client[0] if self.client else ""
+        self._proxied = self._all.proxies.trusts(self.peer)
+        self._doubtful = self._all.doubts.about(self.peer)
         self.timeout_keep_alive = self._patience.idle_proxy if self._proxied else self._patience.idle  # type: ignore[assignment]  # seconds all the same
         self._all.watched.add(self)
-        if status := self._all.enter(self._peer):
+        if status := self._all.enter(self.peer):
             self._refused_at_once = True
             self._refuse(status)
 
@@ -103,7 +103,7 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._all.watched.discard(self)
-        self._all.leave(self._peer, refused=self._refused_at_once)
+        self._all.leave(self.peer, refused=self._refused_at_once, evicted=self._evicted)
         for client in self._clients:
             self._all.end(client)
         self._clients.clear()
@@ -143,7 +143,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(400, _ONE_HOST)
             raise _Refused
         if self._doubtful:
-            self._all.doubts.look(self._peer, self.headers)
+            self._all.doubts.look(self.peer, self.headers)
         if self._proxied:
             self._begin()
         super().on_headers_complete()
@@ -179,7 +179,7 @@ class HttpConnection(HttpToolsProtocol):
         return self.scope["client"], self._left
 
     def _left(self) -> None:
-        self._all.leave(self._peer)
+        self._all.leave(self.peer)
         for client in self._clients:
             self._all.end(client)
 
@@ -202,14 +202,40 @@ class HttpConnection(HttpToolsProtocol):
             if self._behind > 0:
                 self._refuse(408)
 
+    def idleness(self) -> Idleness | None:
+        """Return how idle or slow the connection is; None while an answer is made, or the connection is closing."""
+        cycle = self.cycle
+        if self.transport.is_closing() or self._proxied:
+            return None
+        if self.timeout_keep_alive_task is not None:
+            return Idleness(2, 0.0)
+        if self._in_head:
+            return Idleness(1, self._waited)
+        if self._stuck:
+            return Idleness(0, self._stuck)
+        sending = cycle.more_body and not cycle.response_complete and not self.flow.read_paused
+        return Idleness(0, self._behind / self._patience.rate) if sending else None
+
+    def evict(self) -> None:
+        """Close the connection at once, to make room for another."""
+        self._evicted = True
+        self._refuse(0 if self.timeout_keep_alive_task is not None or not self._first else 503)
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        whole: Any = WholeAnswers(app, cycle)
-        self._all.pace.begin(partial(super()._start_asgi_task, cycle, whole))
+        start = partial(super()._start_asgi_task, cycle, cast("Any", WholeAnswers(app, cycle)))
+
+        def unless_closing() -> None:
+            if not self.transport.is_closing():
+                start()
+
+        self._all.pace.begin(unless_closing)
 
     def _begin(self) -> None:
         """Read the client's address from the proxy's headers, and count the request for that client."""
         self.app = self.config.loaded_app
-        client = self._all.proxies.client(self._peer, self.headers)
+        client = self._all.proxies.client(self.peer, self.headers)
         self.scope["client"] = (client, 0)
         self._clients.append(client)
         if not self._all.begin(client) and self.url.partition(b"?")[0] not in _ALWAYS:

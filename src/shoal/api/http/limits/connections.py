@@ -3,20 +3,25 @@
 There is a maximum for all of them, which leaves file descriptors to the stores, and one for each address. A connection counts until
 it is closed, also when it has become a WebSocket or a stream of events. A trusted proxy may have as many as it likes:
 what comes through it counts for its client, as long as a request or a WebSocket lasts.
+
+A full server makes room for a new connection: it closes idle and slow ones, first those of the networks that have the most. A few
+addresses cannot shut the others out that way.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import logging
 import resource
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from shoal.api.http.limits.pacing import RequestPace
-from shoal.api.http.limits.ratelimit import address_key
+from shoal.api.http.limits.ratelimit import address_key, network_key
 from shoal.api.http.proxies import Doubts, Proxies
 from shoal.settings import Settings
 
@@ -27,6 +32,10 @@ MOST = 10_000
 _BACKLOG = 2_048
 _SPARE = 32
 """Extra places for trusted proxies and for this machine, so that monitoring is answered when the server is full."""
+_PER_SITE = 4
+"""How many times as many connections as one address may come from a /48 of IPv6, which is 65,536 addresses (/64)."""
+_MADE_ROOM = 64
+"""A full server closes one of so many connections at a time, so that looking for them costs little for each."""
 _TOLD_EVERY = 60
 """Seconds between two lines in the log about connections that were refused."""
 
@@ -55,11 +64,38 @@ class Patience(NamedTuple):
 USUAL = Patience()
 
 
+class Idleness(NamedTuple):
+    """How little a connection is in use. The greater, the sooner a full server closes it."""
+
+    rank: int
+    """2: between two requests, 1: in the head of one, 0: in a body, or slow to read an answer."""
+    seconds: float
+    """How long it has lasted, or by how much the body is behind; below 0 it is ahead."""
+
+
 class Watched(Protocol):
     """A connection for HTTP requests, whose deadlines are checked."""
 
+    @property
+    def peer(self) -> str:
+        """The address at the other end."""
+        ...
+
     def tick(self) -> None:
         """Check deadlines; called every `interval` seconds."""
+
+    def idleness(self) -> Idleness | None:
+        """Return how idle or slow the connection is; None while an answer is made."""
+
+    def evict(self) -> None:
+        """Close the connection, to make room for another."""
+
+
+@lru_cache(maxsize=4096)
+def _counted_as(client: str) -> tuple[tuple[str, int], ...]:
+    """Return the keys that a client's connections are counted under, each with how many times the limit it may have."""
+    key = address_key(client)
+    return ((key, 1), (network_key(key), _PER_SITE)) if ":" in key else ((key, 1),)
 
 
 class OpenConnections:
@@ -76,15 +112,21 @@ class OpenConnections:
         self.open = 0
         self.refused = 0
         """Connections, and requests of clients behind a proxy, that were too many, since the process began."""
+        self.evicted = 0
+        """Connections that were closed to make room, since the process began."""
         self._leaving = 0
         """Number of open connections that were refused, and are not closed yet."""
+        self._evicting = 0
+        """Number of open connections that were evicted, and are not closed yet."""
+        self._nothing_idle = False
+        """Whether no connection could be evicted since the last check of deadlines."""
         self._most = most
         self._per_address = per_address
         self._of: dict[str, int] = {}
         self._refused: Counter[str] = Counter()
 
     def enter(self, peer: str) -> int:
-        """Count a new connection from this address. Returns 0, or the status of the refusal; call `leave` after each.
+        """Count a new connection from this address. Return 0, or the status of the refusal; call `leave` after each.
 
         A refused connection counts as well, until it is closed; not for trusted proxies, which many refused ones at once would
         take the extra places from.
@@ -92,18 +134,44 @@ class OpenConnections:
         self.open += 1
         trusted = self.proxies.trusts(peer)
         allowed = self.begin(peer)
-        full = self.open - self._leaving > self._most + _SPARE if trusted else self.open > self._most
+        there = self.open - self._evicting
+        full = there - self._leaving > self._most + _SPARE if trusted else there > self._most
+        if full and allowed and not trusted:
+            full = not self._make_room(peer)
         if full:
             self._refuse(address_key(peer))
         if full or not allowed:
             self._leaving += 1
         return 503 if full else 0 if allowed else 429
 
-    def leave(self, peer: str, *, refused: bool = False) -> None:
-        """Stop counting a connection from this address, which is closed. `refused`: it had been."""
+    def leave(self, peer: str, *, refused: bool = False, evicted: bool = False) -> None:
+        """Stop counting a connection from this address, which is closed after it was `refused` or `evicted`, or by itself."""
         self.open -= 1
         self._leaving -= refused
+        self._evicting -= evicted
         self.end(peer)
+
+    def _make_room(self, peer: str) -> bool:
+        """Evict connections of networks that have at least as many as this peer's. Return False if none is idle or slow."""
+        if self._nothing_idle:
+            return False
+        own = self._of_network(peer)
+        found = [
+            (size, idleness, connection)
+            for connection in self.watched
+            if (size := self._of_network(connection.peer)) >= own and (idleness := connection.idleness()) is not None
+        ]
+        chosen = heapq.nlargest(max(1, self._most // _MADE_ROOM), found, key=lambda candidate: candidate[:2])
+        self._nothing_idle = not chosen
+        for _, _, connection in chosen:
+            self.watched.discard(connection)
+            self._evicting += 1
+            self.evicted += 1
+            connection.evict()
+        return bool(chosen)
+
+    def _of_network(self, peer: str) -> int:
+        return 0 if self.proxies.trusts(peer) else self._of.get(_counted_as(peer)[-1][0], 0)
 
     def begin(self, client: str) -> bool:
         """Count one more thing that this client has open; False when that is too many. Call `end` after each.
@@ -112,12 +180,13 @@ class OpenConnections:
         """
         if self.proxies.trusts(client):
             return True
-        key = address_key(client)
-        now = self._of[key] = self._of.get(key, 0) + 1
-        if self._per_address and now > self._per_address:
-            self._refuse(key)
-            return False
-        return True
+        allowed = True
+        for key, times in _counted_as(client):
+            now = self._of[key] = self._of.get(key, 0) + 1
+            if allowed and self._per_address and now > self._per_address * times:
+                self._refuse(key)
+                allowed = False
+        return allowed
 
     def _refuse(self, key: str) -> None:
         self.refused += 1
@@ -127,12 +196,12 @@ class OpenConnections:
         """Stop counting one thing that `begin` counted."""
         if self.proxies.trusts(client):
             return
-        key = address_key(client)
-        left = self._of[key] - 1
-        if left:
-            self._of[key] = left
-        else:
-            del self._of[key]
+        for key, _ in _counted_as(client):
+            left = self._of[key] - 1
+            if left:
+                self._of[key] = left
+            else:
+                del self._of[key]
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
@@ -148,6 +217,7 @@ class OpenConnections:
         passed = 0.0
         while True:
             await asyncio.sleep(self.patience.interval)
+            self._nothing_idle = False
             for connection in list(self.watched):
                 try:
                     connection.tick()

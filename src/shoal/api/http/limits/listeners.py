@@ -42,8 +42,8 @@ class Streams:
         self.hub = hub
         self.pace = pace
         self._per_member = per_member
-        # Requests need some of the server's connections, too.
-        self._most = most
+        self.most = most
+        """Streams in this process; requests need connections as well."""
         self._open: set[Connection] = set()
         self._of: Counter[int] = Counter()
         self._stopped = False
@@ -75,7 +75,7 @@ class Streams:
                 del self._of[member]
 
     def _check_room(self, member: int) -> None:
-        if self._stopped or self._of.total() >= self._most:
+        if self._stopped or self._of.total() >= self.most:
             raise Unavailable("The server cannot take more listeners now")
         if self._of[member] >= self._per_member:
             raise TooMany("Too many streams", retry_after=self.pace.thump)

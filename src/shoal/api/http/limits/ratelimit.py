@@ -204,11 +204,13 @@ def address_of(scope: Scope) -> str:
 
 @lru_cache(maxsize=4096)
 def network_key(address: str) -> str:
-    """The network of an `address_key`: the /24 of an IPv4 address; the /64 of an IPv6 address is one already."""
+    """Return the network of an `address_key`: the /24 of an IPv4 address, the /48 of an IPv6 network, as one site is given."""
     try:
-        return str(ipaddress.IPv4Network((address, 24), strict=False))
+        parsed = ipaddress.ip_network(address)
     except ValueError:
         return address
+    prefix = 24 if isinstance(parsed, ipaddress.IPv4Network) else 48
+    return str(parsed.supernet(new_prefix=prefix)) if parsed.prefixlen > prefix else address
 
 
 @lru_cache(maxsize=4096)
