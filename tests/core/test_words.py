@@ -27,6 +27,8 @@ from shoal.discovery.fitting import says
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("בְּרֵאשִׁית", ["בראשית"]),
         ("Ёлка и йод", ["елка", "и", "иод"]),
+        ("Łódź smørrebrød Đà Nẵng ħobża œuvre Æsir", ["lodz", "smorrebrod", "da", "nang", "hobza", "oeuvre", "aesir"]),
+        ("Ŧ ŋ þorn ƀ ǿ ǽ ɨ ƒ ıŞIK İstanbul ð", ["t", "n", "thorn", "b", "o", "ae", "i", "f", "isik", "istanbul", "d"]),
         ("so 🌅🌅 👍🏽", ["so", "🌅", "🌅", "👍", "🏽"]),
         ("don't", ["don", "t"]),
     ],

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, NamedTuple
-from unicodedata import category, is_normalized, normalize
+from unicodedata import category, combining, is_normalized, normalize
 
 import regex
 
@@ -63,8 +63,14 @@ _SPANS = re.compile(
 )
 _DOMAIN, _TAG = 2, 3  # groups of the pattern
 
-# May stand inside a tag but not at its ends: middle dots, and the non-joiner that Persian is written with.
-_SEPARATORS = "\u00b7\u30fb\uff65\u200c"
+# May stand inside a tag but not at its ends: middle dots, wave dashes, the non-joiner that Persian is written with, and the
+# joiner of Indic conjuncts.
+_SEPARATORS = "\u00b7\u30fb\uff65\u301c\uff5e\u200c\u200d"
+_JOINER = "\u200d"
+_VIRAMA = 9
+"""The combining class of the signs that a joiner follows in a conjunct, such as ක්‍ෂ."""
+_WAVE_DASH = {0xFF5E: 0x301C}
+"""The full-width tilde to the wave dash, for which Japanese keyboards type it: in NFKC it would be an ASCII tilde."""
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 # The half-width voiced sound marks of katakana are letters whose compatibility decomposition is a combining mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
@@ -137,7 +143,7 @@ def canonical_tag(name: str) -> str:
     if name.isascii():
         return name.lower()
     # Lower case may compose with a mark where upper case does not (H and a line below), hence twice.
-    canonical = normalized("NFKC", normalized("NFKC", name).lower())
+    canonical = normalized("NFKC", normalized("NFKC", name.translate(_WAVE_DASH)).lower())
     return canonical if len(canonical) <= MAX_TAG else ""
 
 
@@ -330,9 +336,17 @@ def _tag_characters(run: str) -> str:
         return run
     for at, character in enumerate(run):
         # A mark at the head belongs to the `#`: the keycap emoji is one.
-        if not (_kind(character) in "LNP" or (at and (character in _SEPARATORS or _kind(character) == "M"))):
+        if not (_kind(character) in "LNP" or (at and _may_follow(run[at - 1], character))):
             return run[:at]
     return run
+
+
+def _may_follow(before: str, character: str) -> bool:
+    """Return whether a mark or separator may follow a character in a tag."""
+    # Elsewhere a joiner is invisible, and two tags that look alike would differ.
+    if character == _JOINER:
+        return combining(before) == _VIRAMA
+    return character in _SEPARATORS or _kind(character) == "M"
 
 
 def _kind(character: str) -> str:

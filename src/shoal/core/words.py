@@ -1,10 +1,10 @@
 """The words of a text, as search indexes store them and as people search for them: one rule for every backend.
 
-A text is folded: NFKC, no case, no accents, neither Arabic nor Hebrew vowel signs. Its words are runs of letters,
-digits and the marks that belong to them; an emoji is a word by itself. Scripts that write no blanks (Chinese, Japanese,
-Thai, Lao, Khmer, Burmese), and Korean, where endings stick to words, are cut into pairs of neighbours: `日本語` is stored
-as `日本`, `本語`, and its last character, `語`. So every part of it is found: a longer one as pairs that follow each other,
-a single character as the beginning of a pair.
+A text is folded: NFKC, no case, no accents, no strokes and hooks of Latin letters (`ł` is `l`, `æ` is `ae`), neither
+Arabic nor Hebrew vowel signs. Its words are runs of letters, digits and the marks that belong to them; an emoji is a word
+by itself. Scripts that write no blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese), and Korean, where endings stick to
+words, are cut into pairs of neighbours: `日本語` is stored as `日本`, `本語`, and its last character, `語`. So every part of it
+is found: a longer one as pairs that follow each other, a single character as the beginning of a pair.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
-from unicodedata import category
+from unicodedata import category, name
 
 from shoal.core.text import normalized
 
@@ -33,6 +33,23 @@ _EMOJI = "\u2600-\u27bf\u2b50-\u2b55\U0001f1e6-\U0001faff"
 _DROP = re.compile(f"[{_DROPPED}]+")
 _PLAIN = re.compile("[a-z0-9]+")
 _PIECES = re.compile(f"([{_PAIRED}]+)|([{_EMOJI}])|([^{_PAIRED}{_EMOJI}]+)")
+
+
+_LETTER_WITH = re.compile("LATIN SMALL LETTER ([A-Z]) WITH .+")
+
+
+class _Letters(dict[int, int | str]):
+    """A translation table of letters that have no decomposition, such as those with a stroke, to their base letters."""
+
+    def __missing__(self, code: int) -> int | str:
+        match = _LETTER_WITH.fullmatch(name(chr(code), ""))
+        self[code] = made = match[1].lower() if match else code
+        return made
+
+
+_LETTERS = _Letters(
+    {ord(letter): base for letter, base in zip("æœðþŋı", ("ae", "oe", "d", "th", "n", "i"), strict=True)}
+)
 
 
 class Clause(NamedTuple):
@@ -60,7 +77,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     bare = normalized("NFD", normalized("NFKC", text).casefold())
-    return normalized("NFC", _DROP.sub("", bare))
+    return normalized("NFC", _DROP.sub("", bare).translate(_LETTERS))
 
 
 def words_of(text: str) -> list[str]:

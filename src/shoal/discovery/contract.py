@@ -17,7 +17,7 @@ import msgspec
 from shoal.core.words import Clause
 from shoal.graph.contract import MAX_TIME
 
-FORM = 3
+FORM = 4
 """Version of the rows. An index with another version is filled again."""
 
 PUBLIC = ":public"
