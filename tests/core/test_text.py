@@ -21,6 +21,7 @@ from shoal.core.text import (
     check_text,
     check_user_name,
     is_blank,
+    isolated,
     mentions_of,
     parse,
     plain_excerpt,
@@ -416,3 +417,22 @@ def test_a_text_from_elsewhere_becomes_one_that_is_taken(text: str) -> None:
     ours = as_text(f"a\r\n\x00{text}\ud800\rb")
     assert check_text(ours, field="text", maximum=10_000) == unicodedata.normalize("NFC", ours)
     assert (ours[:2], ours[-2:], "\r" in ours) == ("a\n", "\nb", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ann", "Ann"),
+        ("Anna Müller", "Anna Müller"),
+        ("\u202eevil", "evil"),
+        ("a\u2066b\u2069c\u202a", "abc"),
+        ("שלום", "\u2068שלום\u2069"),
+        ("مرحبا", "\u2068مرحبا\u2069"),
+        ("\u2068שלום\u2069", "\u2068שלום\u2069"),
+        ("a \u202eב", "\u2068a ב\u2069"),
+        ("a\u200f", "\u2068a\u200f\u2069"),
+    ],
+)
+def test_isolated_text_cannot_turn_the_text_around_it(text: str, expected: str) -> None:
+    assert isolated(text) == expected
+    assert isolated(expected) == expected

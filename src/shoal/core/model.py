@@ -16,6 +16,7 @@ from shoal.core.login.token_use import TokenUse
 from shoal.core.notice_policy import ACCEPT_ALL, NoticePolicy
 from shoal.core.places import Place, PlacePrecision
 from shoal.core.reviews import Review
+from shoal.core.text import isolated
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -154,6 +155,11 @@ class Member(Node, frozen=True, tag="member"):
     def created_at(self) -> int:
         """When the member joined, in Unix milliseconds."""
         return self.dated or milliseconds_of(self.id)
+
+    @property
+    def shown_name(self) -> str:
+        """Return the display name, or else the user name, for use within text of either direction."""
+        return isolated(self.display_name or self.name)
 
     def unguarded(self, *, required: bool) -> bool:
         """Return whether they have no second factor although their role asks for one. `required`: the network wants that."""

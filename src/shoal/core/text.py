@@ -37,6 +37,9 @@ _RESERVED = """
 RESERVED = frozenset(_RESERVED.split())
 """User names that only the operator may give: they are paths of ours, or could pass for those in charge."""
 
+_EXPLICIT_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+"""Blocks whose characters are read from right to left by default, and marks of that direction."""
 # What ends a link wherever it stands: space, controls, marks of direction (they would show another address than the one
 # that opens), quotation marks and the punctuation of scripts that write no spaces.
 _END = (
@@ -216,6 +219,19 @@ def visible(text: str) -> str:
     """Return the visible characters of a text: two texts that have the same look alike."""
     shown: str = _INVISIBLE_RUN.sub("", text)
     return shown
+
+
+def isolated(text: str) -> str:
+    """Return a short text for use within another one, such as a name in a sentence, whose direction it must not change.
+
+    Embeddings, overrides and isolates are removed, as in Unicode Standard Annex #9, 6.5. Text from right to left is put
+    between FIRST STRONG ISOLATE and POP DIRECTIONAL ISOLATE, which work in attributes, mails and notifications too.
+    Applied twice, the result is the same.
+    """
+    if text.isascii():
+        return text
+    text = _EXPLICIT_DIRECTION.sub("", text)
+    return f"\u2068{text}\u2069" if _RIGHT_TO_LEFT.search(text) else text
 
 
 def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], int] = len) -> str:

@@ -94,7 +94,7 @@ def write(told: NoticeToSend, root: str) -> bytes:
 def _message(told: NoticeToSend, root: str) -> PushMessage:
     words = words_in(told.language if told.language in LANGUAGES else "en")
     actor, kind = told.actor, told.notice.kind
-    named = {"names": actor.display_name or actor.name, "emoji": told.notice.emoji}
+    named = {"names": actor.shown_name, "emoji": told.notice.emoji}
     return PushMessage(
         access_token=told.token,
         preferred_locale=words.code,

@@ -11,6 +11,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
+from shoal.core.text import isolated
 from shoal.media.sniff import ALLOWED
 from shoal.tracing.record import HANDLE, RENDER, enter
 from shoal.web.assets import assets
@@ -113,10 +114,10 @@ def templates(language: str, base: str) -> Environment:
     words = words_in(language)
 
     def text(message: str, **values: object) -> str:
-        return words.text(message) % values if values else words.text(message)
+        return words.text(message) % _isolated(values) if values else words.text(message)
 
     def plural(one: str, many: str, n: int, **values: object) -> str:
-        return words.plural(one, many, n) % {"n": words.number(n), **values}
+        return words.plural(one, many, n) % {"n": words.number(n), **_isolated(values)}
 
     @cache
     def icon(name: str, size: str = "") -> Markup:
@@ -147,6 +148,11 @@ def templates(language: str, base: str) -> Environment:
         }
     )
     return made
+
+
+def _isolated(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the values of a sentence so that none changes the direction of what follows it."""
+    return {name: isolated(value) if type(value) is str else value for name, value in values.items()}
 
 
 @cache

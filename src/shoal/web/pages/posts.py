@@ -12,6 +12,7 @@ from starlette.responses import Response
 from shoal.api.http.convert import Id
 from shoal.core.errors import NotFound
 from shoal.core.model import Post, Share
+from shoal.core.text import isolated
 from shoal.feeds import thread
 from shoal.feeds.hydrate import Entry, hydrate, hydrate_taken_back
 from shoal.services import reactions
@@ -71,7 +72,7 @@ async def show(visit: Visit, path: PostPath) -> Response:
     entry = await _found(visit, path)
     around = await thread.thread(visit.front.reads, visit.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
     post = post_of(visit, entry)
-    title = visit.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": post.excerpt}
+    title = visit.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
     form = comment_form(visit, answering(visit.viewer, entry), -1) if visit.viewer else None
     below = thread_of(visit, entry.post, around)
     (shown,) = with_first_photo([post])

@@ -35,7 +35,7 @@ async def of_member(visit: Visit, member: Member, ending: str) -> Response:
     query = MemberFeedQuery(no_comments=True, no_shares=True, public_only=True)
     found = await user.page(visit.front.reads, None, member.id, Cursor(limit=_ENTRIES), query)
     page = at.account(member.name)
-    shown = f"{member.display_name or member.name} (@{member.name})"
+    shown = f"{member.shown_name} (@{member.name})"
     icon = at.avatar(still_of(member.avatar))
     return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, shown, plain_excerpt(member.note, 300), icon), found)
 

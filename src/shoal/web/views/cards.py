@@ -48,7 +48,7 @@ def post_card(visit: Visit, entry: Entry) -> Card | None:
     post, author = entry.post, entry.author.member
     if post.visibility not in OPEN:
         return None
-    at, shown = visit.front.at, author.display_name or author.name
+    at, shown = visit.front.at, author.shown_name
     url = at.status(author.name, post.id)
     hides = bool(post.spoiler) or is_sensitive(post, author)
     pictures = () if hides else tuple(photo_of(visit, one) for one in entry.media if one.kind is not MediaKind.AUDIO)
@@ -101,7 +101,7 @@ def profile_card(visit: Visit, profile: Profile) -> Card:
     }
     return Card(
         url=url,
-        title=f"{member.display_name or member.name} (@{member.name})",
+        title=f"{member.shown_name} (@{member.name})",
         words=words,
         kind="profile",
         pictures=(picture,),

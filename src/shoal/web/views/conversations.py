@@ -55,7 +55,7 @@ def talk_of(visit: Visit, found: Conversation) -> ConversationView:
 
 def talk_names(visit: Visit, found: Conversation) -> str:
     """Return the names of the others in a conversation."""
-    shown = [one.member.display_name or one.member.name for one in found.people]
+    shown = [one.member.shown_name for one in found.people]
     if len(shown) <= _NAMES:
         return ", ".join(shown)
     rest = len(shown) - _NAMES

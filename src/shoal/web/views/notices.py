@@ -176,7 +176,7 @@ def _about(visit: Visit, newest: Notification) -> tuple[str, str]:
 
 def names_of(visit: Visit, people: Sequence[Profile]) -> str:
     """Return the names of some members in a few words."""
-    shown = [one.member.display_name or one.member.name for one in people]
+    shown = [one.member.shown_name for one in people]
     words = visit.words
     if len(shown) <= 1:
         return "".join(shown)

@@ -58,7 +58,7 @@ def face_of(visit: Visit, member: Member) -> Face:
     return Face(
         member.id,
         member.name,
-        member.display_name or member.name,
+        member.shown_name,
         visit.url(f"/@{member.name}"),
         at.avatar(still_of(member.avatar)),
         member.bot,

@@ -251,7 +251,7 @@ def _shared_by(words: Translated, entry: Entry) -> str:
 
 
 def _shown(profile: Profile) -> str:
-    return profile.member.display_name or profile.member.name
+    return profile.member.shown_name
 
 
 def _answers(entry: Entry, names: Mapping[int, str]) -> str:

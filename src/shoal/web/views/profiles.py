@@ -114,7 +114,7 @@ def _marks(visit: Visit, member: Member, relation: Relation) -> Iterator[str]:
 def _known(visit: Visit, known: Sequence[Profile]) -> str:
     if not known:
         return ""
-    names = ", ".join(one.member.display_name or one.member.name for one in known[:2])
+    names = ", ".join(one.member.shown_name for one in known[:2])
     others = len(known) - 2
     if others > 0:
         text = visit.words.plural(

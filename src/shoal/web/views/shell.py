@@ -8,6 +8,7 @@ import msgspec
 
 from shoal.core.errors import Unavailable
 from shoal.core.model import Member, Role
+from shoal.core.text import isolated
 from shoal.feeds import notifications
 from shoal.graph.cache.read_sets import not_noted
 from shoal.web.views.people import Face, face_of
@@ -96,9 +97,10 @@ def bare_shell(visit: Visit, title: str) -> Shell:
 
 def _shell(visit: Visit, title: str, places: tuple[NavLink, ...]) -> Shell:
     settings = visit.front.settings
+    network = isolated(settings.title)
     return Shell(
-        title=f"{title} · {settings.title}" if title else settings.title,
-        network=settings.title,
+        title=f"{title} · {network}" if title else network,
+        network=network,
         description=settings.description,
         form_token=visit.form_token,
         look=look_of(visit.request.cookies.get(LOOK_COOKIE, "")),

@@ -65,7 +65,7 @@ def _entry(visit: Visit, feed: Element, entry: Entry) -> None:
     _text(made, "updated", _moment(_changed(post)))
     _link(made, "alternate", address, "text/html")
     by = SubElement(made, "author")
-    _text(by, "name", author.display_name or author.name)
+    _text(by, "name", author.shown_name)
     _text(by, "uri", at.account(author.name))
     for tag in post.tags:
         SubElement(made, "category", {"term": tag, "scheme": f"{at.root}/tags/"})
@@ -78,7 +78,7 @@ def _entry(visit: Visit, feed: Element, entry: Entry) -> None:
 
 def _title(visit: Visit, post: Post, author: Member) -> str:
     words = post.spoiler or plain_excerpt(post.text, _TITLE)
-    return words or visit.words.text("By %(name)s") % {"name": author.display_name or author.name}
+    return words or visit.words.text("By %(name)s") % {"name": author.shown_name}
 
 
 def _content(visit: Visit, entry: Entry, shown: Iterable[Media]) -> str:

@@ -20,7 +20,7 @@ from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, NotFound, Unauthenticated
 from shoal.core.ids import MAX_ID
-from shoal.core.text import plain_excerpt
+from shoal.core.text import isolated, plain_excerpt
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.web import rows
 from shoal.web.pages.posts import PostPath, post_with_id
@@ -90,7 +90,7 @@ async def framed(visit: Visit, path: PostPath) -> Response:
     """A post as it is shown in a frame on another page: as strangers see it, without scripts."""
     stranger = Visit(visit.front, visit.request, visit.browser, None, visit.words, visit.now_ms)
     entry = await _public(visit.front, path.handle, path.id)
-    network = visit.front.settings.title
+    network = isolated(visit.front.settings.title)
     headers = {**_HEADERS, "Cache-Control": visit.kept_by_anybody(300)}
     return bare(stranger, "embedded", headers, post=post_of(stranger, entry), network=network)
 
@@ -149,7 +149,7 @@ async def _public(front: Front, name: str, id_: int) -> Entry:
 
 def _frame_code(front: Front, entry: Entry, width: int, height: int) -> str:
     address = f"{front.at.root}/embed/@{entry.author.member.name}/{entry.post.id}"
-    by = entry.author.member.display_name or entry.author.member.name
+    by = entry.author.member.shown_name
     return (
         f'<iframe src="{escape(address)}" width="{width}" height="{height}" title="{escape(by)}" loading="lazy"'
         ' allowfullscreen style="border:0;max-width:100%"></iframe>'

@@ -12,6 +12,7 @@ from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, Taken
 from shoal.core.filters import FilterContext
 from shoal.core.member_lists import MemberList, RepliesPolicy
+from shoal.core.text import isolated
 from shoal.feeds import lists as feed
 from shoal.feeds import people, search
 from shoal.feeds.filtering import filtered
@@ -95,7 +96,7 @@ async def timeline(visit: Visit, path: ListPath) -> Response:
         "list",
         Page(entries, found.next),
         next_of(visit, f"/lists/{shown.id}", found.next),
-        title=shown.title,
+        title=isolated(shown.title),
         shown=list_view(visit, shown),
         tab=tab,
         tabs=[] if visit.partial else await home_tabs(visit, tab),
@@ -175,7 +176,7 @@ async def _edit(
         visit,
         "list_edit",
         status=422 if wrong else 200,
-        title=visit.words.text("Change %(title)s") % {"title": view.title},
+        title=visit.words.text("Change %(title)s") % {"title": isolated(view.title)},
         shown=view,
         members=there,
         found=await _found(visit, q, {one.id for one in there}),

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
+from shoal.core.text import isolated
 from shoal.feeds import user
 from shoal.feeds.profile import albums as feed
 from shoal.graph.access import own_album, own_post
@@ -140,7 +141,7 @@ async def offer(visit: Visit, path: AlbumPath) -> Response:
     if visit.partial:
         return part(visit, "choose_photos", posts=posts, there=there, next=following)
     shown = album_of(visit, whole)
-    title = visit.words.text("Photos for %(title)s") % {"title": shown.title}
+    title = visit.words.text("Photos for %(title)s") % {"title": isolated(shown.title)}
     return await page(visit, "album_add", title=title, album=shown, posts=posts, there=there, next=following)
 
 
@@ -199,7 +200,7 @@ async def _edit(
         visit,
         "album_edit",
         status=422 if wrong else 200,
-        title=visit.words.text("Change %(title)s") % {"title": album.title},
+        title=visit.words.text("Change %(title)s") % {"title": isolated(album.title)},
         album=album,
         typed=(asked.title, asked.description) if asked else (album.title, album.description),
         wrong=told(visit.words, wrong),

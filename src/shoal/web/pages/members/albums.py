@@ -10,6 +10,7 @@ from starlette.responses import Response
 from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Member
+from shoal.core.text import isolated
 from shoal.feeds.profile import albums as feed
 from shoal.feeds.profile.albums import AlbumPage
 from shoal.graph.contract import MAX_TIME
@@ -58,7 +59,7 @@ async def one(visit: Visit, path: AlbumPath) -> Response:
     following = visit.url(f"/@{path.handle}/albums/{path.id}", offset=found.next) if found.next else ""
     if visit.partial:
         return part(visit, "album_photos", album=shown, next=following)
-    title = f"{shown.title} · {shown.owner.shown}"
+    title = f"{isolated(shown.title)} · {shown.owner.shown}"
     return await page(visit, "album", title=title, album=shown, next=following)
 
 

@@ -9,6 +9,7 @@ from itertools import groupby
 import msgspec
 
 from shoal.core.model import Media, Post, Revision
+from shoal.core.text import isolated
 from shoal.feeds.hydrate import Entry
 from shoal.web.views.posts import Photo, photo_of
 from shoal.web.visit import Visit
@@ -143,7 +144,7 @@ def _changed(
     _, found = words.text, []
     if before.spoiler != after.spoiler:
         text = _("Its warning is now: %(text)s") if after.spoiler else _("It has no warning any more.")
-        found.append(text % {"text": after.spoiler} if after.spoiler else text)
+        found.append(text % {"text": isolated(after.spoiler)} if after.spoiler else text)
     if before.sensitive != after.sensitive:
         found.append(
             _("Its pictures are covered now.") if after.sensitive else _("Its pictures are no longer covered.")
