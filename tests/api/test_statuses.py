@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from shoal.core.errors import NotFound
+from shoal.core.model import Media, Revision
 from shoal.feeds import revisions
+from shoal.feeds.revisions import media_then
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import AssocType
 from shoal.services import posts
 from shoal.services.posts import Draft
-from tests.api.world import World
+from tests.api.world import World, picture
 
 PLACE = {"latitude": 0.0, "longitude": -4.5}
 
@@ -273,3 +275,32 @@ def test_edit_that_removes_the_warning_leaves_the_post_not_sensitive(
     made = shared.json("POST", "/api/v1/statuses", writer, json={"status": "x", **written})
     edited = shared.json("PUT", f"/api/v1/statuses/{made['id']}", writer, json={"status": "x", **edit})
     assert edited["sensitive"] is sensitive
+
+
+def test_history_describes_pictures_as_they_were_described_then(shared: World) -> None:
+    writer = shared.join("heron")
+    upload = {"file": ("a.png", picture())}
+    held = shared.json("POST", "/api/v2/media", writer, files=upload, data={"description": "a heron"})["id"]
+    other = shared.json("POST", "/api/v2/media", writer, files=upload, data={"description": "a reed"})["id"]
+    made = shared.json("POST", "/api/v1/statuses", writer, json={"status": "look", "media_ids": [held, other]})["id"]
+    edit = {
+        "status": "look here",
+        "media_ids": [held],
+        "media_attributes": [{"id": held, "description": "a cormorant"}],
+    }
+    shared.json("PUT", f"/api/v1/statuses/{made}", writer, json=edit)
+    shared.json("PUT", f"/api/v1/media/{held}", writer, json={"description": "a shag"})
+    shared.json("PUT", f"/api/v1/statuses/{made}", writer, json={"status": "look there"})
+    history = shared.json("GET", f"/api/v1/statuses/{made}/history", writer)
+    described = [[media["description"] for media in version["media_attachments"]] for version in history]
+    assert described == [["a heron", "a reed"], ["a shag"], ["a shag"]]
+
+
+def test_history_from_before_descriptions_were_kept_shows_those_of_today() -> None:
+    media = {1: Media(id=1, owner_id=1, description="today"), 2: Media(id=2, owner_id=1, description="two")}
+    assert [each.description for each in media_then(Revision(id=3, post_id=4, media=(1, 2)), media).values()] == [
+        "today",
+        "two",
+    ]
+    kept = Revision(id=3, post_id=4, media=(1, 5, 2), descriptions=("then", "gone", ""))
+    assert {id_: each.description for id_, each in media_then(kept, media).items()} == {1: "then", 2: ""}

@@ -21,10 +21,10 @@ from shoal.api.http.replies import Reply, raw
 from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page, entry_of, show, show_taken_back
 from shoal.api.polls import PollParams
 from shoal.core.errors import InvalidInput, NotFound, UnexpectedMentions, Unfit
-from shoal.core.model import Media, Post, Revision, Share
+from shoal.core.model import Post, Revision, Share
 from shoal.feeds import thread as thread_feed
 from shoal.feeds.hydrate import hydrate, profiles_by_id
-from shoal.feeds.revisions import revisions
+from shoal.feeds.revisions import media_then, revisions
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.services import media, posts, reactions
 from shoal.services.discarding import discard
@@ -290,11 +290,7 @@ async def history(context: Context, params: One) -> object:
             created_at=presenter.moment(written),
             account=account,
             poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,
-            media_attachments=[
-                attachment(picture, front.at)
-                for id_ in wording.media
-                if isinstance(picture := pictures.get(id_), Media)
-            ],
+            media_attachments=[attachment(each, front.at) for each in media_then(wording, pictures).values()],
         )
 
     return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.created_at)]

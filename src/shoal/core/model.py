@@ -95,7 +95,6 @@ class Member(Node, frozen=True, tag="member"):
     note: str = ""
     fields: tuple[ProfileField, ...] = ()
     mentions: tuple[Mention, ...] = ()
-    """Members named in the note and the values of the fields."""
     avatar: str = ""
     """Key of the picture in the media store, or empty."""
     header: str = ""
@@ -244,6 +243,8 @@ class Revision(Node, frozen=True, tag="revision"):
     spoiler: str = ""
     sensitive: bool = False
     media: tuple[int, ...] = ()
+    descriptions: tuple[str, ...] = ()
+    """Descriptions of the media at that time, in their order; none in revisions from before they were kept."""
     options: tuple[str, ...] = ()
     """Options of the poll at that time."""
     written: int = 0

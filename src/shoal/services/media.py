@@ -17,7 +17,7 @@ from shoal.core.text import check_text
 from shoal.graph import media_life as life
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Changed, IdTaken
+from shoal.graph.contract import Batch, Changed, IdTaken, Reader
 from shoal.graph.schema import import_key
 from shoal.media.library import Poster
 from shoal.media.sniff import GIF, sniff_clip
@@ -227,6 +227,12 @@ def described(
         description=media.description if description is None else description,
         focus=media.focus if focus is None else _checked_focus(focus),
     )
+
+
+async def descriptions_of(graph: Reader, ids: Sequence[int]) -> tuple[str, ...]:
+    """Return the descriptions of media, in the order of the ids; "" for media that are gone."""
+    found = await graph.obj_get(ids) if ids else {}
+    return tuple(node.description if isinstance(node := found.get(id_), Media) else "" for id_ in ids)
 
 
 async def with_media(

@@ -36,7 +36,7 @@ from shoal.graph.schema import (
     tag_id,
 )
 from shoal.services import polls
-from shoal.services.media import check_attachable, with_media
+from shoal.services.media import check_attachable, descriptions_of, with_media
 from shoal.services.named import members_named, tags_named
 from shoal.services.polls import PollDraft
 from shoal.services.requests import first_made, made_before, request_keys, take_keys
@@ -256,12 +256,13 @@ async def update(
         if changed:
             edited_at = milliseconds_of(now) if reworded else post.edited_at
             edited = msgspec.structs.replace(edited, version=post.version + 1, edited_at=edited_at)
+        described = await descriptions_of(writes.graph, post.media) if reworded else ()
         batch = Batch(shard)
         if changed:
             _change(batch, post, edited, now)
             attach(batch, post.id, [each for each in media if each.id not in post.media], now)
         if reworded:
-            _keep_wording(batch, post, edited, old, now)
+            _keep_wording(batch, post, edited, old, now, described)
         polls.exchange(batch, old, new, now)
         if batch.objects:
             await writes.graph.commit(batch)
@@ -289,8 +290,10 @@ def _change(batch: Batch, post: Post, edited: Post, now: int) -> None:
     _count_tags(batch, post, edited, milliseconds_of(now))
 
 
-def _keep_wording(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -> None:
-    """Store the former wording and `poll` as a revision."""
+def _keep_wording(
+    batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int, described: tuple[str, ...]
+) -> None:
+    """Store the former wording, `poll` and the descriptions of its media as a revision."""
     batch.obj_add(
         Revision(
             id=now,
@@ -299,6 +302,7 @@ def _keep_wording(batch: Batch, post: Post, edited: Post, poll: Poll | None, now
             spoiler=post.spoiler,
             sensitive=post.sensitive,
             media=post.media,
+            descriptions=described,
             options=polls.titles(poll),
             written=post.edited_at or post.created_at,
         )
@@ -363,10 +367,7 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
 
 
 def _counted(version: int) -> bytes:
-    """Return the data of a tag's association.
-
-    Its time is the post's, its place in the tag's list, so this tells changes apart.
-    """
+    """Return the data of a tag's association: its time is the post's, so the version distinguishes changes."""
     return version.to_bytes(4)
 
 
@@ -384,7 +385,6 @@ def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
         "spoiler": spoiler,
         "sensitive": bool(draft.sensitive or spoiler),
         "visibility": Visibility(draft.visibility),
-        # As in Mastodon, a language that is none is ignored: apps send the locale of the device.
         "language": language_tag(draft.language),
         "media": tuple(dict.fromkeys(draft.media)),
         "place": None if draft.place is None else checked_place(draft.place),

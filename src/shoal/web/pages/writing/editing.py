@@ -22,7 +22,7 @@ from shoal.services.polls import PollDraft
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.writing.compose import form_bytes, lacks_descriptions, seen_post, sheet, taken, wrong_of
-from shoal.web.pages.writing.files import describe_pictures, own_files
+from shoal.web.pages.writing.files import check_descriptions, describe_pictures, own_files
 from shoal.web.rendering import page
 from shoal.web.views.posts import post_of
 from shoal.web.views.writing.history import MOST_WORDINGS, wordings_of
@@ -92,9 +92,10 @@ async def _store(visit: Visit, member: Member, post: Post, said: Writing) -> Non
     now = milliseconds_of(writes.new_id(shard_of(member.id)))
     poll = _poll(old, poll_of(said), now)
     draft = replace(draft_of(said), poll=poll, data=post.data)
-    # Words about pictures first: they are stored even where a narrower post is refused, and that does no harm.
-    await describe_pictures(visit, member, said.pictures)
+    await check_descriptions(visit, member, said.pictures)
+    # The revision that this makes has the descriptions as they were.
     await posts.update(writes, member.id, post.id, draft, visibility=Visibility(said.visibility))
+    await describe_pictures(visit, member, said.pictures)
 
 
 def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | None:

@@ -98,6 +98,15 @@ async def own_files(visit: Visit, member: Member, ids: Sequence[int]) -> list[Me
     return [one for one in found if isinstance(one, Media) and one.owner_id == member.id]
 
 
+async def check_descriptions(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
+    """Raise `NotFound` or `InvalidInput` where `describe_pictures` would; nothing is stored."""
+    held = {one.id: one for one in await own_files(visit, member, [one.id for one in said])}
+    for one in said:
+        if one.id not in held:
+            raise NotFound("There is no such file")
+        media.described(visit.front.writes, held[one.id], description=one.description, focus=one.focus)
+
+
 async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
     """Store what the form says of files, where it says something new. Raises `NotFound` and `InvalidInput`."""
     there = {one.id: picture_of(one) for one in await own_files(visit, member, [one.id for one in said])}

@@ -11,6 +11,7 @@ import msgspec
 from shoal.core.model import Media, Post, Revision
 from shoal.core.text import isolated
 from shoal.feeds.hydrate import Entry
+from shoal.feeds.revisions import media_then
 from shoal.web.views.posts import Photo, photo_of
 from shoal.web.visit import Visit
 from shoal.words.languages import Translated, When
@@ -59,13 +60,14 @@ def wordings_of(
         before = states[n - 1] if n else None
         written = state.written if isinstance(state, Revision) else post.edited_at or post.created_at
         added, removed = _exchanged(before, state)
+        now, then = media_then(state, media), media_then(before, media) if before else {}
         made.append(
             PastWording(
                 when=visit.when(written),
                 pieces=difference(before.text if before else state.text, state.text, pairs),
                 changed=_changed(visit.words, before, state, options),
-                added=tuple(photo_of(visit, media[id_]) for id_ in added if id_ in media),
-                removed=tuple(photo_of(visit, media[id_]) for id_ in removed if id_ in media),
+                added=tuple(photo_of(visit, now[id_]) for id_ in added if id_ in now),
+                removed=tuple(photo_of(visit, then[id_]) for id_ in removed if id_ in then),
                 first=n == 0,
                 present=n == len(states) - 1,
             )
