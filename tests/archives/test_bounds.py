@@ -26,7 +26,7 @@ from shoal.archives.instagram import as_typed
 from shoal.archives.plain_text import plain
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.recognition import reader_of
-from shoal.archives.records import ArchivedPost
+from shoal.archives.records import ArchivedPost, Omission
 from shoal.archives.report import ArchiveReport
 from shoal.core.archives import read_archive
 from shoal.core.errors import InvalidInput, TooLarge
@@ -237,11 +237,17 @@ def test_an_archive_with_a_password_is_refused(tmp_path: Path) -> None:
         looked_at(written(path, bytes(data)), tmp_path)
 
 
-def test_a_document_that_nests_without_end_is_refused(tmp_path: Path) -> None:
+def test_document_that_nests_without_end_costs_the_item_that_does(tmp_path: Path) -> None:
     deep = "[" * 100_000 + "]" * 100_000
-    files = made.mastodon_files([]) | {"outbox.json": '{"orderedItems": [{"type": "Create", "object": ' + deep + "}]}"}
+    note = json.dumps(made.note(1, "<p>One</p>"))
+    outbox = f'{{"orderedItems": [{{"type": "Create", "object": {deep}}}, {note}]}}'
+    report = looked_at(made.zipped(tmp_path / "a.zip", made.mastodon_files([]) | {"outbox.json": outbox}), tmp_path)
+    assert report.found.posts == 1
+    assert [(one.kind, one.reason, one.count) for one in report.omitted] == [("posts", Omission.MALFORMED, 1)]
     with pytest.raises(TooLarge, match="64 levels"):
-        looked_at(made.zipped(tmp_path / "a.zip", files), tmp_path)
+        looked_at(
+            made.zipped(tmp_path / "a.zip", made.mastodon_files([]) | {"outbox.json": f'{{"a": {deep}}}'}), tmp_path
+        )
 
 
 def test_a_repository_whose_tree_is_a_ring_ends(tmp_path: Path) -> None:
@@ -269,7 +275,7 @@ def test_a_list_of_any_length_is_read_an_item_at_a_time() -> None:
             return found
 
     numbers = documents.items(Endless(), "", dict)
-    assert [next(numbers) for _ in range(1_000)] == [{"n": 1}] * 1_000
+    assert [next(numbers).value for _ in range(1_000)] == [{"n": 1}] * 1_000
 
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\u2028\u2029\x85"), max_size=60)
@@ -394,7 +400,7 @@ def test_repository_whose_entries_share_one_large_record_is_refused(tmp_path: Pa
     record = encode_dag_cbor({"$type": "app.bsky.feed.post", "text": "a" * (1 << 20), "createdAt": "2024-05-01"})
     cid = made.cid_of(record)
     node = [{"p": 0, "k": f"app.bsky.feed.post/{n:05}".encode(), "v": cid, "t": None} for n in range(20_000)]
-    with pytest.raises(InvalidInput, match="damaged"):
+    with pytest.raises(TooLarge, match="much larger than the file"):
         looked_at(written(tmp_path / "repo.car", _repository_of_node(node, record)), tmp_path)
 
 

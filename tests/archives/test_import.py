@@ -332,30 +332,51 @@ async def test_photos_stop_where_the_room_of_the_member_ends(tmp_path: Path) -> 
 async def test_a_photo_that_was_lost_before_its_post_came_is_stored_again(tmp_path: Path) -> None:
     """A run that ends between a photo and its post leaves a photo that nothing uses, which is deleted after a day."""
 
-    def archive(latitude: float) -> Path:
+    def archive(name: str, value: str) -> Path:
         told = {"id": "5", "written": "2024-05-01T00:00:00.000+00:00", "visibility": "public", "text": "Here"}
-        place = {"latitude": latitude, "longitude": 0.0}
         files = {
             "profile.json": json.dumps({"id": "1", "name": "ann", "joined": "2024-05-01"}),
-            "posts.json": json.dumps([{**told, "place": place, "media": ["media/a.jpg"]}]),
+            "posts.json": json.dumps([{**told, "data": value, "media": ["media/a.jpg"]}]),
             "comments.json": "[]",
             "media.json": json.dumps([{"file": "media/a.jpg", "kind": "image", "description": "A gull"}]),
             "media/a.jpg": made.picture(),
         }
-        return made.zipped(tmp_path / f"{latitude}.zip", files)
+        return made.zipped(tmp_path / f"{name}.zip", files)
 
     async with opened() as shoal:
         ann = await shoal.register("ann")
-        refused = await taken(shoal, ann, archive(999.0))
+        refused = await taken(shoal, ann, archive("large", "a" * 1_000_000))
         assert reasons(refused) == {("posts", Omission.REFUSED): 1}
         store = shoal.network.store
         (owned,) = await store.assoc_range(ann.id, OWNS, Cursor(limit=10))
         photo = (await store.obj_get((owned.id2,)))[owned.id2]
         assert isinstance(photo, Media)
         await media_life.delete(shoal.network.writes.graph, shoal.network.writes.new_id, photo)
-        report = await taken(shoal, ann, archive(10.0))
+        report = await taken(shoal, ann, archive("small", "a"))
         assert (report.taken.posts, report.taken.photos) == (1, 1)
         out = await read(shoal, ann, tmp_path)
         assert [medium["description"] for medium in out["media"]] == ["A gull"]
-        assert (await taken(shoal, ann, archive(10.0))).there.photos == 1
+        assert (await taken(shoal, ann, archive("small", "a"))).there.photos == 1
         assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_post_with_a_photo_that_cannot_be_decoded_keeps_its_words(tmp_path: Path) -> None:
+    heic = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic" + bytes(200)
+    files = {
+        "content/posts_1.json": json.dumps(
+            [
+                {"media": [made.instagram_file(f"media/{name}", 1_667_640_000)], "title": "By the sea"}
+                for name in ("a.heic",)
+            ]
+        ),
+        "media/a.heic": heic,
+    }
+    async with opened() as shoal:
+        ann = await shoal.register("ann")
+        report = await taken(shoal, ann, made.zipped(tmp_path / "i.zip", files))
+        assert (report.taken.posts, report.taken.photos) == (1, 0)
+        (omitted,) = report.omitted
+        assert (omitted.kind, omitted.reason, omitted.count) == ("photos", Omission.UNREADABLE, 1)
+        assert omitted.examples[0].startswith("media/a.heic: ")
+        assert [entry.post.text for entry in (await ann.posts()).entries] == ["By the sea"]

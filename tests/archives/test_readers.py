@@ -13,6 +13,7 @@ import pytest
 from libipld import encode_cid
 
 from shoal.archives.entries import opened
+from shoal.archives.instagram import as_typed
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.recognition import reader_of
 from shoal.archives.records import ArchivedPost, ArchiveKind, Omission, SkippedRecord
@@ -322,3 +323,143 @@ def test_a_repository_of_any_shape_gives_every_record_in_order(tmp_path: Path) -
     car = tmp_path / "repo.car"
     car.write_bytes(made.repository(records))
     assert Read(car, tmp_path).texts == [f"Post {n}" for n in range(1_500)]
+
+
+def test_x_long_post_has_the_whole_text_of_its_note(tmp_path: Path) -> None:
+    whole = "Ebb & flow " * 30 + "https://t.co/AbCdEfGhIj END"
+    other = "Ebb & flow " * 29 + "and another"
+    cut = whole[:270].replace("&", "&amp;") + "… https://t.co/ZyXw"
+    notes = [
+        {
+            "noteTweet": {
+                "noteTweetId": "12",
+                "createdAt": f"2022-11-{day}T08:31:15.000Z",
+                "core": {"text": text, "urls": urls},
+            }
+        }
+        for day, text, urls in (
+            ("04", other, []),
+            ("05", whole, [{"shortUrl": "https://t.co/AbCdEfGhIj", "expandedUrl": "https://example.org/long"}]),
+            ("06", "A note of a post that was deleted", []),
+        )
+    ]
+    short = made.tweet(2, "Ebb & flow " * 3)
+    files = x_files(made.tweet(1, cut), short, **{"data/note-tweet.js": made.script("note_tweet.part0", notes)})
+    read = Read(made.zipped(tmp_path / "x.zip", files), tmp_path)
+    assert read.texts == [
+        whole.replace("https://t.co/AbCdEfGhIj", "https://example.org/long"),
+        ("Ebb & flow " * 3).strip(),
+    ]
+    assert read.left == [("parts", Omission.UNMATCHED)] * 2
+
+
+def test_x_posts_in_communities_are_read(tmp_path: Path) -> None:
+    community = made.script("community_tweet.part0", [made.tweet(2, "In a community")])
+    files = x_files(made.tweet(1, "One"), **{"data/community-tweet.js": community})
+    assert sorted(Read(made.zipped(tmp_path / "x.zip", files), tmp_path).texts) == ["In a community", "One"]
+
+
+@pytest.mark.parametrize("folder", ["", "data/", "twitter-2019/", "twitter-2019/data/"])
+def test_x_archive_from_before_2020_has_bare_posts(tmp_path: Path, folder: str) -> None:
+    files = {
+        f"{folder}account.js": made.script("account.part0", made.ACCOUNT),
+        f"{folder}tweet.js": made.script("tweet.part0", [made.tweet(1, "An older post")["tweet"]]),
+    }
+    read = Read(made.zipped(tmp_path / "x.zip", files), tmp_path)
+    assert (read.kind, read.account, read.texts) == (ArchiveKind.X, "ann_by_the_sea", ["An older post"])
+
+
+def link_facet(start: int, end: int, uri: str) -> dict[str, Any]:
+    feature = {"$type": "app.bsky.richtext.facet#link", "uri": uri}
+    return {"index": {"byteStart": start, "byteEnd": end}, "features": [feature]}
+
+
+@pytest.mark.parametrize(
+    ("text", "facets", "whole", "odd"),
+    [
+        ("⚽ short.org/long... ok", [(4, 21, "https://short.org/long/path")], "⚽ https://short.org/long/path ok", 0),
+        ("日本語 ex.org/a", [(4, 12, "https://ex.org/a")], "日本語 https://ex.org/a", 0),
+        ("🦀🦀 ex.org/a", [(5, 13, "https://ex.org/a")], "🦀🦀 https://ex.org/a", 0),
+        ("😀😀 https://ex.org/x", [(4, 20, "https://ex.org/x")], "😀😀 https://ex.org/x", 0),
+        ("dup ex.org/a", [(4, 12, "https://ex.org/a")] * 2, "dup https://ex.org/a", 0),
+        (
+            "one two three four",
+            [(0, 13, "https://ex.org/a"), (8, 18, "https://ex.org/b")],
+            "one two three (https://ex.org/a) four\n\nhttps://ex.org/b",
+            1,
+        ),
+        ("see here or there", [(4, 8, "https://ex.org/where")], "see here (https://ex.org/where) or there", 0),
+        ("詳細はこちらです", [(9, 18, "https://ex.org/a")], "詳細はこちら (https://ex.org/a)です", 0),
+        ("broken words", [(2, 9, "https://ex.org/a")], "broken words\n\nhttps://ex.org/a", 1),
+        ("é", [(1, 2, "https://ex.org/a"), (-3, 900, "https://ex.org/a")], "é\n\nhttps://ex.org/a", 2),
+    ],
+)
+def test_bluesky_link_with_a_wrong_position_keeps_the_words(
+    tmp_path: Path, text: str, facets: list[tuple[int, int, str]], whole: str, odd: int
+) -> None:
+    car = tmp_path / "repo.car"
+    post = made.bluesky_post(1, text, facets=[link_facet(*facet) for facet in facets])
+    car.write_bytes(made.repository({made.post_key(1): post}))
+    read = Read(car, tmp_path)
+    assert (read.texts, read.left) == ([whole], [("parts", Omission.MALFORMED)] * odd)
+
+
+def test_bluesky_record_that_is_damaged_costs_no_other(tmp_path: Path) -> None:
+    car = tmp_path / "repo.car"
+    records = {made.post_key(n): made.bluesky_post(n, f"Number {n}") for n in range(3)}
+    car.write_bytes(made.repository(records).replace(b"Number 1", b"Number \xff"))
+    read = Read(car, tmp_path)
+    assert (read.texts, read.left) == (["Number 0", "Number 2"], [("posts", Omission.MALFORMED)])
+
+
+@pytest.mark.parametrize(
+    ("title", "caption"),
+    [
+        (made.mojibake("Café 😀"), "Café 😀"),
+        (made.mojibake("café") + " ’tis", "café ’tis"),
+        (made.mojibake("naïve é")[:-1], "naïve "),
+        (made.mojibake("naïve 😀")[:-1], "naïve "),
+        ("Ça alors", "Ça alors"),
+        ("ÇA MAÇÃ", "ÇA MAÇÃ"),
+    ],
+)
+def test_instagram_caption_that_is_half_repaired_or_cut_is_repaired(title: str, caption: str) -> None:
+    assert as_typed(title) == caption
+
+
+def test_pixelfed_caption_has_no_character_references(tmp_path: Path) -> None:
+    path = tmp_path / "pixelfed-statuses.json"
+    path.write_text(made.statuses([made.status(1, "", content_text="you &amp; me &#39;here&#39;")]))
+    assert Read(path, tmp_path).texts == ["you & me 'here'"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"attachment": [{"mediaType": "image/jpeg", "url": [{"type": "Link", "href": f"{HOST}/m/a.jpg"}]}]},
+        {"attachment": {"mediaType": "image/jpeg", "url": "/media_attachments/files/1/a.jpg"}},
+        {"attachment": [{"mediaType": "image/jpeg", "url": "/a.jpg", "focalPoint": [None, None]}]},
+        {"attachment": [{"mediaType": "image/jpeg", "url": None}]},
+        {"contentMap": {"en": None}},
+        {"inReplyTo": {"id": f"{ANN}/statuses/0"}},
+    ],
+)
+def test_mastodon_post_with_an_odd_part_keeps_its_words(tmp_path: Path, more: dict[str, Any]) -> None:
+    read = mastodon(tmp_path, [made.note(1, "<p>Words</p>", **more)])
+    assert read.texts == ["Words"]
+    assert len(read.left) == ("attachment" in more) + ("focalPoint" in str(more))
+    if "inReplyTo" in more:
+        assert (read.posts[0].parent, read.posts[0].own_parent) == (f"{ANN}/statuses/0", True)
+
+
+def test_pixelfed_address_that_is_none_costs_its_photo(tmp_path: Path) -> None:
+    path = tmp_path / "pixelfed-statuses.json"
+    path.write_text(made.statuses([made.status(1, "One", media_attachments=[made.attachment("http://[", None)])]))
+    read = Read(path, tmp_path)
+    assert (read.texts, read.left) == (["One"], [("photos", Omission.MISSING)])
+
+
+def test_follow_list_that_is_too_large_costs_no_post(tmp_path: Path) -> None:
+    rows = "Account address\n" + "".join(f"u{n}@other.example\n" for n in range(10_001))
+    read = mastodon(tmp_path, [made.note(1, "<p>One</p>")], {"following_accounts.csv": rows.encode()})
+    assert (read.texts, read.follows, read.left) == (["One"], [], [("follows", Omission.TOO_MANY)])

@@ -6,17 +6,22 @@ that fetch them save them, they are taken.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 from libipld import encode_cid
 
 from shoal.archives.car import RepoRecord, Repository
 from shoal.archives.entries import Entries
+from shoal.archives.fitting import fitted
 from shoal.archives.moments import iso_moment
+from shoal.archives.plain_text import abbreviates
 from shoal.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
@@ -24,13 +29,13 @@ from shoal.archives.records import (
     ArchiveRecord,
     Omission,
     SkippedRecord,
+    odd_parts,
 )
 from shoal.core.archives import MOST_HANDLES, FollowList
 from shoal.core.handles import BLUESKY, ForeignHandle, read_handle
 
 _POST, _REPOST, _FOLLOW = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.graph.follow"
 _LINK = "app.bsky.richtext.facet#link"
-_SHORTENED = "..."
 
 
 class _Blob(msgspec.Struct, frozen=True):
@@ -43,13 +48,17 @@ class _Image(msgspec.Struct, frozen=True):
     alt: str | None = None
 
 
+class _Card(msgspec.Struct, frozen=True):
+    uri: str
+
+
 class _Embed(msgspec.Struct, frozen=True):
     """Pictures, a video, a link, or a quoted post, which may have one of the others with it (`media`)."""
 
     type: str = msgspec.field(default="", name="$type")
     images: list[_Image] = []
-    external: dict[str, Any] = {}
-    media: dict[str, Any] = {}
+    external: _Card | None = None
+    media: _Embed | None = None
 
 
 class _Slice(msgspec.Struct, frozen=True, rename="camel"):
@@ -58,7 +67,7 @@ class _Slice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Feature(msgspec.Struct, frozen=True):
-    type: str = msgspec.field(default="", name="$type")
+    type: str = msgspec.field(name="$type")
     uri: str = ""
 
 
@@ -76,16 +85,16 @@ class _ReplyTo(msgspec.Struct, frozen=True):
 
 
 class _SelfLabel(msgspec.Struct, frozen=True):
-    val: str = ""
+    val: str
 
 
 class _SelfLabels(msgspec.Struct, frozen=True):
-    values: list[_SelfLabel] = []
+    values: list[_SelfLabel]
 
 
 class _BlueskyPost(msgspec.Struct, frozen=True, rename="camel"):
-    text: str
-    created_at: str
+    text: str = ""
+    created_at: str = ""
     facets: list[_Facet] | None = None
     embed: _Embed | None = None
     reply: _ReplyTo | None = None
@@ -145,14 +154,14 @@ class BlueskyArchive:
 
     def _post(self, record: RepoRecord) -> Iterator[ArchiveRecord]:
         uri = f"at://{self._did}/{record.key}"
-        try:
-            post = msgspec.convert(record.value, _BlueskyPost)
-            embed = post.embed or _Embed()
-            if embed.media:
-                embed = msgspec.convert(embed.media, _Embed)
-        except (msgspec.ValidationError, RecursionError):
+        post, dropped = fitted(record.value, _BlueskyPost)
+        if post is None:
             yield SkippedRecord("posts", uri, Omission.MALFORMED)
             return
+        embed = post.embed or _Embed()
+        embed = embed.media or embed
+        text, odd_facets = _whole(post, embed)
+        yield from odd_parts(uri, dropped + odd_facets)
         photos: list[ArchivedPhoto] = []
         for image in embed.images:
             file = self._files.get(_name(image.image.ref))
@@ -167,7 +176,7 @@ class BlueskyArchive:
         yield ArchivedPost(
             id=uri,
             written=iso_moment(post.created_at),
-            text=_whole(post, embed),
+            text=text,
             sensitive=any(not label.val.startswith("!") for label in labels),
             language=post.langs[0] if post.langs else "",
             photos=tuple(photos),
@@ -177,10 +186,8 @@ class BlueskyArchive:
 
 
 def _followee(record: RepoRecord) -> ForeignHandle | None:
-    try:
-        return read_handle(msgspec.convert(record.value, _FollowOf).subject, BLUESKY)
-    except msgspec.ValidationError:
-        return None
+    follow = fitted(record.value, _FollowOf).value
+    return read_handle(follow.subject, BLUESKY) if follow else None
 
 
 def _name(ref: bytes) -> str:
@@ -191,22 +198,96 @@ def _name(ref: bytes) -> str:
         return ""
 
 
-def _whole(post: _BlueskyPost, embed: _Embed) -> str:
-    """Return the text with whole links: Bluesky's apps shorten them in the text, and a card has its link beside it."""
-    text = post.text.encode()
+class _Span(NamedTuple):
+    """A link at characters of a text, and the words that stand for it."""
+
+    start: int
+    end: int
+    words: str
+
+
+def _whole(post: _BlueskyPost, embed: _Embed) -> tuple[str, int]:
+    """Return the text with whole links, and the number of links whose position in the text is wrong.
+
+    Bluesky's apps shorten links in the text, and a card has its link next to the text. A link without a position follows the text.
+    """
+    spans, links, odd = _spans(post)
+    pieces: list[str] = []
+    at = 0
+    for span in spans:
+        pieces += post.text[at : span.start], span.words
+        at = span.end
+    typed = "".join((*pieces, post.text[at:])).strip()
+    if embed.external:
+        links.append(embed.external.uri)
+    missing = [link for link in dict.fromkeys(links) if link and link not in typed]
+    return "\n\n".join(filter(None, (typed, "\n".join(missing)))), odd
+
+
+def _spans(post: _BlueskyPost) -> tuple[list[_Span], list[str], int]:
+    """Return the links that have a position, in order and without overlaps, all links, and how many lack a position."""
+    found: list[_Span] = []
     links: list[str] = []
-    # From the end, so that what was replaced moves nothing that is still to come.
-    for facet in sorted(post.facets or (), key=lambda facet: facet.index.byte_start, reverse=True):
+    odd = 0
+    positions = _Positions(post.text)
+    for facet in sorted(post.facets or (), key=lambda facet: (facet.index.byte_start, facet.index.byte_end)):
         uri = next((feature.uri for feature in facet.features if feature.type == _LINK), "")
-        start, end = facet.index.byte_start, facet.index.byte_end
-        if not uri or not 0 <= start < end <= len(text):
+        if not uri:
             continue
-        shown = text[start:end].decode(errors="replace")
+        span = _span(positions, facet.index, uri)
+        if span is not None and span not in found[-1:] and span.start >= (found[-1].end if found else 0):
+            found.append(span)
+        elif span is None or span not in found[-1:]:
+            odd += uri not in post.text
         links.append(uri)
-        whole = uri if shown.removesuffix(_SHORTENED).removesuffix("…") in uri else f"{shown} ({uri})"
-        text = text[:start] + whole.encode() + text[end:]
-    typed = text.decode(errors="replace")
-    card = embed.external.get("uri")
-    if isinstance(card, str) and card and card not in links and card not in typed:
-        typed = f"{typed}\n\n{card}"
-    return typed.strip()
+    return found, links, odd
+
+
+def _span(positions: _Positions, index: _Slice, uri: str) -> _Span | None:
+    """Return a link with its position; None if the position cannot be right.
+
+    Positions count bytes of UTF-8. Some programs write positions that count characters or units of UTF-16, which are used where the
+    link is found there.
+    """
+    text = positions.text
+    in_bytes = positions.of_bytes(index)
+    for way in (in_bytes, (index.byte_start, index.byte_end), positions.of_units(index)):
+        if way and _is_apart(text, *way) and abbreviates(text[way[0] : way[1]], uri):
+            return _Span(*way, uri)
+    if in_bytes is None or uri in text or not _is_apart(text, *in_bytes):
+        return None
+    return _Span(*in_bytes, f"{text[in_bytes[0] : in_bytes[1]]} ({uri})")
+
+
+def _is_apart(text: str, start: int, end: int) -> bool:
+    """Return whether these are characters of a text that neither begin nor end with a space or within a word of ASCII letters."""
+    if not 0 <= start < end <= len(text) or text[start].isspace() or text[end - 1].isspace():
+        return False
+    return not any(
+        0 < at < len(text) and all(letter.isascii() and letter.isalnum() for letter in text[at - 1 : at + 1])
+        for at in (start, end)
+    )
+
+
+class _Positions:
+    """The characters of a text, by positions in its encodings."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._bytes = array("L", accumulate((len(letter.encode()) for letter in text), initial=0))
+        self._units = array("L", accumulate((1 + (letter > "\uffff") for letter in text), initial=0))
+
+    def of_bytes(self, index: _Slice) -> tuple[int, int] | None:
+        """Return the characters at these bytes; None if the bytes are within characters."""
+        return _range(self._bytes, index)
+
+    def of_units(self, index: _Slice) -> tuple[int, int] | None:
+        """Return the characters at these units of UTF-16."""
+        return _range(self._units, index)
+
+
+def _range(positions: array[int], index: _Slice) -> tuple[int, int] | None:
+    if not 0 <= index.byte_start < index.byte_end <= positions[-1]:
+        return None
+    start, end = bisect_left(positions, index.byte_start), bisect_left(positions, index.byte_end)
+    return (start, end) if (positions[start], positions[end]) == (index.byte_start, index.byte_end) else None

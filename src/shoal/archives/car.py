@@ -28,10 +28,10 @@ _DAMAGED = "file: this repository is damaged: its blocks cannot be read"
 
 
 class RepoRecord(NamedTuple):
-    """A record by its key, `<collection>/<name>`."""
+    """A record by its key, `<collection>/<name>`. The value is None for a record that is missing or damaged."""
 
     key: str
-    value: dict[str, Any]
+    value: dict[str, Any] | None
 
 
 class Repository:
@@ -62,8 +62,7 @@ class Repository:
         while ahead:
             key, cid = ahead.pop()
             if key:
-                value = self._read(cid)
-                yield RepoRecord(key, value)
+                yield RepoRecord(key, self._record(cid))
                 continue
             if cid in seen:
                 raise InvalidInput(_DAMAGED, field="file")
@@ -81,13 +80,21 @@ class Repository:
             self._at[cid] = (at + _CID_BYTES, size - _CID_BYTES)
             self._file.seek(at + size)
 
+    def _record(self, cid: Any) -> dict[str, Any] | None:
+        try:
+            return self._read(cid)
+        except TooLarge:
+            raise
+        except InvalidInput:
+            return None
+
     def _read(self, cid: Any) -> dict[str, Any]:
         at, size = self._at.get(_bare(cid), (0, 0))
         if not size:
             raise InvalidInput(_DAMAGED, field="file")
         self._left -= size
         if self._left < 0:
-            raise InvalidInput(_DAMAGED, field="file")
+            raise TooLarge("file: the records of this repository are much larger than the file", field="file")
         self._file.seek(at)
         return _decoded(self._file.read(size))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import ijson
-import msgspec
 
 from shoal.archives.entries import Readable
+from shoal.archives.fitting import Fitted, fitted
 from shoal.core.errors import InvalidInput, TooLarge
 
 T = TypeVar("T")
@@ -16,28 +16,31 @@ T = TypeVar("T")
 MAX_ITEM = 4 << 20
 """Bytes of one item, and of what stands between two."""
 MAX_DEPTH = 64
-"""Levels of a document."""
+"""Levels of a document; an item of more is malformed."""
 _MAX_PREFIX = 200
 _PIECE = 1 << 16
 _OPENS = frozenset({"start_map", "start_array"})
 _CLOSES = frozenset({"end_map", "end_array"})
+_MALFORMED: Final = object()
+"""An item of too many levels, or a document without the list."""
 
 
-def items(file: Readable, name: str, type: type[T]) -> Iterator[T | None]:  # noqa: A002 (msgspec.convert's own word)
-    """Yield the items of the list of this `name` in a document, or of the document itself (""); None for those of another type.
+def items(file: Readable, name: str, type: type[T], *, inner: str = "") -> Iterator[Fitted[T]]:  # noqa: A002 (as in msgspec)
+    """Yield the items of the list of this name in a document, or of the document itself ("").
 
-    Raises `InvalidInput` for what is no JSON, `TooLarge` for an item of more than 4 MiB or 64 levels.
+    Another value in place of the list is its only item, unless it is a map with numbers for keys, as PHP writes a list with gaps. A
+    document without the list has one malformed item. An item that is a map with the key `inner` stands for the value of that key.
+
+    Raises `InvalidInput` for a file that is not JSON, and `TooLarge` for an item of more than 4 MiB.
     """
     for value in _values(file, name):
-        try:
-            yield msgspec.convert(value, type, strict=False)
-        except msgspec.ValidationError:
-            yield None
+        part = value.get(inner, value) if inner and isinstance(value, dict) else value
+        yield fitted(part, type)
 
 
 def count(file: Readable, name: str) -> int:
-    """Return how many items such a list has. Raises as `items`."""
-    return sum(1 for _ in _values(file, name))
+    """Return the number of items of such a list. Raises as `items`."""
+    return sum(value is not _MALFORMED for value in _values(file, name))
 
 
 def behind_name(file: Readable) -> Readable:
@@ -49,34 +52,76 @@ def behind_name(file: Readable) -> Readable:
 
 def _values(file: Readable, name: str) -> Iterator[Any]:
     metered = _Metered(file)
-    # The list is at this depth, once it has begun; `key` is the last one of the outermost map.
-    level = 2 if name else 1
-    depth, inside, key = 0, False, ""
-    builder: ijson.ObjectBuilder | None = None
+    found = _List(name)
     try:
+        # Without `use_float`, a number of more than 4,300 digits ends the process.
         for event, value in ijson.basic_parse(metered, use_float=True, buf_size=_PIECE):
-            if event in _CLOSES:
-                depth -= 1
-                inside = inside and depth >= level
-            if builder is not None:
-                builder.event(event, value)
-            elif inside:
-                builder = ijson.ObjectBuilder()
-                builder.event(event, value)
-            elif event == "map_key" and depth == 1:
-                key = value
-            elif event == "start_array" and depth == level - 1 and key == name:
-                inside = True
-            if event in _OPENS:
-                depth += 1
-                if depth > MAX_DEPTH:
-                    raise TooLarge(f"file: at most {MAX_DEPTH} levels in a document", field="file")
-            if builder is not None and depth == level:
+            if found.add(event, value):
                 metered.since = 0
-                yield builder.value
-                builder = None
+                yield found.take()
     except (ijson.JSONError, UnicodeDecodeError) as error:
         raise InvalidInput("file: a document in this archive is damaged: it is not JSON", field="file") from error
+    if not found.found:
+        yield _MALFORMED
+
+
+class _List:
+    """The items of a list, from the events of a parser."""
+
+    def __init__(self, name: str) -> None:
+        self.found = False
+        self._name = name
+        self._depth = 0
+        self._expected = not name
+        # The depth of the items while the list, or the only value in its place, is read.
+        self._level = -1
+        self._single = self._first_key = False
+        self._builder: ijson.ObjectBuilder | None = None
+        self._too_deep = False
+
+    def add(self, event: str, value: Any) -> bool:
+        """Add an event, and return whether an item is complete."""
+        self._depth -= event in _CLOSES
+        if self._builder is None:
+            self._begin(event)
+        elif self._first_key and event == "map_key" and value.isdecimal():
+            # The values of this map are the items.
+            self._builder, self._level, self._single = None, self._depth, False
+        self._first_key = self._single and event == "start_map" and self._depth == self._level
+        self._expected = self._level < 0 and event == "map_key" and value == self._name
+        if self._builder is not None and not self._too_deep:
+            self._builder.event(event, value)
+        if event in _OPENS:
+            self._open()
+        return self._builder is not None and self._depth == self._level
+
+    def take(self) -> Any:
+        """Return the item that is complete."""
+        value = self._builder.value if self._builder is not None and not self._too_deep else _MALFORMED
+        self._builder, self._too_deep = None, False
+        if self._single:
+            self._level, self._single = -1, False
+        return value
+
+    def _begin(self, event: str) -> None:
+        if self._level >= 0:
+            if self._depth < self._level:
+                self._level = -1
+            elif event != "map_key":
+                self._builder = ijson.ObjectBuilder()
+        elif self._expected:
+            self.found = True
+            if event == "start_array":
+                self._level = self._depth + 1
+            else:
+                self._builder, self._level, self._single = ijson.ObjectBuilder(), self._depth, True
+
+    def _open(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            if self._builder is None:
+                raise TooLarge(f"file: at most {MAX_DEPTH} levels in a document", field="file")
+            self._too_deep = True
 
 
 class _Metered:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from shoal.archives.entries import Entries
+from shoal.archives.records import Omission, SkippedRecord
 from shoal.core.archives import MAX_ARCHIVE_BYTES, FollowList, read_archive
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, TooLarge
 
 _NOBODY = FollowList((), 0)
 
 
-def follow_list(entries: Entries, name: str) -> FollowList:
-    """Return the accounts of a follow list: nobody for one of no known form, as that of a member who follows nobody.
+def follow_list(entries: Entries, name: str) -> FollowList | SkippedRecord:
+    """Return the accounts of a follow list, or that it is left out: it is damaged or too large.
 
-    Raises `TooLarge` for one of more accounts or bytes than are read.
+    A list of no known form has no accounts, like that of a member who follows no account.
     """
-    data = entries.read(name, MAX_ARCHIVE_BYTES)
+    try:
+        data = entries.read(name, MAX_ARCHIVE_BYTES)
+    except TooLarge:
+        return SkippedRecord("follows", name, Omission.TOO_MANY)
+    except InvalidInput:
+        return SkippedRecord("follows", name, Omission.MALFORMED)
     try:
         return read_archive(data)
-    except InvalidInput as error:
-        if type(error) is not InvalidInput:
-            raise
+    except TooLarge:
+        return SkippedRecord("follows", name, Omission.TOO_MANY)
+    except InvalidInput:
         return _NOBODY

@@ -1,13 +1,14 @@
 """Instagram's "Download your information" in JSON: `posts_1.json` and its successors, with `media/posts/...` beside them.
 
-Its texts are UTF-8 of which each byte was written as a character of Latin-1, as `\\u00c3\\u00a9` for é. It says neither who
-could see a post nor how photos were described.
+Its texts are UTF-8 of which each byte was written as a character of Latin-1, as `\\u00c3\\u00a9` for é; some archives mix both
+forms or are cut within a character. It says neither who could see a post nor how photos were described.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -21,6 +22,7 @@ from shoal.archives.records import (
     ArchiveRecord,
     Omission,
     SkippedRecord,
+    odd_parts,
 )
 
 FOLDERS = ("your_instagram_activity/media/", "your_instagram_activity/content/", "content/", "media/")
@@ -29,6 +31,9 @@ POSTS = tuple(f"{folder}posts_1.json" for folder in FOLDERS)
 PAGES = tuple(f"{folder}posts_1.html" for folder in FOLDERS)
 """The first document where somebody chose HTML."""
 _NUMBERED = re.compile(r"posts_[0-9]{1,6}\.json")
+_UTF8 = re.compile(r"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_CUT_UTF8 = re.compile(r"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
+"""A character in the bytes of UTF-8, and one that is cut."""
 _VIDEO = (".mp4", ".mov", ".m4v", ".webm", ".srt")
 _OTHERS = (
     ("stories.json", "ig_stories", Omission.STORY),
@@ -46,7 +51,7 @@ class _File(msgspec.Struct, frozen=True):
 
 
 class _InstagramPost(msgspec.Struct, frozen=True):
-    media: list[_File]
+    media: list[_File] = []
     title: str | None = None
     creation_timestamp: int = 0
 
@@ -67,8 +72,8 @@ class InstagramArchive:
         for name in self._entries.below(self._folder, ".json"):
             if _NUMBERED.fullmatch(name.removeprefix(self._folder)):
                 with self._entries.opened(name) as file:
-                    for post in items(file, "", _InstagramPost):
-                        yield from self._post(post)
+                    for post, dropped in items(file, "", _InstagramPost):
+                        yield from self._post(post, dropped)
         for name, path, reason in _OTHERS:
             if f"{self._folder}{name}" in self._entries:
                 with self._entries.opened(f"{self._folder}{name}") as file:
@@ -77,12 +82,13 @@ class InstagramArchive:
         if found := self._entries.root("followers_and_following/following.json"):
             yield follow_list(self._entries, found.found)
 
-    def _post(self, post: _InstagramPost | None) -> Iterator[ArchiveRecord]:
-        if post is None or not post.media:
+    def _post(self, post: _InstagramPost | None, dropped: int) -> Iterator[ArchiveRecord]:
+        if post is None or not (post.media or post.title):
             yield SkippedRecord("posts", "", Omission.MALFORMED)
             return
         # A post of one photo has its caption and date there; the albums of newer archives have them above.
-        first = post.media[0]
+        first = post.media[0] if post.media else _File()
+        yield from odd_parts(first.uri, dropped)
         text = post.title or first.title or ""
         seconds = post.creation_timestamp or first.creation_timestamp
         photos: list[ArchivedPhoto] = []
@@ -103,8 +109,15 @@ class InstagramArchive:
 
 
 def as_typed(text: str) -> str:
-    """Return a text whose bytes were written as characters; one that was not is left as it is."""
-    try:
+    """Return a text whose bytes, or some of them, were written as characters; other texts are left as they are."""
+    with suppress(UnicodeError):
         return text.encode("latin-1").decode("utf-8")
-    except UnicodeError:
-        return text
+    typed, count = _UTF8.subn(_character, text)
+    return _CUT_UTF8.sub("", typed) if count else text
+
+
+def _character(found: re.Match[str]) -> str:
+    try:
+        return found[0].encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return found[0]

@@ -7,12 +7,12 @@ read where it was put into it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
 
 import msgspec
 
 from shoal.archives.documents import items
 from shoal.archives.entries import Entries
+from shoal.archives.fitting import fitted
 from shoal.archives.follow_lists import follow_list
 from shoal.archives.moments import iso_moment
 from shoal.archives.plain_text import plain
@@ -24,6 +24,7 @@ from shoal.archives.records import (
     ArchiveRecord,
     Omission,
     SkippedRecord,
+    odd_parts,
 )
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Visibility
@@ -36,41 +37,49 @@ _FILES = "media_attachments/"
 _Audience = str | list[str] | None
 
 
+class _Link(msgspec.Struct, frozen=True):
+    """A link or an object in place of an address, as Pleroma and Akkoma write it."""
+
+    href: str = ""
+    id: str = ""
+
+
+_Address = str | _Link | None
+
+
 class _Attachment(msgspec.Struct, frozen=True, rename="camel"):
-    url: str = ""
+    url: _Address | list[_Link] = None
     media_type: str | None = None
     name: str | None = None
     focal_point: tuple[float, float] | None = None
 
 
 class _Option(msgspec.Struct, frozen=True):
-    name: str = ""
+    name: str
 
 
 class _Note(msgspec.Struct, frozen=True, rename="camel"):
-    id: str
+    id: str = ""
     published: str = ""
     summary: str | None = None
-    in_reply_to: str | None = None
+    in_reply_to: _Address = None
     to: _Audience = None
     cc: _Audience = None
     sensitive: bool | None = None
     content: str | None = None
-    content_map: dict[str, str] | None = None
+    content_map: dict[str, str | None] | None = None
     attachment: list[_Attachment] | None = None
     one_of: list[_Option] | None = None
     any_of: list[_Option] | None = None
 
 
 class _Activity(msgspec.Struct, frozen=True):
-    type: str
     object: _Note | str
     id: str = ""
 
 
 class _Actor(msgspec.Struct, frozen=True, rename="camel"):
-    id: Annotated[str, msgspec.Meta(min_length=1)]
-    preferred_username: str = ""
+    id: str
 
 
 class MastodonArchive:
@@ -83,33 +92,33 @@ class MastodonArchive:
         self._prefix = prefix
         name = f"{prefix}actor.json"
         try:
-            self._actor = msgspec.json.decode(entries.read(name, _ACTOR_BYTES), type=_Actor)
-        except msgspec.DecodeError as error:
-            raise InvalidInput("file: actor.json of this archive is not of Mastodon's form", field="file") from error
-
-    @property
-    def account(self) -> str:
+            actor = fitted(msgspec.json.decode(entries.read(name, _ACTOR_BYTES)), _Actor).value
+        except (msgspec.DecodeError, RecursionError):
+            actor = None
+        if actor is None or not actor.id:
+            raise InvalidInput("file: actor.json of this archive is not of Mastodon's form", field="file")
+        self.account = actor.id
         """The address of the account's profile."""
-        return self._actor.id
 
     def records(self) -> Iterator[ArchiveRecord]:
         """Yield the posts of the outbox, and the follow list if there is one."""
         with self._entries.opened(f"{self._prefix}{OUTBOX}") as file:
-            for activity in items(file, "orderedItems", _Activity):
+            for activity, dropped in items(file, "orderedItems", _Activity):
                 if activity is None:
                     yield SkippedRecord("posts", "", Omission.MALFORMED)
                 elif isinstance(activity.object, str):
                     yield SkippedRecord("posts", activity.object, Omission.BOOST)
                 else:
-                    yield from self._note(activity.object)
+                    yield from odd_parts(activity.object.id, dropped)
+                    yield from self._note(activity.object, activity.object.id or activity.id)
         if found := self._entries.root("following_accounts.csv"):
             yield follow_list(self._entries, found.found)
 
-    def _note(self, note: _Note) -> Iterator[ArchiveRecord]:
+    def _note(self, note: _Note, id_: str) -> Iterator[ArchiveRecord]:
         visibility = _visibility(note)
         written = iso_moment(note.published)
         if visibility is Visibility.DIRECT:
-            yield SkippedRecord("posts", note.id, Omission.DIRECT)
+            yield SkippedRecord("posts", id_, Omission.DIRECT)
             return
         photos: list[ArchivedPhoto] = []
         for attachment in note.attachment or ():
@@ -117,20 +126,22 @@ class MastodonArchive:
             if isinstance(found, ArchivedPhoto):
                 photos.append(found)
             else:
-                yield SkippedRecord("photos", attachment.url, found)
+                yield SkippedRecord("photos", _address(attachment.url), found)
         options = [option.name for option in note.one_of or note.any_of or ()]
-        parent = note.in_reply_to or ""
+        content = note.content or next(filter(None, (note.content_map or {}).values()), "")
+        parent = _address(note.in_reply_to)
+        yield from odd_parts(id_, int(note.in_reply_to is not None and not parent))
         yield ArchivedPost(
-            id=note.id,
+            id=id_,
             written=written,
-            text=with_options(plain(note.content or ""), options),
+            text=with_options(plain(content), options),
             spoiler=plain(note.summary or ""),
             sensitive=bool(note.sensitive),
             visibility=visibility,
             language=next(iter(note.content_map or ()), ""),
             photos=tuple(photos),
             parent=parent,
-            own_parent=parent.startswith(f"{self._actor.id}/"),
+            own_parent=parent.startswith(f"{self.account}/"),
             poll=bool(options),
         )
 
@@ -138,11 +149,21 @@ class MastodonArchive:
         if not (attachment.media_type or "image/").startswith("image/"):
             return Omission.VIDEO
         # A server that keeps files elsewhere has the name of its bucket before them.
-        path = attachment.url[max(0, attachment.url.find(_FILES)) :].lstrip("/").removeprefix("system/")
+        url = _address(attachment.url)
+        path = url[max(0, url.find(_FILES)) :].lstrip("/").removeprefix("system/")
         name = f"{self._prefix}{path}"
         if name not in self._entries:
             return Omission.MISSING
         return ArchivedPhoto(name, attachment.name or "", attachment.focal_point or (0.0, 0.0))
+
+
+def _address(given: _Address | list[_Link]) -> str:
+    """Return an address, however it is written."""
+    if isinstance(given, list):
+        given = given[0] if given else None
+    if isinstance(given, _Link):
+        return given.href or given.id
+    return given or ""
 
 
 def _visibility(note: _Note) -> Visibility:

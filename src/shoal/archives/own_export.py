@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from shoal.archives.documents import items
 from shoal.archives.entries import MAX_ENTRIES, Entries
+from shoal.archives.fitting import fitted
 from shoal.archives.moments import iso_moment
 from shoal.archives.polls import with_options
 from shoal.archives.records import (
@@ -22,6 +23,7 @@ from shoal.archives.records import (
     KnownFollows,
     Omission,
     SkippedRecord,
+    odd_parts,
 )
 from shoal.core.archives import MOST_HANDLES
 from shoal.core.errors import InvalidInput, TooLarge
@@ -33,6 +35,7 @@ _PROFILE_BYTES = 4 << 20
 _FOLLOWS_BYTES = 16 << 20
 _MEDIA_BYTES = 64 << 20
 """Bytes of the names and descriptions of all photos."""
+_LATITUDE, _LONGITUDE = 90.0, 180.0
 _ID = re.compile(r"[0-9]{1,18}")
 
 
@@ -47,9 +50,9 @@ class _ExportedPoll(msgspec.Struct, frozen=True):
 
 class _ExportedPost(msgspec.Struct, frozen=True):
     id: str
-    written: str
     visibility: Visibility
-    text: str
+    written: str = ""
+    text: str = ""
     in_answer_to: str | None = None
     language: str = ""
     sensitive: bool = False
@@ -68,9 +71,7 @@ class _ExportedMedium(msgspec.Struct, frozen=True):
 
 
 class _ExportedProfile(msgspec.Struct, frozen=True):
-    id: str
     name: str
-    joined: str
 
 
 class OwnExport:
@@ -82,23 +83,25 @@ class OwnExport:
         self._entries = entries
         self._prefix = prefix
         try:
-            profile = msgspec.json.decode(entries.read(f"{prefix}{PROFILE}", _PROFILE_BYTES), type=_ExportedProfile)
-        except msgspec.DecodeError as error:
-            raise InvalidInput(
-                "file: profile.json of this export is not of the form of Shoal's", field="file"
-            ) from error
+            found = msgspec.json.decode(entries.read(f"{prefix}{PROFILE}", _PROFILE_BYTES))
+            profile = fitted(found, _ExportedProfile).value
+        except (msgspec.DecodeError, RecursionError):
+            profile = None
+        if profile is None:
+            raise InvalidInput("file: profile.json of this export is not of the form of Shoal's", field="file")
         self.account = profile.name
         """The member's name."""
 
     def records(self) -> Iterator[ArchiveRecord]:
         """Yield posts, comments, and whom the member follows."""
-        media = self._media()
+        media = yield from self._media()
         for noun in ("posts", "comments"):
             with self._entries.opened(f"{self._prefix}{noun}.json") as file:
-                for post in items(file, "", _ExportedPost):
+                for post, dropped in items(file, "", _ExportedPost):
                     if post is None:
                         yield SkippedRecord("posts", "", Omission.MALFORMED)
                     else:
+                        yield from odd_parts(post.id, dropped)
                         yield from self._post(post, media)
         yield self._follows()
 
@@ -116,6 +119,10 @@ class OwnExport:
             else:
                 photos.append(ArchivedPhoto(f"{self._prefix}{name}", medium.description, medium.focus))
         options = post.poll.options if post.poll else []
+        place = (post.place.latitude, post.place.longitude) if post.place else None
+        if place and not (abs(place[0]) <= _LATITUDE and abs(place[1]) <= _LONGITUDE):
+            yield SkippedRecord("parts", post.id, Omission.MALFORMED)
+            place = None
         yield ArchivedPost(
             id=post.id,
             written=iso_moment(post.written),
@@ -127,15 +134,18 @@ class OwnExport:
             photos=tuple(photos),
             parent=post.in_answer_to or "",
             poll=bool(options),
-            place=(post.place.latitude, post.place.longitude) if post.place else None,
+            place=place,
             data=post.data,
         )
 
-    def _media(self) -> dict[str, _ExportedMedium]:
+    def _media(self) -> Generator[ArchiveRecord, None, dict[str, _ExportedMedium]]:
         found: dict[str, _ExportedMedium] = {}
         letters = 0
         with self._entries.opened(f"{self._prefix}media.json") as file:
-            for medium in filter(None, items(file, "", _ExportedMedium)):
+            for medium, dropped in items(file, "", _ExportedMedium):
+                yield from odd_parts("media.json", dropped + (medium is None))
+                if medium is None:
+                    continue
                 letters += len(medium.file) + len(medium.description)
                 if letters > _MEDIA_BYTES:
                     raise TooLarge(f"file: media.json has more than {_MEDIA_BYTES} bytes", field="file")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -17,7 +16,7 @@ from shoal.archives.documents import items
 from shoal.archives.entries import Entries
 from shoal.archives.follow_lists import follow_list
 from shoal.archives.moments import iso_moment
-from shoal.archives.plain_text import plain
+from shoal.archives.plain_text import file_name, plain, unescape
 from shoal.archives.polls import with_options
 from shoal.archives.records import (
     ArchivedPhoto,
@@ -26,6 +25,7 @@ from shoal.archives.records import (
     ArchiveRecord,
     Omission,
     SkippedRecord,
+    odd_parts,
 )
 from shoal.core.model import Visibility
 
@@ -51,17 +51,17 @@ class _Account(msgspec.Struct, frozen=True):
 
 
 class _Option(msgspec.Struct, frozen=True):
-    title: str = ""
+    title: str
 
 
 class _Poll(msgspec.Struct, frozen=True):
-    options: list[_Option] = []
+    options: list[_Option]
 
 
 class _Status(msgspec.Struct, frozen=True):
     id: str
-    media_attachments: list[_PixelfedPhoto]
-    account: _Account
+    media_attachments: list[_PixelfedPhoto] = []
+    account: _Account = _Account()
     url: str | None = None
     uri: str | None = None
     in_reply_to_id: str | None = None
@@ -89,8 +89,8 @@ class PixelfedArchive:
         often = Counter(name for name, _ in bare)
         self._files = {name: entry for name, entry in bare if often[name] == 1}
         with entries.opened(name) as file:
-            first = next(items(file, "", _Status), None)
-        self._account = first.account if first else _Account()
+            accounts = (status.account for status, _ in items(file, "", _Status) if status)
+            self._account = next((one for one in accounts if one.id and (one.url or one.acct)), _Account())
 
     @property
     def account(self) -> str:
@@ -99,16 +99,17 @@ class PixelfedArchive:
 
     @property
     def is_one(self) -> bool:
-        """Whether the first item of the list is a post of Pixelfed."""
+        """Whether an item of the list is a post of Pixelfed."""
         return self._account != _Account()
 
     def records(self) -> Iterator[ArchiveRecord]:
         """Yield the posts, and the follow list if there is one."""
         with self._entries.opened(self._name) as file:
-            for status in items(file, "", _Status):
+            for status, dropped in items(file, "", _Status):
                 if status is None:
                     yield SkippedRecord("posts", "", Omission.MALFORMED)
                 else:
+                    yield from odd_parts(status.id, dropped)
                     yield from self._status(status)
         if found := self._entries.root("pixelfed-following.json", "following.json"):
             yield follow_list(self._entries, found.found)
@@ -127,7 +128,7 @@ class PixelfedArchive:
             return
         photos: list[ArchivedPhoto] = []
         for photo in status.media_attachments:
-            file = self._files.get(PurePosixPath(urlsplit(photo.url or "").path).name)
+            file = self._files.get(file_name(photo.url or ""))
             if not (photo.mime or "image/").startswith("image/"):
                 yield SkippedRecord("photos", photo.url or "", Omission.VIDEO)
             elif file is None:
@@ -135,7 +136,8 @@ class PixelfedArchive:
             else:
                 photos.append(ArchivedPhoto(file, photo.description or ""))
         options = [option.title for option in status.poll.options] if status.poll else []
-        text = status.content_text or plain(status.content or "")
+        # The text has the character references of the HTML.
+        text = unescape(status.content_text or "") or plain(status.content or "")
         yield ArchivedPost(
             id=status.id,
             written=iso_moment(status.created_at),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -46,6 +47,22 @@ def unescape(text: str) -> str:
     """Return a text with its character references replaced. A reference to a number that is no character is replaced by U+FFFD."""
     # `html.unescape` raises `ValueError` for a number of more than 4,300 digits.
     return html.unescape(_LONG_NUMBER.sub("\ufffd", text))
+
+
+def abbreviates(shown: str, link: str) -> bool:
+    """Return whether a text is the beginning of a link as apps show it: without the scheme or `www.`, or cut with dots."""
+    begun = shown.strip().removesuffix("...").rstrip("…").lower()
+    whole = link.lower()
+    bare = whole.partition("://")[2]
+    return bool(begun) and any(form.startswith(begun) for form in (whole, bare, bare.removeprefix("www.")))
+
+
+def file_name(url: str) -> str:
+    """Return the last part of the path of an address; empty for one that has none."""
+    try:
+        return PurePosixPath(urlsplit(url).path).name
+    except ValueError:
+        return ""
 
 
 class _Tag(NamedTuple):
@@ -157,7 +174,7 @@ def _written(shown: str, link: str, *, mention: bool) -> str:
         return shown if "@" in shown[1:] else f"{shown}@{_host(link)}"
     if (mention and shown.startswith("#")) or not shown.strip():
         return shown
-    if shown.rstrip("…") in link or shown == _without_scheme(link):
+    if abbreviates(shown, link):
         return link
     return f"{shown} ({link})"
 
@@ -167,7 +184,3 @@ def _host(link: str) -> str:
         return urlsplit(link).hostname or ""
     except ValueError:
         return ""
-
-
-def _without_scheme(link: str) -> str:
-    return link.partition("://")[2]

@@ -66,6 +66,8 @@ class Omission(StrEnum):
     """The account is nobody's here, as far as is known."""
     UNSURE = "unsure"
     """Somebody here has the same name, and may be somebody else."""
+    UNMATCHED = "unmatched"
+    """The archive does not have the post that it belongs to."""
     NOBODY = "nobody"
     """The entry names no account."""
     REFUSED = "refused"
@@ -111,9 +113,15 @@ class SkippedRecord(NamedTuple):
     """A record, or a part of one, that a reader cannot give."""
 
     kind: str
-    """`posts` or `photos`."""
+    """`posts`, `photos`, `follows`, or `parts` of posts that are imported without them."""
     id: str
     reason: Omission
+
+
+def odd_parts(id_: str, count: int) -> Iterator[SkippedRecord]:
+    """Yield the parts of a post that are of another form than they should be."""
+    for _ in range(count):
+        yield SkippedRecord("parts", id_, Omission.MALFORMED)
 
 
 class KnownFollows(NamedTuple):

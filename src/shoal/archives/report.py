@@ -21,7 +21,7 @@ class Amounts(msgspec.Struct):
 
 
 class Omitted(msgspec.Struct):
-    """Things of a `kind` (`posts`, `photos`, `follows`) that are left out for one reason, and the first few of them."""
+    """Things of a `kind` (`posts`, `photos`, `follows`, or `parts` of posts) that are left out for one reason, with examples."""
 
     kind: str
     reason: Omission

@@ -1,23 +1,23 @@
 """X's archive: scripts such as `data/tweets.js`, which give a name to a list, and `data/tweets_media/<tweet>-<file>`.
 
-Links are shortened to `https://t.co/...`, and the archive says of each where it leads. A post that shares another begins with
-`RT @`. Descriptions of photos are not in it.
+Links are shortened to `https://t.co/...`, and the archive has the target of each. A post that shares another begins with `RT @`.
+Posts of more than 280 characters are cut; `note-tweet.js` has their whole texts, without the ids of the posts. Archives from before
+2020 have the posts themselves in place of maps with the key `tweet`, and the first of them no folder `data`. Descriptions of photos
+are not in it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import PurePosixPath
-from urllib.parse import urlsplit
+from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
 from shoal.archives.documents import behind_name, items
 from shoal.archives.entries import Entries, Root
 from shoal.archives.follow_lists import follow_list
-from shoal.archives.moments import x_moment
-from shoal.archives.plain_text import unescape
+from shoal.archives.moments import iso_moment, x_moment
+from shoal.archives.plain_text import file_name, unescape
 from shoal.archives.records import (
     ArchivedPhoto,
     ArchivedPost,
@@ -25,17 +25,24 @@ from shoal.archives.records import (
     ArchiveRecord,
     Omission,
     SkippedRecord,
+    odd_parts,
 )
 
-SCRIPTS = ("data/tweets.js", "data/tweet.js")
-"""The first script with posts, in archives of today and of before 2022."""
-_PARTS = re.compile(r"tweets?(-part[0-9]{1,6})?\.js")
-_MEDIA = ("tweets_media/", "tweet_media/")
+SCRIPTS = ("data/tweets.js", "data/tweet.js", "tweets.js", "tweet.js")
+"""The first script with posts, in archives of today, of before 2022, and of before 2020."""
+_PARTS = re.compile(r"(?:tweets?|community-tweet)(?:-part[0-9]{1,6})?\.js")
+_NOTES = re.compile(r"note-tweet(?:-part[0-9]{1,6})?\.js")
+_MEDIA = ("tweets_media/", "tweet_media/", "community_tweet_media/")
+_BEGINNING = 100
+"""Characters by which the whole text of a post is looked up."""
+_MOST_NOTES = 64 << 20
+"""Characters of all texts in `note-tweet.js`."""
+_CUT = re.compile(r"(?:\s*https?://t\.co/[A-Za-z0-9]+)*\s*\Z")
 _SHORT = re.compile(r"https?://t\.co/[A-Za-z0-9]+")
 
 
 class _Link(msgspec.Struct, frozen=True):
-    url: str = ""
+    url: str
     expanded_url: str | None = None
 
 
@@ -52,13 +59,15 @@ class _Links(msgspec.Struct, frozen=True):
 
 
 class _Extended(msgspec.Struct, frozen=True):
-    media: list[_XMedium] = []
+    media: list[_XMedium]
 
 
 class _Tweet(msgspec.Struct, frozen=True):
-    id_str: str
-    created_at: str
-    full_text: str
+    id_str: str = ""
+    id: str = ""
+    created_at: str = ""
+    full_text: str = ""
+    text: str = ""
     entities: _Links = _Links()
     extended_entities: _Extended | None = None
     in_reply_to_status_id_str: str | None = None
@@ -67,17 +76,27 @@ class _Tweet(msgspec.Struct, frozen=True):
     possibly_sensitive: bool | None = None
 
 
-class _Item(msgspec.Struct, frozen=True):
-    tweet: _Tweet
+class _ShortLink(msgspec.Struct, frozen=True, rename="camel"):
+    short_url: str
+    expanded_url: str | None = None
+
+
+class _NoteCore(msgspec.Struct, frozen=True):
+    text: str
+    urls: list[_ShortLink] = []
+
+
+class _NoteTweet(msgspec.Struct, frozen=True, rename="camel"):
+    """The whole text of a post."""
+
+    core: _NoteCore
+    note_tweet_id: str = ""
+    created_at: str = ""
 
 
 class _XOwner(msgspec.Struct, frozen=True, rename="camel"):
     account_id: str = ""
     username: str = ""
-
-
-class _AccountItem(msgspec.Struct, frozen=True):
-    account: _XOwner
 
 
 class XArchive:
@@ -87,8 +106,10 @@ class XArchive:
 
     def __init__(self, entries: Entries, root: Root) -> None:
         self._entries = entries
-        self._data = f"{root.prefix}data/"
+        self._data = root.found[: root.found.rindex("/") + 1] if "/" in root.found else ""
         self._owner = self._account_of()
+        # Whole texts by their beginnings.
+        self._notes: dict[str, list[_NoteTweet]] = {}
 
     @property
     def account(self) -> str:
@@ -97,14 +118,20 @@ class XArchive:
 
     def records(self) -> Iterator[ArchiveRecord]:
         """Yield the posts, and the follow list."""
-        for name in self._entries.below(self._data, ".js"):
+        scripts = self._entries.below(self._data, ".js")
+        yield from self._read_notes([name for name in scripts if _NOTES.fullmatch(name.removeprefix(self._data))])
+        for name in scripts:
             if _PARTS.fullmatch(name.removeprefix(self._data)):
                 with self._entries.opened(name) as file:
-                    for item in items(behind_name(file), "", _Item):
-                        if item is None:
+                    for tweet, dropped in items(behind_name(file), "", _Tweet, inner="tweet"):
+                        if tweet is None:
                             yield SkippedRecord("posts", "", Omission.MALFORMED)
                         else:
-                            yield from self._tweet(item.tweet)
+                            yield from odd_parts(tweet.id_str or tweet.id, dropped)
+                            yield from self._tweet(tweet)
+        for notes in self._notes.values():
+            for note in notes:
+                yield SkippedRecord("parts", note.note_tweet_id, Omission.UNMATCHED)
         if (following := f"{self._data}following.js") in self._entries:
             yield follow_list(self._entries, following)
 
@@ -113,28 +140,62 @@ class XArchive:
         if name not in self._entries:
             return _XOwner()
         with self._entries.opened(name) as file:
-            found = next(items(behind_name(file), "", _AccountItem), None)
-        return found.account if found else _XOwner()
+            return next(
+                (owner for owner, _ in items(behind_name(file), "", _XOwner, inner="account") if owner), _XOwner()
+            )
+
+    def _read_notes(self, names: list[str]) -> Iterator[ArchiveRecord]:
+        left = _MOST_NOTES
+        for name in names:
+            with self._entries.opened(name) as file:
+                for note, dropped in items(behind_name(file), "", _NoteTweet, inner="noteTweet"):
+                    yield from odd_parts("note-tweet.js", dropped + (note is None))
+                    if note is None:
+                        continue
+                    left -= len(note.core.text)
+                    if left < 0:
+                        yield SkippedRecord("parts", note.note_tweet_id, Omission.TOO_MANY)
+                    else:
+                        self._notes.setdefault(unescape(note.core.text)[:_BEGINNING], []).append(note)
+
+    def _note_of(self, text: str, written: int) -> _NoteTweet | None:
+        """Return the whole text of a post that is cut, and forget it: it belongs to one post."""
+        beginning = _CUT.sub("", text).removesuffix("…").rstrip()
+        candidates = self._notes.get(text[:_BEGINNING], []) if len(beginning) >= _BEGINNING else []
+        found = [note for note in candidates if unescape(note.core.text).startswith(beginning)]
+        if not found:
+            return None
+        note = min(found, key=lambda note: abs(iso_moment(note.created_at) - written))
+        candidates.remove(note)
+        return note
 
     def _tweet(self, tweet: _Tweet) -> Iterator[ArchiveRecord]:
-        if tweet.full_text.startswith("RT @"):
-            yield SkippedRecord("posts", tweet.id_str, Omission.BOOST)
+        id_ = tweet.id_str or tweet.id
+        # X writes &, < and > as in HTML, in the text alone.
+        text = unescape(tweet.full_text or tweet.text)
+        if text.startswith("RT @"):
+            yield SkippedRecord("posts", id_, Omission.BOOST)
             return
+        links = {link.url: link.expanded_url or link.url for link in tweet.entities.urls}
+        written = x_moment(tweet.created_at)
+        if note := self._note_of(text, written):
+            text = unescape(note.core.text)
+            links |= {link.short_url: link.expanded_url or link.short_url for link in note.core.urls}
         media = tweet.extended_entities.media if tweet.extended_entities else tweet.entities.media
         photos: list[ArchivedPhoto] = []
         for medium in media:
-            file = self._file(tweet.id_str, medium)
+            file = self._file(id_, medium)
             if medium.type != "photo":
-                yield SkippedRecord("photos", tweet.id_str, Omission.VIDEO)
+                yield SkippedRecord("photos", id_, Omission.VIDEO)
             elif not file:
-                yield SkippedRecord("photos", tweet.id_str, Omission.MISSING)
+                yield SkippedRecord("photos", id_, Omission.MISSING)
             else:
                 photos.append(ArchivedPhoto(file))
         answered = tweet.in_reply_to_status_id_str or ""
         yield ArchivedPost(
-            id=tweet.id_str,
-            written=x_moment(tweet.created_at),
-            text=_expanded(tweet, media),
+            id=id_,
+            written=written,
+            text=_expanded(text, links, {medium.url for medium in (*media, *tweet.entities.media)}),
             sensitive=bool(tweet.possibly_sensitive) and bool(photos),
             language=tweet.lang if tweet.lang and tweet.lang != "und" and not tweet.lang.startswith("q") else "",
             photos=tuple(photos),
@@ -143,16 +204,12 @@ class XArchive:
         )
 
     def _file(self, tweet_id: str, medium: _XMedium) -> str:
-        base = PurePosixPath(urlsplit(medium.media_url_https or medium.media_url).path).name
+        base = file_name(medium.media_url_https or medium.media_url)
         names = (f"{self._data}{folder}{tweet_id}-{base}" for folder in _MEDIA)
         return next((name for name in names if name in self._entries), "")
 
 
-def _expanded(tweet: _Tweet, media: list[_XMedium]) -> str:
-    """Return the text with whole links, and without those that stand for its own photos."""
-    known = {link.url: link.expanded_url or link.url for link in tweet.entities.urls}
-    # X writes &, < and > as in HTML, in the text alone.
-    text = unescape(tweet.full_text)
-    own = {medium.url for medium in (*media, *tweet.entities.media)}
-    text = _SHORT.sub(lambda found: "" if found[0] in own else known.get(found[0], found[0]), text)
+def _expanded(text: str, links: Mapping[str, str], own: Container[str]) -> str:
+    """Return a text with whole links, and without those that stand for its own photos."""
+    text = _SHORT.sub(lambda found: "" if found[0] in own else links.get(found[0], found[0]), text)
     return "\n".join(line.rstrip(" ") for line in text.split("\n")).strip()

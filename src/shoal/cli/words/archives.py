@@ -27,6 +27,7 @@ REASONS: Mapping[Omission, str] = {
     Omission.DELETED: "taken in before, and deleted here since",
     Omission.ELSEWHERE: "not here, as far as is known",
     Omission.UNSURE: "somebody here has the name, and may be somebody else",
+    Omission.UNMATCHED: "the post that they belong to is not in the archive",
     Omission.NOBODY: "entries that name nobody",
     Omission.REFUSED: "refused",
 }

@@ -254,8 +254,8 @@ class ArchiveTaking:
                     stored[number] = await self._photo(position, record, number, counted)
                 except Unfit:
                     counted.omit("photos", Omission.NO_ROOM, photo.file)
-                except InvalidInput:
-                    counted.omit("photos", Omission.UNREADABLE, photo.file)
+                except InvalidInput as error:
+                    counted.omit("photos", Omission.UNREADABLE, f"{photo.file}: {error}")
         return stored
 
     async def _photo(self, position: int, record: ArchivedPost, number: int, counted: _Counts) -> int:

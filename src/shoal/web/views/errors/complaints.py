@@ -88,6 +88,7 @@ COMPLAINTS = (
     "follows.csv of this export is damaged",
     "this repository is damaged: its blocks cannot be read",
     "at most %(most)s blocks in a repository",
+    "the records of this repository are much larger than the file",
     "an archive of yours is here already: discard it first",
     "Many archives are being taken in; try again later",
     "the disk has no room for the archive",

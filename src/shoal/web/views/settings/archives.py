@@ -149,6 +149,7 @@ def _omitted(words: Translated, one: Omitted) -> OmittedView:
     kinds = {
         "posts": words.plural("%(n)s post", "%(n)s posts", one.count),
         "photos": words.plural("%(n)s file", "%(n)s files", one.count),
+        "parts": words.plural("%(n)s part of a post", "%(n)s parts of posts", one.count),
         "follows": words.plural("%(n)s account", "%(n)s accounts", one.count),
     }
     much = kinds[one.kind] % {"n": words.number(one.count)}
@@ -176,6 +177,7 @@ def _reason(words: Translated, reason: Omission) -> str:
         Omission.DELETED: _("taken in before, and deleted by you since"),
         Omission.ELSEWHERE: _("not here, as far as we know"),
         Omission.UNSURE: _("somebody here has the name, and may be somebody else: see Find friends"),
+        Omission.UNMATCHED: _("the post it belongs to is not in the archive"),
         Omission.NOBODY: _("the archive does not say who it is"),
         Omission.REFUSED: _("refused by this server"),
     }
