@@ -274,6 +274,32 @@ def test_links_and_domains_count_as_clients_count_them() -> None:
     assert text_length("@bob@İ.example") == len("@bob")
 
 
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466", 1),
+        ("\U0001f44d\U0001f3fd\u2764\ufe0f", 2),
+        ("\U0001f1e9\U0001f1ea\U0001f1eb\U0001f1f7\U0001f1e9", 3),
+        ("\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", 1),
+        ("q\u0307\u0323x", 2),
+        ("\u0928\u092e\u0938\u094d\u0924\u0947", 3),
+        ("\u6f6e \u6f6e", 3),
+        ("https://example.org/\u00e9\u0301 \U0001f1e9\U0001f1ea @ann@m\u00fcller.example", LINK_LENGTH + 7),
+    ],
+)
+def test_text_length_of_characters_of_several_code_points_counts_each_once(text: str, length: int) -> None:
+    assert text_length(text) == length
+
+
+def test_check_text_counts_characters_and_bounds_bytes() -> None:
+    family = "\U0001f468\u200d\U0001f469"
+    assert check_text(family * 10, field="display_name", maximum=10) == family * 10
+    with pytest.raises(TooLarge, match="display_name has 11 characters; the maximum is 10"):
+        check_text(family * 11, field="display_name", maximum=10)
+    with pytest.raises(TooLarge, match="display_name has 1104 bytes; the maximum is 160"):
+        check_text("\U0001f468" + (family[1:] + "\u200d") * 110, field="display_name", maximum=10)
+
+
 def test_a_text_is_kept_in_one_form() -> None:
     assert check_text("e\u0301\r\n\tb", field="status", maximum=4) == "é\n\tb"
 

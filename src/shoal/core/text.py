@@ -24,6 +24,11 @@ MAX_EMAIL = 254
 MAX_MARKS = 30
 """Maximum combining marks in a row, as in the Stream-Safe Text Format (UAX #15, section 13)."""
 
+BYTES_PER_CHARACTER = 16
+"""Bytes that a text may have for each character of its maximum: one character may be many code points."""
+_MORE_BYTES = 4_096
+"""Bytes that a post may have besides, for links longer than it."""
+
 LINK_LENGTH = 23
 """Characters that a link counts for in a text's length, however long it is: the number Mastodon's clients use."""
 
@@ -82,6 +87,8 @@ _MANY_MARKS = regex.compile(rf"(?<!{_MARK}){_MARK}{{{MAX_MARKS}}}\K{_MARK}+")
 _INVISIBLE = r"\s\p{Cc}\p{Default_Ignorable_Code_Point}\u2800\ufff9-\ufffb\U0001d159"
 _VISIBLE = regex.compile(rf"[^{_INVISIBLE}]")
 _INVISIBLE_RUN = regex.compile(rf"[{_INVISIBLE}]+")
+_CLUSTER = regex.compile(r"\X")
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
 _LINE_ENDS = re.compile(r"\r\n?")
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 _USER_NAME = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_USER_NAME}}}")
@@ -180,14 +187,22 @@ def mentions_of(text: str, domain: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys(span.value for span in parse(text) if span.kind == "mention" and span.domain in here))
 
 
+def character_count(text: str) -> int:
+    """Return the length of a text in characters as people count them: grapheme clusters (UAX #29)."""
+    if text.isascii():
+        return len(text)
+    # A flag is two regional indicators, and `\X` takes time quadratic in a run of them.
+    return len(_CLUSTER.findall(_FLAG.sub("a", text)))
+
+
 def text_length(text: str) -> int:
-    """Return the length in code points as clients count: a link is 23, and `@user@domain` counts as `@user`."""
-    length = len(text)
+    """Return the length in characters as clients count: a link is 23, and `@user@domain` counts as `@user`."""
+    length = character_count(text)
     for span in parse(text):
         if span.kind == "link":
-            length += LINK_LENGTH - (span.end - span.start)
+            length += LINK_LENGTH - character_count(text[span.start : span.end])
         elif span.domain:
-            length -= span.end - span.start - len(f"@{span.value}")
+            length -= character_count(text[span.start : span.end]) - len(f"@{span.value}")
     return length
 
 
@@ -234,18 +249,21 @@ def isolated(text: str) -> str:
     return f"\u2068{text}\u2069" if _RIGHT_TO_LEFT.search(text) else text
 
 
-def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], int] = len) -> str:
+def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], int] = character_count) -> str:
     """Return the text as it is stored: NFC, with `\\n` line ends; "" for one that is blank.
 
-    Raises `InvalidInput`, or `TooLarge` past the maximum.
+    Raises `InvalidInput`, or `TooLarge` past the maximum of characters, or of `BYTES_PER_CHARACTER` bytes for each.
 
     For posts, `length` is `text_length`.
     """
     if not text:
         return text
-    # Characters may compose, four to one, and links count for less than they are; beyond that we do not even look.
-    if len(text) > 4 * maximum + 4096:
-        raise _too_long(len(text), field, maximum)
+    most = BYTES_PER_CHARACTER * maximum + (_MORE_BYTES if length is text_length else 0)
+    if text.isascii():
+        if len(text) > most:
+            raise _too_long(len(text), field, maximum)
+    elif (size := len(text.encode("utf-8", "surrogatepass"))) > most:
+        raise TooLarge(f"{field} has {size} bytes; the maximum is {most}", field=field)
     text = with_line_ends(text)
     wrong = _NOT_TEXT.search(text)
     if wrong:
