@@ -20,6 +20,7 @@ from shoal.core.model import Member, Post
 from shoal.core.reports import Report
 from shoal.core.reviews import Review
 from shoal.fanout import reviews, verdicts
+from shoal.feeds.foryou import feed
 from shoal.feeds.notifications import Notification
 from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
@@ -394,3 +395,31 @@ async def test_a_reporter_learns_that_their_report_was_closed_until_it_is_opened
         (item,) = (await one.notifications.page()).items
         assert item.target is not None
         assert not item.target.member.suspended
+
+
+@in_loop
+async def test_upheld_post_leaves_home_and_for_you_of_followers_until_it_is_cleared(url: str | dict[str, str]) -> None:
+    async with network(url) as shoal:
+        ann, fan, eve = await register(shoal, "ann", "fan", "eve")
+        await fan.follow(ann)
+        post = await ann.create("a rude word about the harbour")
+        await shoal.settle()
+        (report,) = [await eve.report(ann, posts=[post])]
+
+        async def seen(who: Handle) -> tuple[list[str], list[str]]:
+            ranked = await feed.page(shoal.network.reads, who.id, deadline=60.0)
+            return await home_texts(who), [one.entry.post.text for one in ranked.entries]
+
+        there = ["a rude word about the harbour"]
+        assert await seen(fan) == (there, there)
+        await shoal.moderation.resolve(report, ann, upheld=True)
+        assert await review(shoal, post) is Review.UPHELD
+        assert await seen(fan) == ([], [])
+        assert await home_texts(ann) == there
+        assert (await feed.why_not(shoal.network.reads, fan.id, post.id)).rule == "reported"
+        assert (await fan.read(post)).post.text == there[0]
+        await shoal.moderation.reopen(report)
+        await shoal.moderation.resolve(report, ann, upheld=False)
+        assert await review(shoal, post) is Review.CLEARED
+        assert await seen(fan) == (there, there)
+        assert (await check(shoal.network)).clean

@@ -6,7 +6,7 @@ import msgspec
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Member, Post, Share, Visibility
-from shoal.core.reviews import HELD
+from shoal.core.reviews import HELD, Review
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -66,9 +66,12 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
 
 
 def may_list(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
-    """Return whether the post may appear to the viewer unasked, in a timeline or list: `may_see`, and its author is not
-    muted.
+    """Return whether the post may appear to the viewer unasked, in a timeline or list.
+
+    That is `may_see`, of an author who is not muted. A post that moderators upheld a report of appears to its author only.
     """
+    if post.review is Review.UPHELD and viewer != post.author_id:
+        return False
     return not relation.muting and may_see(viewer, post, author, relation)
 
 

@@ -115,6 +115,11 @@ class Entry(msgspec.Struct, frozen=True):
     reported: bool = False
     """Whether the viewer reported the post: then no feed shows them the entry."""
 
+    @property
+    def reactions(self) -> int:
+        """Likes and shares of the post."""
+        return self.likes + self.shares
+
 
 Row = tuple[int, Post, Share | None]
 """An entry before hydration: its id, the post, and the share if it is there as one."""

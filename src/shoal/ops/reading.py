@@ -112,7 +112,7 @@ def _ranked(one: RankedEntry) -> FeedLine:
     if why.terms:
         line.score = why.score
         line.reasons = [
-            TermReason(term.name, term.contribution, words_of(term.name, term.value, why.recipe))
+            TermReason(term.name, term.contribution, words_of(term.name, term.value, why.recipe, one.entry.reactions))
             for term in sorted(why.terms, key=lambda term: -abs(term.contribution))
             if term.contribution
         ]

@@ -538,3 +538,36 @@ async def test_a_page_costs_the_same_reads_for_few_posts_or_many() -> None:
             costs.append(await calls(shoal.network, read))
     assert costs[0] == costs[1]
     assert costs[0].total() <= 40
+
+
+@pytest.mark.parametrize("act", ["like", "share", "bookmark", "comment", "emoji"])
+@in_loop
+async def test_for_you_lowers_a_post_at_once_when_its_reader_acts_on_it(act: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, bob, eve = await register(shoal, "ann", "bob", "eve")
+        post = await bob.create("a boat at low tide #sea")
+        await eve.like(await bob.create("another boat at low tide #sea"))
+        await ann.follow(bob)
+        await shoal.settle()
+        reads = ann._network.reads
+
+        async def score() -> float:
+            page = await feed.page(reads, ann.id, 100, explain=True, deadline=PATIENT)
+            (why,) = (one.why for one in page.entries if one.entry.id == post.id)
+            assert why is not None
+            return why.score
+
+        before = await score()
+        match act:
+            case "like":
+                await ann.like(post)
+            case "share":
+                await ann.share(post)
+            case "bookmark":
+                await ann.bookmark(post)
+            case "comment":
+                await ann.comment(post, "low indeed")
+            case _:
+                await ann.react(post, "⛵")
+        # The interests of a minute ago are still remembered.
+        assert await score() < before - 1

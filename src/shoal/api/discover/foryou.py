@@ -86,7 +86,9 @@ class SeenStatuses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _explained(entries: Sequence[RankedEntry]) -> list[tuple[Entry, Ranking | None]]:
-    return [(entry, ranking_of(why) if why is not None and why.terms else None) for entry, why in entries]
+    return [
+        (entry, ranking_of(why, entry.reactions) if why is not None and why.terms else None) for entry, why in entries
+    ]
 
 
 async def for_you(context: Context, params: ForYouQuery) -> object:

@@ -100,14 +100,18 @@ class WhyNot(msgspec.Struct, kw_only=True):
     words: str
 
 
-def ranking_of(why: Why) -> Ranking:
-    """Return the reasons for a place, without terms that add nothing."""
+def ranking_of(why: Why, reactions: int) -> Ranking:
+    """Return the reasons for the rank of a post with this many likes and shares, without terms that add nothing."""
     return Ranking(
         score=why.score,
         sources=[source.key for source in why.sources],
         terms=[
             RankingTerm(
-                term.name, term.value, term.weight, term.contribution, words_of(term.name, term.value, why.recipe)
+                term.name,
+                term.value,
+                term.weight,
+                term.contribution,
+                words_of(term.name, term.value, why.recipe, reactions),
             )
             for term in why.terms
         ],

@@ -1,6 +1,8 @@
-"""Reasons of a ranked post in words, made from the values of its terms alone: each formula of `terms` read backwards.
+"""Reasons of a ranked post in words.
 
-A value of 1 may stand for more than it says: there it reads "at least", or "many".
+A value of a term is a scaled sum with weights, so a reason states a number only where it is exact: the likes and shares are those
+of the post, and times seen, ages and distances follow from the value alone. Words claim no more than the value proves: an affinity
+of 1 is the strongest that the member has, which may be a single like.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.ranking.terms import FRIEND_FACTOR
 
 TITLES: Mapping[str, str] = {
     "reactions": "Liked and shared by many",
@@ -28,8 +29,6 @@ TITLES: Mapping[str, str] = {
 }
 """Titles of the terms, for people."""
 
-_MOST_FRIENDS = 8.0
-
 
 class ReasonWords(NamedTuple):
     """A reason in words that can be translated: a message with `%(name)s` for each of its numbers."""
@@ -38,15 +37,17 @@ class ReasonWords(NamedTuple):
     numbers: Mapping[str, float] = MappingProxyType({})
 
 
-def words_of(name: str, value: float, recipe: Recipe) -> str:
-    """Return what a value of a term says, in English; "" for a value of 0."""
-    reason = reason_of(name, value, recipe)
+def words_of(name: str, value: float, recipe: Recipe, reactions: int) -> str:
+    """Return what a value of a term says about a post with this many likes and shares, in English; "" for a value of 0."""
+    reason = reason_of(name, value, recipe, reactions)
     return reason.message % {key: spoken(number) for key, number in reason.numbers.items()} if reason else ""
 
 
-def reason_of(name: str, value: float, recipe: Recipe) -> ReasonWords | None:
-    """Return what a value of a term says; None for a value of 0."""
-    return _WORDS[name](value, recipe) if value else None
+def reason_of(name: str, value: float, recipe: Recipe, reactions: int) -> ReasonWords | None:
+    """Return what a value of a term says about a post with this many likes and shares; None for a value of 0."""
+    if not value:
+        return None
+    return _reactions(reactions) if name == "reactions" else _WORDS[name](value, recipe)
 
 
 def spoken(number: float) -> str:
@@ -54,29 +55,22 @@ def spoken(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
 
 
-def _reactions(value: float, _recipe: Recipe) -> ReasonWords:
-    numbers = {"n": round(2.0 ** (10 * value) - 1), "times": FRIEND_FACTOR}
-    if value >= 1.0:
-        return ReasonWords(
-            "at least %(n)s likes and shares, where those by people you follow count %(times)s times", numbers
-        )
-    return ReasonWords("%(n)s likes and shares, where those by people you follow count %(times)s times", numbers)
+def _reactions(number: int) -> ReasonWords:
+    if number == 1:
+        return ReasonWords("one like or share")
+    return ReasonWords("%(n)s likes and shares", {"n": number})
 
 
 def _tags(value: float, _recipe: Recipe) -> ReasonWords:
     if value < 0:
         return ReasonWords("you asked for less of its tags, or reported posts with them")
-    if value > 0.5:
-        return ReasonWords("you often like, share or use its tags, or asked for more of them")
-    return ReasonWords("you sometimes like, share or use its tags, or asked for more of them")
+    return ReasonWords("you follow, like, share or use its tags, or asked for more of them")
 
 
 def _author(value: float, _recipe: Recipe) -> ReasonWords:
     if value < 0:
         return ReasonWords("you asked for less by its author, or reported posts by them")
-    if value > 0.5:
-        return ReasonWords("you often like or share what its author posts, or asked for more of it")
-    return ReasonWords("you follow its author, liked their posts, or asked for more of them")
+    return ReasonWords("you follow its author, reacted to their posts, or asked for more of them")
 
 
 def _nearby(value: float, recipe: Recipe) -> ReasonWords:
@@ -85,34 +79,22 @@ def _nearby(value: float, recipe: Recipe) -> ReasonWords:
 
 
 def _friends(value: float, _recipe: Recipe) -> ReasonWords:
-    count = min(_MOST_FRIENDS, -math.log2(max(1.0 - value, 2.0**-_MOST_FRIENDS)))
-    if count >= _MOST_FRIENDS:
-        return ReasonWords("many people you follow like it, or follow its author")
-    if count < 1:
-        return ReasonWords("somebody you follow follows its author")
-    if round(count) == 1:
-        return ReasonWords("one person you follow likes it, or twice as many follow its author")
-    return ReasonWords("about %(n)s people you follow like it, or twice as many follow its author", {"n": round(count)})
+    # One followee who likes the post makes 1/2, one who follows its author less.
+    if value < 0.5:
+        return ReasonWords("someone you follow follows its author")
+    return ReasonWords("people you follow like it, or follow its author")
 
 
-def _rising(value: float, _recipe: Recipe) -> ReasonWords:
-    numbers = {"n": 2.0 ** (4 * value)}
-    if value >= 1.0:
-        return ReasonWords("one of its tags is used at least %(n)s times as much as usual", numbers)
-    return ReasonWords("one of its tags is used %(n)s times as much as usual", numbers)
+def _rising(_value: float, _recipe: Recipe) -> ReasonWords:
+    return ReasonWords("one of its tags is used more than usual")
 
 
-def _velocity(value: float, _recipe: Recipe) -> ReasonWords:
-    numbers = {"n": 2.0 ** (6 * value)}
-    if value >= 1.0:
-        return ReasonWords(
-            "in the last hours it got at least %(n)s times the reactions that its author usually gets", numbers
-        )
-    return ReasonWords("in the last hours it got %(n)s times the reactions that its author usually gets", numbers)
+def _velocity(_value: float, _recipe: Recipe) -> ReasonWords:
+    return ReasonWords("it is getting more reactions than its author usually gets")
 
 
-def _common(value: float, _recipe: Recipe) -> ReasonWords:
-    return ReasonWords("you and its author have people around you in common (%(n)s%%)", {"n": round(100 * value)})
+def _common(_value: float, _recipe: Recipe) -> ReasonWords:
+    return ReasonWords("you and its author have followers or followed accounts in common")
 
 
 def _seen(value: float, _recipe: Recipe) -> ReasonWords:
@@ -140,7 +122,6 @@ def _quality(value: float, _recipe: Recipe) -> ReasonWords:
 
 
 _WORDS: Mapping[str, Callable[[float, Recipe], ReasonWords]] = {
-    "reactions": _reactions,
     "tags": _tags,
     "author": _author,
     "nearby": _nearby,

@@ -24,6 +24,7 @@ from shoal.core.ranking.diversity import Part, Placed, Ranked, diversify
 from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.sources import EXPLORED_BELOW, Source
+from shoal.core.reviews import Review
 from shoal.feeds import home, lists
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.foryou.interests import interests_of, wished
@@ -36,7 +37,7 @@ from shoal.feeds.foryou.reading import (
     new_reading_id,
     reading_of,
 )
-from shoal.feeds.foryou.rules import RULE_WORDS, kept_out_by
+from shoal.feeds.foryou.rules import RULE_WORDS, Rule, kept_out_by
 from shoal.feeds.foryou.scoring import Scored, scored
 from shoal.feeds.foryou.sources import Proposal, candidates, proposals
 from shoal.feeds.hydrate import Entry, hydrate, sight
@@ -281,6 +282,8 @@ async def _verdict(reads: Reads, viewer: int, post: Post) -> Verdict:
         return Verdict("sources", OFF, "you have turned ranking off")
     seen = sight(reads.graph, viewer)
     if not await seen.look((post.id,)):
+        if post.review is Review.UPHELD:
+            return Verdict("filter", Rule.REPORTED.value, RULE_WORDS[Rule.REPORTED])
         return Verdict("filter", "muted", "you mute its author")
     member, stand = seen.members[post.author_id], seen.stands[post.author_id]
     apart = await lists.set_apart(reads.graph, viewer)

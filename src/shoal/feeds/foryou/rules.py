@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from shoal.core.model import Member, Post, Visibility
-from shoal.core.reviews import HELD
+from shoal.core.reviews import HELD, Review
 from shoal.core.visibility import Relation, is_sensitive, may_list_publicly
 
 OPEN_TO_FOLLOWERS = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
@@ -34,7 +34,7 @@ RULE_WORDS: Mapping[Rule, str] = {
     Rule.OPTED_OUT: "its author keeps their posts out of ranked feeds",
     Rule.APART: "you read its author in a list of their own",
     Rule.LANGUAGE: "you follow its author in other languages only",
-    Rule.REPORTED: "several members reported it, and moderators have not said that it may stay",
+    Rule.REPORTED: "it was reported, and moderators have not cleared it",
     Rule.NOT_PUBLIC: "you do not follow its author, and it is not for public lists",
     Rule.NOT_DISCOVERABLE: "you do not follow its author, who does not want to be found",
     Rule.SENSITIVE: "you do not follow its author, and it is marked as sensitive",
@@ -54,7 +54,7 @@ def kept_out_by(viewer: int, post: Post, author: Member, relation: Relation, apa
         return Rule.REPLY
     if not author.rankable:
         return Rule.OPTED_OUT
-    if post.review in HELD and not relation.following:
+    if post.review is Review.UPHELD or (post.review in HELD and not relation.following):
         return Rule.REPORTED
     if relation.following:
         if author.id in apart:

@@ -19,8 +19,13 @@ from shoal.feeds.foryou.rules import kept_out_by
 from shoal.feeds.foryou.sources import Proposal
 from shoal.feeds.hydrate import Row, Sight, sight
 from shoal.feeds.reads import Reads
+from shoal.graph.contract import Cursor
 from shoal.graph.payloads.tastes import Tastes
-from shoal.graph.schema import REPORTS_POST
+from shoal.graph.schema import BOOKMARKS, LIKES, POSTED, REACTS, REPORTS_POST, SHARES
+
+_ACTS = (LIKES, SHARES, BOOKMARKS, REACTS)
+_OWN_POSTS = 20
+"""Newest own posts among which comments of the last minute are looked for."""
 
 
 class Judged(NamedTuple):
@@ -72,10 +77,12 @@ async def judged(
     `since`: posts that were written before this moment (Unix ms) are left out.
     """
     seen = sight(reads.graph, viewer)
-    rows = [row for row in await _admitted(seen, viewer, proposed) if row[1].created_at >= since]
+    admitted, acted = await _admitted(seen, viewer, proposed)
+    rows = [row for row in admitted if row[1].created_at >= since]
     if not rows:
         return Judged([], None)
     memory = tastes.seen.memory if tastes.seen is not None else b""
+    interests = interests._replace(acted=interests.acted | acted)
     return Judged([post for _, post, _ in rows], await facts_of(reads, interests, memory, rows, proposed, seen))
 
 
@@ -91,8 +98,11 @@ def by_score(found: Judged, recipe: Recipe) -> Scored:
     return Scored([found.posts[at] for at in order.tolist()], values[order], found.facts.author_reactions[order])
 
 
-async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal]) -> list[Row]:
-    """Return the posts that the viewer may be shown and no rule keeps out."""
+async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal]) -> tuple[list[Row], frozenset[int]]:
+    """Return the posts that the viewer may be shown and no rule keeps out, and those of them that they acted on.
+
+    Interests are remembered for a minute, but a post that the viewer has just liked must drop at once.
+    """
     rows, apart = await asyncio.gather(seen.look(list(proposed)), lists.set_apart(seen.graph, viewer))
     members, stands = seen.members, seen.stands
     rows = [
@@ -100,5 +110,12 @@ async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal]) 
         for row in rows
         if kept_out_by(viewer, row[1], members[row[1].author_id], stands[row[1].author_id], apart) is None
     ]
-    reported = (await seen.graph.assoc_get(viewer, (REPORTS_POST,), [row[0] for row in rows]))[REPORTS_POST]
-    return [row for row in rows if row[0] not in reported]
+    found, own = await asyncio.gather(
+        seen.graph.assoc_get(viewer, (REPORTS_POST, *_ACTS), [row[0] for row in rows]),
+        seen.graph.assoc_range(viewer, POSTED, Cursor(limit=_OWN_POSTS)),
+    )
+    written = (await seen.graph.obj_get([row.id2 for row in own])).values() if own else ()
+    acted = {id_ for act in _ACTS for id_ in found[act]} | {
+        post.parent_id for post in written if isinstance(post, Post)
+    }
+    return [row for row in rows if row[0] not in found[REPORTS_POST]], frozenset(acted)

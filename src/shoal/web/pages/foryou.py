@@ -90,7 +90,9 @@ async def seen(visit: Visit, told: SeenForm) -> Response:
 
 async def _ranked(visit: Visit, entries: Sequence[RankedEntry]) -> list[PostView]:
     names = await answered(visit, [one.entry for one in entries])
-    return with_first_photo([post_of(visit, one.entry, names, why=why_of(visit, one.why)) for one in entries])
+    return with_first_photo(
+        [post_of(visit, one.entry, names, why=why_of(visit, one.why, one.entry)) for one in entries]
+    )
 
 
 ROUTES = (

@@ -81,8 +81,8 @@ def unaddressed(text: str, known: Collection[str]) -> str:
     return text[at:].strip()
 
 
-def addressed(text: str, names: Sequence[str]) -> str:
+def addressed(message: str, names: Sequence[str]) -> str:
     """Return a text that names all of these members, so that they read it."""
-    said = {name.lower() for name in re.findall(r"@(\w+)", text)}
+    said = {name.lower() for name in re.findall(r"@(\w+)", message)}
     missing = [f"@{name}" for name in names if name not in said]
-    return " ".join([*missing, text]) if missing else text
+    return " ".join([*missing, message]) if missing else message

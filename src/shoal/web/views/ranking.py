@@ -7,6 +7,7 @@ import msgspec
 from shoal.core.ranking.sources import Source
 from shoal.core.ranking.words import TITLES, ReasonWords, reason_of
 from shoal.feeds.foryou.reading import Why
+from shoal.feeds.hydrate import Entry
 from shoal.web.visit import Visit
 
 _FULL_BAR = 4.0
@@ -54,8 +55,8 @@ class WhyView(msgspec.Struct, frozen=True):
     """How diversity moved it; empty where it did not."""
 
 
-def why_of(visit: Visit, why: Why | None) -> WhyView | None:
-    """Return why a post stands where it does; None where nothing was ranked."""
+def why_of(visit: Visit, why: Why | None, entry: Entry) -> WhyView | None:
+    """Return why the post of an entry has its rank; None where nothing was ranked."""
     if why is None or not why.terms:
         return None
     _ = visit.words.text
@@ -64,7 +65,7 @@ def why_of(visit: Visit, why: Why | None) -> WhyView | None:
         Bar(
             term.name,
             _(TITLES[term.name]),
-            _reason(visit, reason_of(term.name, term.value, why.recipe)),
+            _reason(visit, reason_of(term.name, term.value, why.recipe, entry.reactions)),
             visit.words.decimal(term.contribution, "+.2f"),
             round(min(1.0, abs(term.contribution) / _FULL_BAR) * 100, 1),
             term.contribution < 0,

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from shoal.api.http.convert import Id
 from shoal.feeds.foryou import feed
+from shoal.feeds.hydrate import Entry
 from shoal.graph.cache.freshness import one_request
 from shoal.web import rows
 from shoal.web.pages.posts import post_with_id
@@ -31,7 +32,7 @@ async def why(visit: Visit, path: WhyPath) -> Response:
     member = visit.member
     entry = await post_with_id(visit, path.id)
     with one_request():
-        standing, reasons = await _standing(visit, member.id, entry.post.id)
+        standing, reasons = await _standing(visit, member.id, entry)
     return await page(
         visit,
         "why",
@@ -41,12 +42,13 @@ async def why(visit: Visit, path: WhyPath) -> Response:
     )
 
 
-async def _standing(visit: Visit, member_id: int, post_id: int) -> tuple[FeedStanding, object]:
+async def _standing(visit: Visit, member_id: int, entry: Entry) -> tuple[FeedStanding, object]:
     reading = await feed.new_reading(visit.front.reads, member_id, explain=True, deadline=_PATIENCE)
-    place = None if isinstance(reading, str) else reading.place_of(post_id)
+    place = None if isinstance(reading, str) else reading.place_of(entry.post.id)
     if isinstance(reading, str) or place is None:
-        return out_of(visit, await feed.why_not(visit.front.reads, member_id, post_id)), None
-    return placed_at(visit, place + 1, len(reading)), why_of(visit, *reading.why(place, place + 1))
+        return out_of(visit, await feed.why_not(visit.front.reads, member_id, entry.post.id)), None
+    (why,) = reading.why(place, place + 1)
+    return placed_at(visit, place + 1, len(reading)), why_of(visit, why, entry)
 
 
 ROUTES = (rows.page("/posts/{id}/why", why, WhyPath),)

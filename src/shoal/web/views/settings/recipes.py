@@ -125,7 +125,7 @@ def _card(visit: Visit, one: Previewed, place: int) -> PreviewCard:
         said = words.plural("%(n)s place down", "%(n)s places down", -moved)
     else:
         said = words.text("where it was") if one.before is not None else words.text("new")
-    why = why_of(visit, one.why)
+    why = why_of(visit, one.why, one.entry)
     return PreviewCard(
         post_of(visit, one.entry), place, moved, said % {"n": words.number(abs(moved))}, why.first if why else ""
     )
