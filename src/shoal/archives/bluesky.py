@@ -226,11 +226,13 @@ def _whole(post: _BlueskyPost, embed: _Embed) -> tuple[str, int]:
 
 def _spans(post: _BlueskyPost) -> tuple[list[_Span], list[str], int]:
     """Return the links that have a position, in order and without overlaps, all links, and how many lack a position."""
+    if not post.facets:
+        return [], [], 0
     found: list[_Span] = []
     links: list[str] = []
     odd = 0
     positions = _Positions(post.text)
-    for facet in sorted(post.facets or (), key=lambda facet: (facet.index.byte_start, facet.index.byte_end)):
+    for facet in sorted(post.facets, key=lambda facet: (facet.index.byte_start, facet.index.byte_end)):
         uri = next((feature.uri for feature in facet.features if feature.type == _LINK), "")
         if not uri:
             continue

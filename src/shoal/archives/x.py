@@ -37,7 +37,11 @@ _BEGINNING = 100
 """Characters by which the whole text of a post is looked up."""
 _MOST_NOTES = 64 << 20
 """Characters of all texts in `note-tweet.js`."""
-_CUT = re.compile(r"(?:\s*https?://t\.co/[A-Za-z0-9]+)*\s*\Z")
+_MOST_ALIKE = 100
+"""Whole texts with the same beginning."""
+_MOST_CUT = 2_000
+"""Characters of a post that X may have cut, with links and as HTML."""
+_CUT = re.compile(r"(?:…?\s*https?://t\.co/[A-Za-z0-9]+)?\s*\Z")
 _SHORT = re.compile(r"https?://t\.co/[A-Za-z0-9]+")
 
 
@@ -153,15 +157,16 @@ class XArchive:
                     if note is None:
                         continue
                     left -= len(note.core.text)
-                    if left < 0:
+                    alike = self._notes.setdefault(unescape(note.core.text)[:_BEGINNING], [])
+                    if left < 0 or len(alike) >= _MOST_ALIKE:
                         yield SkippedRecord("parts", note.note_tweet_id, Omission.TOO_MANY)
                     else:
-                        self._notes.setdefault(unescape(note.core.text)[:_BEGINNING], []).append(note)
+                        alike.append(note)
 
     def _note_of(self, text: str, written: int) -> _NoteTweet | None:
         """Return the whole text of a post that is cut, and forget it: it belongs to one post."""
-        beginning = _CUT.sub("", text).removesuffix("…").rstrip()
-        candidates = self._notes.get(text[:_BEGINNING], []) if len(beginning) >= _BEGINNING else []
+        candidates = self._notes.get(text[:_BEGINNING], []) if _BEGINNING < len(text) <= _MOST_CUT else []
+        beginning = _CUT.sub("", text[:_MOST_CUT]).removesuffix("…")
         found = [note for note in candidates if unescape(note.core.text).startswith(beginning)]
         if not found:
             return None
