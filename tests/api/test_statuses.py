@@ -236,6 +236,7 @@ def test_text_without_visible_characters_is_blank_everywhere(shared: World, kind
         ("/api/v1/statuses", {"status": "p", "poll": poll}),
         ("/api/v1/statuses", {"status": "p", "poll": {"options": ["yes", f"yes{text}"], "expires_in": 300}}),
         ("/api/v1/lists", {"title": text}),
+        ("/api/v1/apps", {"client_name": text, "redirect_uris": "urn:x"}),
         ("/api/shoal/v1/albums", {"title": text}),
         ("/api/v2/filters", {"title": text, "context": ["home"]}),
         ("/api/v2/filters", {"title": "t", "context": ["home"], "keywords_attributes": [{"keyword": text}]}),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from shoal.core.audit.entries import AuditVerb, member_target
-from shoal.core.errors import InvalidToken, Leaving, NotAllowed, Unauthenticated, Unconfirmed
+from shoal.core.errors import InvalidInput, InvalidToken, Leaving, NotAllowed, Unauthenticated, Unconfirmed
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.login.bearer import decoded, fits, hash_of, new_secret, opened, text_of
@@ -71,6 +71,8 @@ async def register(
     secret = new_secret(_SECRET_BYTES)
     limits = writes.limits
     name = check_text(name, field="client_name", maximum=limits.app_name)
+    if not name:
+        raise InvalidInput("client_name: this must not be empty", field="client_name")
     website = check_text(website, field="website", maximum=limits.app_website)
     shard = secrets.randbelow(SHARDS)
 
