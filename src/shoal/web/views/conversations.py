@@ -78,7 +78,8 @@ def unaddressed(text: str, known: Collection[str]) -> str:
     at = 0
     while (match := _ADDRESSED.match(text, at)) is not None and match[1].lower() in known:
         at = match.end()
-    return text[at:].strip()
+    text = text[at:]
+    return text.strip()
 
 
 def addressed(message: str, names: Sequence[str]) -> str:

@@ -14,6 +14,8 @@ from shoal.words.languages import Translated
 COMPLAINTS = (
     # Of any field
     "This has %(actual)s characters; the maximum is %(most)s",
+    "This has %(actual)s bytes; the maximum is %(most)s",
+    "at most %(most)s combining marks in a row",
     "This has a character that is not text: %(character)s",
     "This must have at most %(most)s characters",
     "this must not be empty",
