@@ -20,10 +20,7 @@ from shoal.core.text import isolated
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """The base class of all objects. `replace` makes the next version of one.
-
-    Garbage is not looked for in them: they are values, which no cycle goes through.
-    """
+    """The base class of all objects: values, of which no cycles are collected. `replace` makes the next version of one."""
 
     id: int
     version: int = 1
@@ -47,8 +44,7 @@ class MediaKind(StrEnum):
 
     IMAGE = "image"
     VIDEO = "video"
-    GIFV = "gifv"
-    """A video without sound that plays over and over."""
+    GIFV = "gifv"  # a video without sound that plays over and over
     AUDIO = "audio"
 
 
