@@ -466,6 +466,32 @@ def test_full_server_whose_connections_are_all_busy_refuses_the_next() -> None:
     assert [counted.enter(f"192.0.2.{number}") for number in range(3)] == [503] * 3
 
 
+def test_full_server_that_refuses_a_large_network_has_room_for_a_small_one() -> None:
+    counted = counting(4)
+    small = Held(counted, "198.51.100.1", Idleness(2, 0.0))
+    for _ in range(3):
+        Held(counted, "203.0.113.1", None)
+    assert counted.enter("203.0.113.1") == 503
+    counted.leave("203.0.113.1", refused=True)
+    assert counted.enter("192.0.2.1") == 0
+    assert small.evicted
+
+
+def test_full_server_with_proxies_only_answers_a_newcomer_with_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "room", lambda: DescriptorRoom(2, 64))
+
+    async def main() -> bytes:
+        async with (
+            a_place(trusted_proxies=("127.0.0.1",), rate_limits=False) as place,
+            wire(place),
+            wire(place),
+            wire(place, OTHER) as newcomer,
+        ):
+            return await newcomer.rest()
+
+    assert run(main()).startswith(b"HTTP/1.1 503 ")
+
+
 def test_evicted_connections_do_not_count_until_they_are_closed() -> None:
     counted = counting(64)
     for number in range(64):

@@ -17,6 +17,7 @@ from shoal.api.http.limits.ratelimit import (
     address_key,
     network_key,
     rules,
+    site_key,
 )
 from shoal.settings import SettingsError, build, load
 from tests.api.harness import ask, make_app
@@ -214,3 +215,11 @@ def test_a_class_that_is_none_is_refused_in_words() -> None:
 )
 def test_the_network_of_an_address_is_a_24_or_a_64(address: str, network: str) -> None:
     assert network_key(address_key(address)) == network
+
+
+@pytest.mark.parametrize(
+    ("address", "site"),
+    [("192.0.2.77", "192.0.2.77"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"), ("somewhere", "somewhere")],
+)
+def test_site_of_an_ipv6_address_is_its_48(address: str, site: str) -> None:
+    assert site_key(address_key(address)) == site

@@ -93,8 +93,10 @@ class HttpConnection(HttpToolsProtocol):
         self._proxied = self._all.proxies.trusts(self.peer)
         self._doubtful = self._all.doubts.about(self.peer)
         self.timeout_keep_alive = self._patience.idle_proxy if self._proxied else self._patience.idle  # type: ignore[assignment]  # seconds all the same
+        # Watched only now: it must not be evicted to make room for itself.
+        status = self._all.enter(self.peer)
         self._all.watched.add(self)
-        if status := self._all.enter(self.peer):
+        if status:
             self._refused_at_once = True
             self._refuse(status)
 

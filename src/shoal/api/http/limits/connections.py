@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from shoal.api.http.limits.pacing import RequestPace
-from shoal.api.http.limits.ratelimit import address_key, network_key
+from shoal.api.http.limits.ratelimit import address_key, site_key
 from shoal.api.http.proxies import Doubts, Proxies
 from shoal.settings import Settings
 
@@ -91,11 +91,11 @@ class Watched(Protocol):
         """Close the connection, to make room for another."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2 * MOST)
 def _counted_as(client: str) -> tuple[tuple[str, int], ...]:
     """Return the keys that a client's connections are counted under, each with how many times the limit it may have."""
     key = address_key(client)
-    return ((key, 1), (network_key(key), _PER_SITE)) if ":" in key else ((key, 1),)
+    return ((key, 1), (site_key(key), _PER_SITE)) if ":" in key else ((key, 1),)
 
 
 class OpenConnections:
@@ -118,8 +118,8 @@ class OpenConnections:
         """Number of open connections that were refused, and are not closed yet."""
         self._evicting = 0
         """Number of open connections that were evicted, and are not closed yet."""
-        self._nothing_idle = False
-        """Whether no connection could be evicted since the last check of deadlines."""
+        self._refused_from: int | None = None
+        """The smallest size of a network for which no connection could be evicted since the last check of deadlines."""
         self._most = most
         self._per_address = per_address
         self._of: dict[str, int] = {}
@@ -153,16 +153,18 @@ class OpenConnections:
 
     def _make_room(self, peer: str) -> bool:
         """Evict connections of networks that have at least as many as this peer's. Return False if none is idle or slow."""
-        if self._nothing_idle:
-            return False
         own = self._of_network(peer)
+        if self._refused_from is not None and own >= self._refused_from:
+            return False
         found = [
             (size, idleness, connection)
             for connection in self.watched
-            if (size := self._of_network(connection.peer)) >= own and (idleness := connection.idleness()) is not None
+            # First the cheap question: of thousands of connections, few are idle for long.
+            if (idleness := connection.idleness()) is not None and (size := self._of_network(connection.peer)) >= own
         ]
         chosen = heapq.nlargest(max(1, self._most // _MADE_ROOM), found, key=lambda candidate: candidate[:2])
-        self._nothing_idle = not chosen
+        if not chosen:
+            self._refused_from = own
         for _, _, connection in chosen:
             self.watched.discard(connection)
             self._evicting += 1
@@ -171,7 +173,7 @@ class OpenConnections:
         return bool(chosen)
 
     def _of_network(self, peer: str) -> int:
-        return 0 if self.proxies.trusts(peer) else self._of.get(_counted_as(peer)[-1][0], 0)
+        return self._of.get(_counted_as(peer)[-1][0], 0)
 
     def begin(self, client: str) -> bool:
         """Count one more thing that this client has open; False when that is too many. Call `end` after each.
@@ -217,7 +219,7 @@ class OpenConnections:
         passed = 0.0
         while True:
             await asyncio.sleep(self.patience.interval)
-            self._nothing_idle = False
+            self._refused_from = None
             for connection in list(self.watched):
                 try:
                     connection.tick()

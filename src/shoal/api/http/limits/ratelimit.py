@@ -204,13 +204,23 @@ def address_of(scope: Scope) -> str:
 
 @lru_cache(maxsize=4096)
 def network_key(address: str) -> str:
-    """Return the network of an `address_key`: the /24 of an IPv4 address, the /48 of an IPv6 network, as one site is given."""
+    """Return the network of an `address_key`: the /24 of an IPv4 address; the /64 of an IPv6 address is one already.
+
+    Logins store hashes of it, so another width would make every known network unknown.
+    """
     try:
-        parsed = ipaddress.ip_network(address)
+        return str(ipaddress.IPv4Network((address, 24), strict=False))
     except ValueError:
         return address
-    prefix = 24 if isinstance(parsed, ipaddress.IPv4Network) else 48
-    return str(parsed.supernet(new_prefix=prefix)) if parsed.prefixlen > prefix else address
+
+
+@lru_cache(maxsize=4096)
+def site_key(address: str) -> str:
+    """Return the /48 of the `address_key` of an IPv6 address, as one site is given that; any other key is returned as it is."""
+    try:
+        return str(ipaddress.IPv6Network(address).supernet(new_prefix=48))
+    except ValueError:
+        return address
 
 
 @lru_cache(maxsize=4096)
