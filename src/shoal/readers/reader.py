@@ -26,6 +26,14 @@ _WARM_SECONDS = 10.0
 _MOST_WAITING = 1_024
 
 
+class _Warming(asyncio.Future[bool]):
+    """The answer to requests to warm up one member's timeline, for all callers that wait for it."""
+
+    waiters = 0
+    lost_at = 0.0
+    """When the last request counts as lost, by the clock of the event loop."""
+
+
 class StoreReader:
     """One of the processes that read beside the owner. `path`: where the owner listens."""
 
@@ -37,7 +45,7 @@ class StoreReader:
         self._reached = asyncio.Event()
         self._take: Take | None = None
         self._taking: set[asyncio.Task[None]] = set()
-        self._warming: dict[int, asyncio.Future[bool]] = {}
+        self._warming: dict[int, _Warming] = {}
 
     def alive(self) -> bool:
         """Return whether the owner lives and knows this reader, so that the log of changes has everything."""
@@ -56,20 +64,24 @@ class StoreReader:
 
     async def warm(self, member: int) -> None:
         """Have the owner warm up a member's timeline. Raises `Unavailable`."""
-        waiting = self._warming.get(member)
-        if waiting is None:
-            if len(self._warming) >= _MOST_WAITING:
+        loop = asyncio.get_running_loop()
+        waiting = self._warming.get(member) or _Warming(loop=loop)
+        if loop.time() >= waiting.lost_at:
+            if not waiting.waiters and len(self._warming) >= _MOST_WAITING:
                 raise Unavailable("too many timelines are being warmed up")
             self._to_owner().send(WARM, member.to_bytes(8, "big"))
-            waiting = self._warming[member] = asyncio.get_running_loop().create_future()
+            self._warming[member], waiting.lost_at = waiting, loop.time() + _WARM_SECONDS
+        waiting.waiters += 1
         try:
             async with asyncio.timeout(_WARM_SECONDS):
                 done = await asyncio.shield(waiting)
         except TimeoutError:
-            # Another request for the same member may have been sent since this one was given up.
-            if self._warming.get(member) is waiting:
-                del self._warming[member]
             done = False
+        finally:
+            # Others may still wait for the answer.
+            waiting.waiters -= 1
+            if not waiting.waiters and self._warming.get(member) is waiting:
+                del self._warming[member]
         if not done:
             raise Unavailable("a timeline could not be warmed up")
 
