@@ -46,6 +46,7 @@ UNITS = {
     "links in parentheses": "http://a/(",
     "nested parentheses": "(",
     "nested brackets": "[",
+    "paths of msgspec": " - at `$",
     "opening tags": "<a ",
     "entities": "&#",
     "operators": "from:a ",

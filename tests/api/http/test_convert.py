@@ -16,6 +16,7 @@ from shoal.api.http.params import CursorId, Id, Limit, Upload, convert
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import MAX_ID
 from tests.api.harness import Held, json_params, params_of
+from tests.nasty import assert_linear
 
 Short = Annotated[str, Meta(max_length=10)]
 
@@ -182,6 +183,18 @@ def test_an_id_that_names_nothing_is_not_found(said: object) -> None:
 def test_a_refusal_names_the_field_and_says_what_is_allowed(name: str, said: object, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         field(name, said)
+
+
+@pytest.mark.parametrize("value", ["secret - at `$.id`", "secret - at `$[["])
+def test_refusal_of_value_that_looks_like_path_names_field(value: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^privacy must be one of public, private$"):
+        field("privacy", value)
+
+
+@pytest.mark.parametrize("unit", ["nested brackets", "paths of msgspec"])
+@pytest.mark.parametrize("start", ["", " - at `$"])
+def test_refusal_of_long_value_takes_linear_time(start: str, unit: str) -> None:
+    assert_linear(lambda text: field("privacy", start + text), unit, 20_000)
 
 
 def test_a_refusal_carries_the_field_for_the_details() -> None:

@@ -11,8 +11,8 @@ from msgspec import inspect
 from shoal.api.http.errors import Malformed
 from shoal.core.errors import InvalidInput
 
-_PATH = re.compile(r"^(?P<text>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
-_INDEX = re.compile(r"\[[^\]]*\]")
+_AT = " - at `$"
+_INDEX = re.compile(r"\[[^\[\]]*\]")
 _KINDS = {
     "str": "a text",
     "int": "a whole number",
@@ -29,8 +29,9 @@ _BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"
 
 def refusal(said: str, struct: type[Any]) -> InvalidInput:
     """Return the error for a sentence of msgspec about a value of `struct`; a missing field is `Malformed`, as in Mastodon."""
-    match = _PATH.match(said)
-    text, path = (match["text"], match["path"] or "") if match else (said, "")
+    # The text may quote the value, which may look like a path.
+    text, at, path = said.rpartition(_AT)
+    text, path = (text, path.removesuffix("`").removeprefix(".")) if at else (said, "")
     if missing := re.match(r"Object missing required field `(.+)`", text):
         field = f"{path}.{missing[1]}".lstrip(".")
         return Malformed(f"{field} is missing", field=field)
