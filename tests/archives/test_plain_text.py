@@ -54,6 +54,18 @@ def test_plain_text_takes_time_that_grows_with_the_html(unit: str) -> None:
     assert _seconds(long) < 64 * max(_seconds(short), 0.002)
 
 
+@pytest.mark.parametrize(
+    ("start", "unit", "end"),
+    [
+        ("<script>", "</script ", ""),
+        ("<a class=mention href=http://a", "\u0316\u0301", ">@ann</a>"),
+    ],
+)
+def test_plain_text_of_one_long_part_takes_time_that_grows_with_it(start: str, unit: str, end: str) -> None:
+    short, long = (f"{start}{unit * count}{end}" for count in (1_000, 16_000))
+    assert _seconds(long) < 64 * max(_seconds(short), 0.002)
+
+
 def _seconds(html: str) -> float:
     """Return the least processor time of three readings."""
     times = []

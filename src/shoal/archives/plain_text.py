@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from shoal.core.text import with_line_ends
+from shoal.core.text import as_text, with_line_ends
 
 _PARAGRAPHS = frozenset({"p", "div", "blockquote", "pre", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6"})
 _HIDDEN = frozenset({"script", "style", "head", "title", "template"})
@@ -60,7 +60,7 @@ def abbreviates(shown: str, link: str) -> bool:
 def file_name(url: str) -> str:
     """Return the last part of the path of an address; empty for one that has none."""
     try:
-        return PurePosixPath(urlsplit(url).path).name
+        return PurePosixPath(_split(url).path).name
     except ValueError:
         return ""
 
@@ -111,8 +111,8 @@ def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
 
 def _end_of(markup: str, name: str, at: int) -> int:
     """Return the position after the end tag of a hidden element: the end of the text if there is none."""
-    found = re.compile(rf"</{name}(?=[\s/>])[^>]*+>", re.IGNORECASE).search(markup, at)
-    return found.end() if found else len(markup)
+    found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(markup, at)
+    return markup.find(">", found.end()) + 1 or len(markup) if found else len(markup)
 
 
 class _Writer:
@@ -181,6 +181,11 @@ def _written(shown: str, link: str, *, mention: bool) -> str:
 
 def _host(link: str) -> str:
     try:
-        return urlsplit(link).hostname or ""
+        return _split(link).hostname or ""
     except ValueError:
         return ""
+
+
+def _split(url: str) -> SplitResult:
+    # `urlsplit` normalizes the host, which takes quadratic time for combining marks.
+    return urlsplit(as_text(url))
