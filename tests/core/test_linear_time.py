@@ -8,6 +8,7 @@ import pytest
 
 from shoal.api.cloud.word_sizes import extent, shown
 from shoal.core.contacts import hash_address
+from shoal.core.email_blocks import check_domain
 from shoal.core.emoji import checked_emoji
 from shoal.core.filtering import Text, compiled
 from shoal.core.filters import Filter, FilterKeyword
@@ -69,6 +70,7 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "check_user_name": check_user_name,
     "check_email": lambda text: check_email(f"{text}@example.org"),
     "check_email of a domain": lambda text: check_email(f"a@{text}"),
+    "check_domain": check_domain,
     "hash_address": lambda text: hash_address("00", text),
     "checked_emoji": checked_emoji,
     "read_handle": read_handle,

@@ -21,6 +21,8 @@ from shoal.core.text import normalized_email
 HISTORY_DAYS = 7
 """Days of refused attempts that are kept, today included."""
 MAX_DOMAIN = 253
+_MAX_TYPED_DOMAIN = 4 * MAX_DOMAIN
+"""Characters of a domain in Unicode: several may become one in ASCII."""
 _DAY_MS = 86_400_000
 _BITS = 2_048
 _DOMAIN = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
@@ -68,6 +70,9 @@ def check_domain(text: str) -> str:
 
 def ascii_domain(text: str) -> str:
     """A domain in lower case and ASCII; what cannot be written so stays as it is, in lower case."""
+    # The codec normalizes, which takes quadratic time for combining marks.
+    if len(text) > _MAX_TYPED_DOMAIN:
+        return text.lower()
     try:
         return text.encode("idna").decode("ascii").lower()
     except UnicodeError:
