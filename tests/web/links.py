@@ -13,6 +13,7 @@ from shoal import settings
 from shoal.api.http.calls import Route
 from shoal.api.http.matching import Trie
 from shoal.web.table import pages
+from shoal.web.visit import LANGUAGE_PARAMETER
 
 _LINKS = {
     "href": "GET",
@@ -74,6 +75,9 @@ def _is_unknown(method: str, url: str, host: str, name: str) -> bool:
         return False
     found = _routes().find(urlsplit(url).path)
     if found is None or method not in found[0]:
+        return False
+    # Every page reads the language.
+    if name == LANGUAGE_PARAMETER and method == "GET":
         return False
     params = found[0][method].params
     return name.partition("[")[0] not in ({one.encode_name for one in msgspec.structs.fields(params)} if params else {})
