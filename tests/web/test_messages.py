@@ -157,11 +157,27 @@ def test_the_message_form_with_pictures_and_several_recipients_sends_them(here: 
 
 
 @pytest.mark.parametrize(
+    "text", ["Write to me@ben.example", "See https://a.example/@ben", "Ask @ben@elsewhere.example"]
+)
+def test_a_message_whose_text_has_the_name_of_a_recipient_in_an_address_reaches_the_recipient(
+    here: World, text: str
+) -> None:
+    ann = visitor(here, "ann")
+    ann.open("/conversations/new").press("Send", recipients="ben", text=text)
+    assert newest(here, "ann").text == f"@ben {text}"
+    talk = direct(here, "ben", "@ann hello")
+    ann.open(f"/conversations/{talk.id}").press("Send", text=text)
+    assert newest(here, "ann").text == f"@ben {text}"
+
+
+@pytest.mark.parametrize(
     ("recipients", "text", "says"),
     [
         ("", "Hello", "Name at least one recipient."),
         ("ben unknown", "Hello", "There is no member @unknown."),
         ("ben !!", "Hello", "“!!” is not a user name."),
+        ("ben;cyd", "Hello", "“ben;cyd” is not a user name."),
+        ("ben@elsewhere.example", "Hello", "“ben@elsewhere.example” is not a user name."),
         (" ".join(f"m{n}" for n in range(51)), "Hello", "A message has at most 50 recipients."),
         ("ben", " ", "Write something, or add a picture."),
     ],

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from shoal.core.text import plain_excerpt
+from shoal.core.text import mentions_of, plain_excerpt
 from shoal.feeds.conversations import Conversation
 from shoal.feeds.hydrate import Entry
 from shoal.web.views.people import Face, face_of
@@ -82,8 +82,8 @@ def unaddressed(text: str, known: Collection[str]) -> str:
     return text.strip()
 
 
-def addressed(message: str, names: Sequence[str]) -> str:
-    """Return a text that names all of these members, so that they read it."""
-    said = {name.lower() for name in re.findall(r"@(\w+)", message)}
-    missing = [f"@{name}" for name in names if name not in said]
+def addressed(message: str, names: Sequence[str], domain: str = "") -> str:
+    """Return a text that mentions all of these members, so that they can read it."""
+    mentioned = mentions_of(message, domain)
+    missing = [f"@{name}" for name in names if name.lower() not in mentioned]
     return " ".join([*missing, message]) if missing else message

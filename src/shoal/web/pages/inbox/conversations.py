@@ -82,7 +82,7 @@ async def answer(visit: Visit, asked: MessageForm) -> Response:
         wrong = visit.words.text("There is nothing to send yet: write something first.")
         return await _one(visit, found, asked.text, wrong)
     names = [one.member.name for one in found.people if one.member.id != member.id]
-    text = addressed(asked.text.strip(), names)
+    text = addressed(asked.text.strip(), names, visit.front.writes.domain)
     try:
         await posts.create(
             visit.front.writes,

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from shoal.api.http.calls import Route
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Visibility
-from shoal.core.text import mentions_of
+from shoal.core.text import Span, parse
 from shoal.services import posts
 from shoal.services.named import MAX_MENTIONS, members_named
 from shoal.settings import Settings
@@ -68,7 +68,7 @@ async def _sent(visit: Visit, member: Member, said: Writing, *, recipients: str)
     names = _names(visit, recipients)
     if not said.pictures and not says_something(said.text):
         raise InvalidInput("Text can't be blank", field="text")
-    text = addressed(said.text.strip(), names)
+    text = addressed(said.text.strip(), names, writes.domain)
     known = {mention.name for mention in await members_named(writes, text)}
     if missing := [name for name in names if name not in known]:
         unknown = visit.words.text("There is no member @%(name)s.")
@@ -81,12 +81,15 @@ async def _sent(visit: Visit, member: Member, said: Writing, *, recipients: str)
 def _names(visit: Visit, recipients: str) -> list[str]:
     """Return the user names of the recipients. Raises `InvalidInput` for none, for too many and for other words."""
     _ = visit.words.text
+    here = ("", visit.front.writes.domain.lower())
     found: dict[str, None] = {}
     for word in _words(recipients):
-        names = mentions_of(f"@{word.lstrip('@')}", visit.front.writes.domain)
-        if len(names) != 1:
-            raise InvalidInput(_("“%(word)s” is not a user name.") % {"word": word}, field="recipients")
-        found[names[0]] = None
+        mention = f"@{word.lstrip('@')}"
+        match parse(mention):
+            case [Span(kind="mention", end=end) as span] if end == len(mention) and span.domain in here:
+                found[span.value] = None
+            case _:
+                raise InvalidInput(_("“%(word)s” is not a user name.") % {"word": word}, field="recipients")
     if not found:
         raise InvalidInput(_("Name at least one recipient."), field="recipients")
     if len(found) > MAX_MENTIONS:
