@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.services import members, posts
+from shoal.services.posts import Draft
 from tests.api.world import World, world
 from tests.web.visitor import member, visitor
 
@@ -53,3 +55,13 @@ def test_language_in_the_address_holds_for_a_member(here: World) -> None:
     ann = visitor(here, "ann")
     assert ann.open("/?lang=de").one("html")["lang"] == "de"
     assert ann.open("/settings").one("html")["lang"] == "de"
+
+
+@pytest.mark.parametrize("path", ["/@ann.atom", "/embed/@ann/{post}", "/manifest.webmanifest"])
+def test_language_in_the_address_of_a_page_for_shared_caches_sets_no_cookie(here: World, path: str) -> None:
+    ann = here.run(members.find(here.writes, "ann"))
+    assert ann is not None
+    post = here.run(posts.create(here.writes, ann.id, Draft(text="Low tide")))
+    answer = visitor(here).open(f"{path.format(post=post.id)}?lang=de").answer
+    assert answer.headers["Cache-Control"].startswith("public")
+    assert "set-cookie" not in answer.headers

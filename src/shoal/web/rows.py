@@ -163,7 +163,9 @@ def _answering(
     async def answer(context: Context, params: P) -> Response:
         visit = await visit_of(context)
         response = await answered(visit, context, params)
-        if language := asked_language(context.request):
+        language = asked_language(context.request)
+        # A shared cache would give the cookie to others.
+        if language and "public" not in response.headers.get("Cache-Control", ""):
             visit.keep_choice(response, LANGUAGE_COOKIE, language)
         return response
 
