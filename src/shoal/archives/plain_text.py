@@ -112,6 +112,7 @@ def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
 def _end_of(markup: str, name: str, at: int) -> int:
     """Return the position after the end tag of a hidden element: the end of the text if there is none."""
     found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(markup, at)
+    # Searching for the whole tag would read to the end of the text for each tag that does not end.
     return markup.find(">", found.end()) + 1 or len(markup) if found else len(markup)
 
 
