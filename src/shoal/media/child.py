@@ -107,7 +107,13 @@ class Child:
             if size > MAX_ANSWER:
                 raise ChildDied
             return _ANSWERS.decode(await self._stdout.readexactly(size))
-        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError) as error:
+        except (
+            asyncio.IncompleteReadError,
+            ConnectionError,
+            msgspec.MsgspecError,
+            UnicodeDecodeError,
+            RecursionError,
+        ) as error:
             raise ChildDied from error
 
 

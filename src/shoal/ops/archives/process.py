@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Self, cast
 
 import msgspec
 
+from shoal.archives.plan import MOST_POSTS
 from shoal.archives.report import ArchiveReport
 from shoal.core.errors import InvalidInput, ShoalError, StorageFull, TooLarge, Unavailable
 from shoal.ops.archives.worker import PREFIX, Job, Message, PhotoData, PhotoRequest, Planned, PostsRead, Refusal, frame
@@ -22,6 +23,8 @@ _BYTES_PER_SECOND: Final = 1 << 20
 _WALL: Final = 5
 """Wall-clock seconds for each processor second."""
 _PHOTO_SECONDS: Final = 60.0
+_END_SECONDS: Final = 5.0
+"""Wall-clock seconds for the pipes of a killed process to close."""
 _MAX_REPORT: Final = 1 << 20
 """Bytes of a message without a photo."""
 _PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG"})
@@ -87,8 +90,12 @@ class ArchiveProcess:
         """
         async with self._limited(_WALL * self._job.seconds):
             await self._send(self._job)
+            count = 0
             while isinstance(message := await self._heard(_MAX_REPORT), PostsRead):
-                progress(message.count)
+                if not count < message.count <= MOST_POSTS:
+                    raise ConnectionError(f"{message.count} posts after {count}")
+                count = message.count
+                progress(count)
         if isinstance(message, Planned):
             return message.report
         raise self._error_of(message)
@@ -107,7 +114,7 @@ class ArchiveProcess:
         try:
             async with asyncio.timeout(seconds):
                 yield
-        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError) as error:
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError) as error:
             # A late answer must not be taken for the next one.
             self._kill()
             _log.warning("the process that reads an archive exceeded its limits or died: %r", error)
@@ -123,7 +130,10 @@ class ArchiveProcess:
         size = int.from_bytes(await self._stdout.readexactly(PREFIX), "big")
         if size > most_bytes:
             raise ConnectionError(f"a message of {size} bytes")
-        return _MESSAGES.decode(await self._stdout.readexactly(size))
+        try:
+            return _MESSAGES.decode(await self._stdout.readexactly(size))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ConnectionError("a malformed message") from error
 
     def _past_limits(self) -> ArchiveLimitsExceeded:
         return ArchiveLimitsExceeded(
@@ -148,12 +158,18 @@ class ArchiveProcess:
     async def _end(self) -> None:
         self._kill()
         self._stdin.close()
-        with suppress(ConnectionError):
-            await self._stdin.wait_closed()
-        # The transport closes itself once the pipe has been read to its end.
-        while await self._stdout.read(1 << 20):
-            pass
-        await self._process.wait()
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                with suppress(ConnectionError):
+                    await self._stdin.wait_closed()
+                # The transport closes itself once the pipe has been read to its end.
+                while await self._stdout.read(1 << 20):
+                    pass
+                await self._process.wait()
+        except TimeoutError:
+            # A process that it has started holds the pipes.
+            _log.warning("a process that read an archive did not close its pipes")
+            self._process._transport.close()  # type: ignore[attr-defined]  # asyncio has no other way
 
     def _kill(self) -> None:
         if not self._killed:

@@ -1,0 +1,65 @@
+"""The messages of the process that reads an archive are untrusted, as the archive is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from shoal.ops.archives import process
+from shoal.ops.archives.process import ArchiveLimitsExceeded, ArchiveProcess
+from shoal.ops.archives.worker import PREFIX, PostsRead, Refusal, frame
+from tests.running import in_loop
+
+
+def _framed(data: bytes) -> bytes:
+    return len(data).to_bytes(PREFIX, "big") + data
+
+
+MESSAGES = {
+    "no UTF-8": frame(Refusal("os", "abc")).replace(b"abc", b"a\xffc"),
+    "deep": _framed(b"\x82\xa4type\xa9PostsRead\xa1x" + b"\x91" * 20_000 + b"\xc0"),
+    "cut": _framed(b"\x82"),
+    "too large": (1 << 31).to_bytes(PREFIX, "big"),
+    "none": b"",
+    "a number of posts twice": frame(PostsRead(500)) * 2,
+    "too many posts": frame(PostsRead(1 << 40)),
+}
+
+
+def _answering(monkeypatch: pytest.MonkeyPatch, code: str, answer: bytes = b"") -> None:
+    """Have a process that sends an answer and then runs code read archives."""
+
+    async def spawned() -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        whole = f"import os, sys, time\nsys.stdin.buffer.read(4)\nos.write(1, bytes.fromhex(sys.argv[1]))\n{code}"
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", whole, answer.hex()), stdin=pipe, stdout=pipe, start_new_session=True
+        )
+
+    monkeypatch.setattr(process, "_spawned", spawned)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+@in_loop
+async def test_archive_process_sending_a_malformed_message_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    _answering(monkeypatch, "", MESSAGES[name])
+    async with ArchiveProcess.started(tmp_path, tmp_path, 1 << 20) as started:
+        with pytest.raises(ArchiveLimitsExceeded):
+            await started.plan(lambda _: None)
+
+
+@in_loop
+async def test_archive_process_whose_child_holds_the_pipes_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_END_SECONDS", 0.1)
+    # The child ends when the test closes the pipe that it waits for.
+    _answering(monkeypatch, "os.fork() or (os.setsid(), sys.stdin.buffer.read())", b"\0\0\0\0")
+    async with ArchiveProcess.started(tmp_path, tmp_path, 1 << 20) as started:
+        with pytest.raises(ArchiveLimitsExceeded):
+            await started.plan(lambda _: None)
