@@ -250,6 +250,41 @@ def test_document_that_nests_without_end_costs_the_item_that_does(tmp_path: Path
         )
 
 
+def test_repository_with_a_list_in_place_of_a_subtree_is_refused(tmp_path: Path) -> None:
+    data = made.repository({}).replace(encode_dag_cbor({"l": None, "e": []}), encode_dag_cbor({"l": [], "e": []}))
+    with pytest.raises(InvalidInput, match="damaged"):
+        looked_at(written(tmp_path / "repo.car", data), tmp_path)
+
+
+def test_zip_with_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    path = made.zipped(tmp_path / "a.zip", made.mastodon_files([]) | {"é.txt": ""})
+    data = path.read_bytes().replace("é.txt".encode(), b"\xff\xff.txt")
+    with pytest.raises(InvalidInput, match="damaged"):
+        looked_at(written(path, data), tmp_path)
+
+
+def test_zip_with_a_file_before_its_beginning_is_refused(tmp_path: Path) -> None:
+    path = made.zipped(tmp_path / "a.zip", made.mastodon_files([]))
+    data = bytearray(path.read_bytes())
+    # The table of contents is said to begin later than it does, and every file with it.
+    end = data.rindex(b"PK\5\6")
+    data[end + 16 : end + 20] = struct.pack("<I", len(data) * 2)
+    with pytest.raises(InvalidInput, match="damaged"):
+        looked_at(written(path, bytes(data)), tmp_path)
+
+
+def test_zip_with_a_file_without_a_name_is_read(tmp_path: Path) -> None:
+    path = made.zipped(tmp_path / "a.zip", made.mastodon_files([made.note(1, "<p>One</p>")]) | {"~~~": ""})
+    data = path.read_bytes().replace(b"~~~", b"\0~~")
+    assert looked_at(written(path, data), tmp_path).found.posts == 1
+
+
+def test_actor_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    files = made.mastodon_files([]) | {"actor.json": b'{"id": "\xff"}'}
+    with pytest.raises(InvalidInput, match=r"actor\.json"):
+        looked_at(made.zipped(tmp_path / "a.zip", files), tmp_path)
+
+
 def test_a_repository_whose_tree_is_a_ring_ends(tmp_path: Path) -> None:
     # The left subtree of the root is the root: a hash of itself cannot be had, so the block lies under a wrong one.
     cid = made.cid_of(b"anything")

@@ -64,9 +64,10 @@ class Repository:
             if key:
                 yield RepoRecord(key, self._record(cid))
                 continue
-            if cid in seen:
+            node = _bare(cid)
+            if node in seen:
                 raise InvalidInput(_DAMAGED, field="file")
-            seen.add(cid)
+            seen.add(node)
             ahead.extend(reversed(list(_node(self._read(cid)))))
 
     def _index(self) -> None:

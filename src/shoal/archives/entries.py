@@ -44,8 +44,9 @@ _FAULTS = (
     lzma.LZMAError,
     EOFError,
     RuntimeError,
+    UnicodeDecodeError,
 )
-"""Errors of a file that is damaged or encrypted, or is packed in a way that is not known here (a kind of `RuntimeError`)."""
+"""Errors of a file that is damaged or encrypted, has names that are not UTF-8, or an unknown method (a `RuntimeError`)."""
 
 
 def _on() -> None:
@@ -77,7 +78,11 @@ class Entries:
         self._archive = archive
         self._most = self._left = most
         self._going_on = going_on
-        self._infos = {info.filename: info for info in archive.infolist() if not info.is_dir()} if archive else {}
+        self._infos = (
+            {info.filename: info for info in archive.infolist() if info.filename and not info.is_dir()}
+            if archive
+            else {}
+        )
 
     @property
     def single(self) -> bool:
@@ -193,6 +198,12 @@ class _Directory(io.FileIO):
         """Read so many bytes, or all that are left."""
         left = os.fstat(self.fileno()).st_size - self.tell()
         return super().read(_checked(left if size is None or size < 0 else size)) or b""
+
+    def seek(self, to: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to a byte. Raises `BadZipFile` for a position outside the file, which a table of contents may have."""
+        if whence == os.SEEK_SET and not 0 <= to <= os.fstat(self.fileno()).st_size:
+            raise zipfile.BadZipFile
+        return super().seek(to, whence)
 
 
 class _Tar(io.BufferedIOBase):

@@ -93,7 +93,7 @@ class MastodonArchive:
         name = f"{prefix}actor.json"
         try:
             actor = fitted(msgspec.json.decode(entries.read(name, _ACTOR_BYTES)), _Actor).value
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             actor = None
         if actor is None or not actor.id:
             raise InvalidInput("file: actor.json of this archive is not of Mastodon's form", field="file")

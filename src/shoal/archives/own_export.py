@@ -85,7 +85,7 @@ class OwnExport:
         try:
             found = msgspec.json.decode(entries.read(f"{prefix}{PROFILE}", _PROFILE_BYTES))
             profile = fitted(found, _ExportedProfile).value
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             profile = None
         if profile is None:
             raise InvalidInput("file: profile.json of this export is not of the form of Shoal's", field="file")

@@ -140,7 +140,7 @@ def facts_of(probed: bytes) -> Facts:
     """Read the facts from the output of ffprobe."""
     try:
         found = msgspec.json.decode(probed, type=_Probed)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidInput("this file is damaged: it cannot be read") from error
     pictures = [stream for stream in found.streams if stream.codec_type == "video"]
     films = [stream for stream in pictures if not stream.disposition.attached_pic]
