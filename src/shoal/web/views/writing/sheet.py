@@ -67,9 +67,9 @@ class Sheet(msgspec.Struct, frozen=True):
     most_pictures: int
     most_description: int
     takes: str
+    """The accepted files, in words."""
     accepts: str
-    """The content types of files that the picker offers."""
-    """Which files are taken, in words."""
+    """The content types that the file picker offers."""
     place_words: str
     draft: str
     """The name under which a browser keeps the draft; empty in an edit."""

@@ -1,0 +1,45 @@
+"""Text from right to left: where names stand, and in which order mentions and tags are read."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Browser
+
+from shoal.services import members, posts
+from shoal.services.members import ProfileChange
+from shoal.services.posts import Draft
+from tests.web.chromium.screens import Stage, screen
+
+_FIRST_CHARACTER = """(link) => {
+  const range = document.createRange(), text = document.createTreeWalker(link, NodeFilter.SHOW_TEXT).nextNode();
+  range.setStart(text, 0);
+  range.setEnd(text, 1);
+  return range.getBoundingClientRect().left - link.getBoundingClientRect().left;
+}"""
+
+
+def test_name_from_right_to_left_is_a_heading_at_the_start_of_the_page(at: Stage, chromium: Browser) -> None:
+    lea = at.join("lea")
+    starts = []
+    with screen(at, chromium) as ours:
+        for name in ("Lea", "לאה"):
+            at.run(members.update_profile(at.network.writes, lea.id, ProfileChange(display_name=name)))
+            at.settle()
+            heading = ours.open("/@lea").locator("main h1").first
+            starts.append(
+                heading.evaluate(
+                    "(h) => { const r = document.createRange(); r.selectNodeContents(h); return r.getBoundingClientRect().left; }"
+                )
+            )
+    assert starts[0] == starts[1]
+
+
+def test_mention_and_tag_in_text_from_right_to_left_are_read_from_their_sign(at: Stage, chromium: Browser) -> None:
+    mia = at.join("mia")
+    at.join("noa")
+    for text in ("שלום @noa ו #sea", "\u202eTo @noa at #sea"):
+        post = at.run(posts.create(at.network.writes, mia.id, Draft(text=text)))
+        with screen(at, chromium) as ours:
+            page = ours.open(f"/@mia/{post.id}")
+            for link in ("@noa", "#sea"):
+                offset = page.locator(f".prose a:has-text('{link}')").evaluate(_FIRST_CHARACTER)
+                assert offset < 1, (text, link)
