@@ -260,8 +260,7 @@ class Sound(NamedTuple):
     """Technical properties of an audio track."""
 
     codec: str
-    rate: int
-    """Samples per second."""
+    rate: int  # samples per second
     channels: int
 
 
@@ -290,12 +289,10 @@ class Media(Node, frozen=True, tag="media"):
     preview_height: int = 0
     size: int = 0
     """Bytes of the file behind `key`."""
-    duration: float = 0.0
-    """Seconds."""
+    duration: float = 0.0  # seconds
     frame_rate: str = ""
     """Frames per second, as a fraction: `30/1`."""
-    bitrate: int = 0
-    """Bits per second."""
+    bitrate: int = 0  # bits per second
     sound: Sound | None = None
     blurhash: str = ""
     description: str = ""
@@ -336,8 +333,7 @@ class Poll(Node, frozen=True, tag="poll"):
     multiple: bool = False
     hide_totals: bool = False
     """Whether the votes for each option stay hidden until the poll is over."""
-    expires_at: int = 0
-    """Unix milliseconds."""
+    expires_at: int = 0  # Unix milliseconds
     ticket_id: int = 0
     """The ticket on the agenda for the poll's end; 0 once it is over."""
 
@@ -346,8 +342,7 @@ class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
     """A post that will be published at a later time."""
 
     owner_id: int
-    at: int
-    """Unix milliseconds."""
+    at: int  # Unix milliseconds
     draft: bytes = b""
     """The draft that the post will be made from, as `services` encodes it."""
     app_id: int = 0
@@ -400,7 +395,6 @@ class Grant(Node, frozen=True, tag="grant"):
     secret_hash: bytes = b""
     generation: int = 0
     """The member's `generation` when they logged in."""
-    expires_at: int = 0
-    """Unix milliseconds."""
+    expires_at: int = 0  # Unix milliseconds
     token_id: int = 0
     """The token that the code was exchanged for; 0 before."""

@@ -128,9 +128,7 @@ Wanted = Callable[[Row], bool]
 """A predicate on the post or share alone, asked before anything else is read."""
 
 _Rule = Callable[[Row, Mapping[int, Member], Mapping[int, Relation]], bool]
-"""A predicate that decides whether an entry is shown, from the members that exist and the viewer's relationships to
-them.
-"""
+"""A predicate that decides whether an entry is shown, from members who exist and the viewer's relationships to them."""
 
 _MANY = 200
 """Above this number of entries, posts are read past the cache: they would evict what is read every day."""
@@ -232,11 +230,7 @@ def _bare(entry: Entry) -> Entry:
     return msgspec.structs.replace(
         entry,
         post=Post(
-            id=post.id,
-            author_id=post.author_id,
-            visibility=post.visibility,
-            dated=post.dated,
-            version=post.version,
+            id=post.id, author_id=post.author_id, visibility=post.visibility, dated=post.dated, version=post.version
         ),
         author=Profile(Member(id=author.member.id, name=author.member.name)) if author.member.suspended else author,
         media=(),

@@ -127,8 +127,7 @@ async def register(
     name. An import gives the name of its `record`, by which it finds the member again. A `pending` member can neither act nor be
     seen until they are approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits
     until they open the link in a mail, which `confirms` sends. `network` is the client's: the first log-in from it is nothing new.
-    An `invited` member gets the id for which a use is held (`invitations.held`). Raises `Taken` for a name or an address that is in
-    use, `InvalidInput` for a malformed one.
+    An `invited` member gets the id for which a use is held (`invitations.held`). Raises `Taken` or `InvalidInput`.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
@@ -140,12 +139,11 @@ async def register(
     named = await members_named(writes, note)
     if await writes.graph.key_get((key,)):
         raise Taken("Username has already been taken", field="username")
-    secret = hashed if password is None else await passwords.hashed(check_password(writes, password))
     login = Login(
         id=0,
         member_id=0 if invited is None else invited.member_id,
         email=address,
-        password=secret,
+        password=hashed if password is None else await passwords.hashed(check_password(writes, password)),
         reason=reason,
         needs_approval=pending and unconfirmed,
     )

@@ -11,7 +11,7 @@ import msgspec
 from shoal.core.errors import Conflict, InvalidInput, NotFound, TooLarge, UnexpectedMentions
 from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
+from shoal.core.model import Media, Member, Mention, Poll, Post, ScheduledPost, Visibility
 from shoal.core.places import checked_place, rounded
 from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed
@@ -22,19 +22,10 @@ from shoal.graph.media_life import attach
 from shoal.graph.payloads.activity import may_be_active
 from shoal.graph.payloads.cells import move_between_cells
 from shoal.graph.payloads.listings import narrow, relist
+from shoal.graph.payloads.revisions import keep_wording
 from shoal.graph.payloads.tag_uses import tags_used
 from shoal.graph.payloads.threads import enter_thread, leave_thread
-from shoal.graph.schema import (
-    ACTIVE,
-    PINS,
-    POSTED,
-    PUBLISHED,
-    REVISED,
-    TAGGED,
-    import_key,
-    public_list,
-    tag_id,
-)
+from shoal.graph.schema import ACTIVE, PINS, POSTED, PUBLISHED, TAGGED, import_key, public_list, tag_id
 from shoal.services import polls
 from shoal.services.media import check_attachable, descriptions_of, with_media
 from shoal.services.named import members_named, tags_named
@@ -262,7 +253,8 @@ async def update(
             _change(batch, post, edited, now)
             attach(batch, post.id, [each for each in media if each.id not in post.media], now)
         if reworded:
-            _keep_wording(batch, post, edited, old, now, described)
+            keep_wording(batch, post, now, polls.titles(old), described)
+            _tell_of_edit(batch, post, edited, now)
         polls.exchange(batch, old, new, now)
         if batch.objects:
             await writes.graph.commit(batch)
@@ -290,24 +282,7 @@ def _change(batch: Batch, post: Post, edited: Post, now: int) -> None:
     _count_tags(batch, post, edited, milliseconds_of(now))
 
 
-def _keep_wording(
-    batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int, described: tuple[str, ...]
-) -> None:
-    """Store the former wording, `poll` and the descriptions of its media as a revision."""
-    batch.obj_add(
-        Revision(
-            id=now,
-            post_id=post.id,
-            text=post.text,
-            spoiler=post.spoiler,
-            sensitive=post.sensitive,
-            media=post.media,
-            descriptions=described,
-            options=polls.titles(poll),
-            written=post.edited_at or post.created_at,
-        )
-    )
-    batch.assoc_add(post.id, REVISED, now, now)
+def _tell_of_edit(batch: Batch, post: Post, edited: Post, revision_id: int) -> None:
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     batch.emit(
         PostUpdated(
@@ -318,7 +293,7 @@ def _keep_wording(
             tags_removed=tuple(before - after),
             mention_ids=tuple(mention.id for mention in edited.mentions),
             mentions_added=tuple(mention.id for mention in edited.mentions if mention not in post.mentions),
-            revision_id=now,
+            revision_id=revision_id,
         )
     )
 
