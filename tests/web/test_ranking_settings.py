@@ -136,7 +136,7 @@ def test_a_link_to_a_recipe_is_looked_at_in_the_settings(here: World, ann: Visit
 
 def test_the_page_of_a_recipe_says_what_it_does_and_members_take_it(here: World, ann: Visitor) -> None:
     page = ann.open("/recipe?friends=8&seen=-6&half_life_hours=12&exploration=0.25&author_most=1")
-    assert "Liked by people you follow usually 2 8" in page.text
+    assert "People you follow usually 2 8" in page.text
     assert "\N{MINUS SIGN}6" in page.text
     for words in ("half as new after 12 hours", "half as near at 25 km", "25 % of the places", "at most 1 are by"):
         assert words in page.text

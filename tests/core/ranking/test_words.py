@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES
-from shoal.core.ranking.words import words_of
+from shoal.core.ranking.words import TITLES, words_of
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from shoal.core.ranking.words import words_of
         ("friends", 1.0, "people you follow like it, or follow its author"),
         ("seen", 0.5, "you have seen it once"),
         ("seen", 0.875, "you have seen it 3 times"),
-        ("seen", 1.0, "you have liked, shared, saved or commented on it"),
+        ("seen", 1.0, "you have liked, shared, saved, commented on or reacted to it"),
         ("freshness", 0.5, "posted 24 hours ago"),
         ("freshness", 2**-3, "posted 3 days ago"),
         ("freshness", 1.0, "posted within the hour"),
@@ -51,3 +51,8 @@ def test_reason_exists_for_every_value_but_0(name: str) -> None:
     for value in (-1.0, -0.5, 0.001, 0.5, 0.999999, 1.0):
         if value > 0 or name in ("tags", "author"):
             assert words_of(name, value, BALANCED, 1)
+
+
+def test_titles_above_reasons_claim_no_likes_of_many_or_of_followed_people() -> None:
+    # A post with one like has the first as its heading, and one that no followed person likes has the second.
+    assert (TITLES["reactions"], TITLES["friends"]) == ("Likes and shares", "People you follow")

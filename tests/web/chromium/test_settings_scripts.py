@@ -35,7 +35,7 @@ def test_the_preview_follows_a_slider_and_nothing_is_kept_before_it_is_saved(her
         page = ann.open("/settings/ranking")
         first = page.locator(".preview-card .text").first
         expect(first).to_have_text("Wave number 0")
-        slider = page.get_by_label("Liked and shared by many")
+        slider = page.get_by_label("Likes and shares")
         slider.focus()
         page.keyboard.press("Home")
         expect(first).not_to_have_text("Wave number 0")

@@ -15,11 +15,11 @@ from typing import NamedTuple
 from shoal.core.ranking.recipes import Recipe
 
 TITLES: Mapping[str, str] = {
-    "reactions": "Liked and shared by many",
+    "reactions": "Likes and shares",
     "tags": "Tags you care about",
     "author": "People you care about",
     "nearby": "Made near you",
-    "friends": "Liked by people you follow",
+    "friends": "People you follow",
     "rising": "Tags on the rise",
     "velocity": "Getting more than usual now",
     "common": "People in common with its author",
@@ -27,7 +27,7 @@ TITLES: Mapping[str, str] = {
     "freshness": "New",
     "quality": "Described pictures, more than tags",
 }
-"""Titles of the terms, for people."""
+"""Titles of the terms, for people. Reasons have them as headings, so they claim nothing about a post."""
 
 
 class ReasonWords(NamedTuple):
@@ -99,7 +99,7 @@ def _common(_value: float, _recipe: Recipe) -> ReasonWords:
 
 def _seen(value: float, _recipe: Recipe) -> ReasonWords:
     if value >= 1.0:
-        return ReasonWords("you have liked, shared, saved or commented on it")
+        return ReasonWords("you have liked, shared, saved, commented on or reacted to it")
     times = round(-math.log2(1.0 - value))
     if times == 1:
         return ReasonWords("you have seen it once")
