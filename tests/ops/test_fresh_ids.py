@@ -10,9 +10,10 @@ from tests.running import in_loop
 from shoal import Shoal
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpSeverity
-from shoal.core.model import Poll
+from shoal.core.model import Poll, ScheduledPost
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.agenda import take_off
+from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, DUE_ON, SHOWS_EMOJI, AnyNode
 from shoal.ops.checking.check import check
 from shoal.services.blocklists import ip_blocks
@@ -64,6 +65,28 @@ async def test_check_lost_ticket_is_found_and_planned_again(kind: str) -> None:
         assert after.data == before.data
         assert after.time >> 23 == before.time >> 23
         assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_check_repair_of_a_scheduled_post_that_is_days_late_leaves_it_to_its_author() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        first, late = [await plan(shoal, ann, text) for text in ("first", "late")]
+        # The late post names the ticket of another object.
+        batch = Batch(shard_of(ann.id))
+        take_off(batch, late.ticket_id, shoal.network.writes.new_id(batch.shard))
+        two_days_ago = late.at - 2 * 86_400_000
+        late = replace(late, at=two_days_ago, ticket_id=first.ticket_id, version=late.version + 1)
+        batch.obj_set(late)
+        await commit(shoal, batch)
+        assert (await check(shoal.network, repair=True)).repaired == 1
+        assert (await check(shoal.network)).clean
+        (ticket,) = await tickets(shoal)
+        assert ticket.id2 == first.ticket_id
+        (kept,) = [node for node in await objects(shoal) if node.id == late.id]
+        assert isinstance(kept, ScheduledPost)
+        assert (kept.ticket_id, kept.refused) == (0, "This post was not published at its time")
+        assert [one.notice.kind for one in (await ann.notifications.page()).items] == [Kind.UNPUBLISHED]
 
 
 @in_loop

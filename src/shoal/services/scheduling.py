@@ -31,7 +31,8 @@ from shoal.services.writes import Writes, add_node
 LEAST_MS = 300_000
 _MOST_MS = 10 * 366 * 86_400_000
 _RETRY_MS = 300_000
-_RETRIED_MS = 86_400_000
+RETRIED_MS = 86_400_000
+"""Milliseconds after its time during which a refused post is tried again."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Draft)
@@ -144,7 +145,7 @@ async def keep_refused(writes: Writes, scheduled: ScheduledPost, error: ShoalErr
     """
     batch = Batch(shard_of(scheduled.owner_id))
     time, ticket, late = writes.new_id(batch.shard), writes.new_id(batch.shard), now - scheduled.at
-    if late >= _RETRIED_MS:
+    if late >= RETRIED_MS:
         ticket = 0
     version = scheduled.version + 1
     batch.obj_set(msgspec.structs.replace(scheduled, ticket_id=ticket, refused=_reason(error), version=version))

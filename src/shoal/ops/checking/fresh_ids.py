@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from shoal.core.departures import DAY_MS, RECEIPT_DAYS, Departure
+from shoal.core.errors import Unfit
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock
 from shoal.core.mail import Proof
@@ -25,6 +26,7 @@ from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.report import Finding
 from shoal.ops.checking.scan import Column, Links, found_in
 from shoal.ops.network import AnyNetwork
+from shoal.services import scheduling
 
 _AT_ONCE = 16
 
@@ -87,7 +89,10 @@ def _shared(owners: Column, ids: Column, words: str) -> Iterator[Finding]:
 
 
 async def plan_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Give the objects of these findings new tickets for the moments at which they are due."""
+    """Give the objects of these findings new tickets for the moments at which they are due.
+
+    A scheduled post that is more than a day late is not published: its author is notified, and decides.
+    """
     ids = [finding.plan for finding in findings if finding.plan]
     for start in range(0, len(ids), _AT_ONCE):
         await asyncio.gather(*(_plan(network, id_) for id_ in ids[start : start + _AT_ONCE]))
@@ -102,6 +107,12 @@ async def _plan(network: AnyNetwork, id_: int) -> None:
             return
         held = await association(graph, node.ticket_id, DUE_ON, AGENDA)
         if held is not None and int.from_bytes(held.data) == id_:
+            return
+        now = time.time_ns() // 1_000_000
+        if isinstance(node, ScheduledPost) and now - node.at >= scheduling.RETRIED_MS:
+            # Its author may not want it published this late. The ticket that it names may be that of another object.
+            missed = Unfit("This post was not published at its time")
+            await scheduling.keep_refused(network.writes, replace(node, ticket_id=0), missed, now)
             return
         batch = Batch(shard_of(id_))
         ticket = network.effects.new_id(batch.shard)

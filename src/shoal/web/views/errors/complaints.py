@@ -119,6 +119,7 @@ COMPLAINTS = (
     "You have exceeded the limit of %(most)s scheduled posts",
     "Your account was suspended",
     "A post or file that this post refers to no longer exists",
+    "This post was not published at its time",
     "latitude is -90 to 90 and longitude -180 to 180 degrees",
     "what follows from earlier posts is %(seconds)s seconds behind; try again in a moment",
     # Reactions, pins and follows
