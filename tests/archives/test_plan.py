@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import tracemalloc
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.archives.entries import MAX_ENTRIES, opened
-from shoal.archives.plan import MOST_PHOTOS, ArchivePlan
+from shoal.archives.plan import MOST_PHOTOS, ArchivePlan, DamagedPlan
 from shoal.archives.recognition import reader_of
 from shoal.archives.records import ArchivedPhoto, ArchivedPost, ArchiveKind, ArchiveRecord, Omission, SkippedRecord
 from shoal.archives.report import ArchiveReport
@@ -99,6 +102,77 @@ def test_ids_of_any_length_take_no_memory(tmp_path: Path) -> None:
         0,
         [(Omission.BOOST, 100), (Omission.MALFORMED, 200)],
     )
+
+
+def test_descriptions_of_a_post_with_many_photos_share_a_maximum(tmp_path: Path) -> None:
+    photos = tuple(ArchivedPhoto(f"{n}.jpg", "a" * 200_000) for n in range(MOST_PHOTOS))
+    plan, _ = planned(tmp_path, [ArchivedPost(id="1", written=NOW, photos=photos)])
+    (post,) = plan.read([0])
+    assert [len(photo.description) for photo in post.photos] == [100] * MOST_PHOTOS
+
+
+def _saved(folder: Path) -> Path:
+    """Save a plan of two posts, and return its file."""
+    posts = [ArchivedPost(id="1", written=NOW, text="One"), ArchivedPost(id="2", written=NOW, text="Two", parent="1")]
+    plan, _ = planned(folder, posts)
+    plan.save()
+    assert len(ArchivePlan.load(folder)) == 2
+    return folder / "plan"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (0, struct.pack("3q", 0, 5, 1 << 40)),
+        (0, struct.pack("3q", 0, 5, 4)),
+        (0, struct.pack("2q", 0, 5)),
+        (2, struct.pack("2i", -1, 2)),
+        (2, struct.pack("i", -1)),
+        (4, struct.pack("2i", 0, 9)),
+        (4, struct.pack("2i", 0, -1)),
+        (4, struct.pack("2i", 0, 0)),
+        (5, struct.pack("2i", 0, 0)),
+        (6, struct.pack("2H", 65_535, 65_535)),
+        (7, b""),
+        (9, dict.fromkeys(range(10001), "ann")),
+    ],
+)
+def test_plan_whose_parts_do_not_fit_together_is_not_loaded(tmp_path: Path, field: int, value: object) -> None:
+    path = _saved(tmp_path)
+    parts = msgspec.msgpack.decode(path.read_bytes())
+    parts[field] = value
+    path.write_bytes(msgspec.msgpack.encode(parts))
+    with pytest.raises(DamagedPlan, match="fit"):
+        ArchivePlan.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["plan", "posts"])
+def test_plan_whose_file_is_a_pipe_or_a_link_is_not_read(tmp_path: Path, name: str) -> None:
+    _saved(tmp_path)
+    path = tmp_path / name
+    path.rename(tmp_path / "moved")
+    path.symlink_to(tmp_path / "moved")
+    with pytest.raises(OSError, match="symbolic links"):
+        ArchivePlan.load(tmp_path).read([0])
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(DamagedPlan, match="not a file"):
+        ArchivePlan.load(tmp_path).read([0])
+
+
+def test_plan_whose_post_has_another_date_is_not_read(tmp_path: Path) -> None:
+    path = _saved(tmp_path)
+    parts = msgspec.msgpack.decode(path.read_bytes())
+    parts[1] = struct.pack("2q", NOW - 1, NOW)
+    path.write_bytes(msgspec.msgpack.encode(parts))
+    with pytest.raises(DamagedPlan, match="differs"):
+        ArchivePlan.load(tmp_path).read([0])
+
+
+def test_plan_of_too_many_bytes_is_not_loaded(tmp_path: Path) -> None:
+    os.truncate(_saved(tmp_path), 1 << 40)
+    with pytest.raises(DamagedPlan, match="bytes"):
+        ArchivePlan.load(tmp_path)
 
 
 def test_what_answers_a_post_that_is_left_out_is_left_out_however_long_its_id(tmp_path: Path) -> None:

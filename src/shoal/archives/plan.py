@@ -1,17 +1,20 @@
 """The plan of an import: the posts of an archive, ordered so that each comes after the post that it answers.
 
 The posts are in a file; memory holds a digest of each id and a few numbers. The process that reads the archive fills and saves a
-plan, and the server loads it. The plan of an archive is the same every time, so a second run has the same result.
+plan, and the server loads and checks it. The plan of an archive is the same every time, so a second run has the same result.
 """
 
 from __future__ import annotations
 
+import operator
+import os
+import stat
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 import msgspec
 
@@ -24,7 +27,7 @@ from shoal.archives.records import (
     SkippedRecord,
 )
 from shoal.archives.report import ArchiveReport
-from shoal.core.archives import FollowList
+from shoal.core.archives import MOST_HANDLES, FollowList
 from shoal.core.handles import ForeignHandle
 from shoal.core.text import as_text
 
@@ -35,7 +38,11 @@ MOST_PHOTOS = 1_000
 _MOST_ID = 2_000
 """Characters of the id of a post."""
 _MOST_TEXT = 100_000
-"""Characters of a text, a warning or a description that are kept; the limits of the server are lower."""
+"""Characters of a text, a warning or all descriptions of a post that are kept; the limits of the server are lower."""
+_MOST_PLAN = 128 << 20
+"""Bytes of a saved plan."""
+_MOST_RECORD = 32 << 20
+"""Bytes of a saved post."""
 _MOST_ACCOUNT = 200
 """Characters of the name of the account that the archive is of."""
 _TOLD_EACH = 500
@@ -57,6 +64,10 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True):
     answered: bytes
     handles: list[ForeignHandle]
     followees: dict[int, str]
+
+
+class DamagedPlan(Exception):
+    """A saved plan that no archive has."""
 
 
 class ArchivePlan:
@@ -105,9 +116,13 @@ class ArchivePlan:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Return the plan that was saved in a folder."""
+        """Return the plan that was saved in a folder. Raises `DamagedPlan` for one that would take more than an archive can."""
         plan = cls(folder)
-        saved = msgspec.msgpack.decode(plan._saved.read_bytes(), type=_Saved)
+        with _regular(plan._saved) as file:
+            data = file.read(_MOST_PLAN + 1)
+        if len(data) > _MOST_PLAN:
+            raise DamagedPlan(f"more than {_MOST_PLAN} bytes")
+        saved = msgspec.msgpack.decode(data, type=_Saved)
         plan._at.frombytes(saved.at)
         plan._written.frombytes(saved.written)
         plan._parents.frombytes(saved.parents)
@@ -118,7 +133,28 @@ class ArchivePlan:
         plan.answered = bytearray(saved.answered)
         plan.handles = dict.fromkeys(saved.handles)
         plan.followees = saved.followees
+        plan._check()
         return plan
+
+    def _check(self) -> None:
+        """Check everything that leads to positions, bytes or amounts: the process that saved the plan is not trusted."""
+        posts = range(len(self))
+        parts = (self._parents, self._depths, self.photos, self.answered)
+        sizes = map(operator.sub, self._at[1:], self._at)
+        if not (
+            len(posts) <= MOST_POSTS
+            and all(len(part) == len(posts) for part in parts)
+            and len(self._at) == len(posts) + 1
+            and all(0 <= size <= _MOST_RECORD for size in (self._at[0], *sizes))
+            and all(_NONE <= parent < len(posts) for parent in self._parents)
+            and all(position in posts and self._depths[position] >= 0 for position in self._order)
+            and len(set(self._order)) == len(self._order)
+            and sorted(self._order) == sorted(self._by_depth)
+            and sum(self.photos) <= MAX_ENTRIES
+            and len(self.handles) <= MOST_HANDLES
+            and len(self.followees) <= MOST_HANDLES
+        ):
+            raise DamagedPlan("it does not fit together")
 
     def fill(self, reader: ArchiveReader, now: int, told: Callable[[int], None]) -> ArchiveReport:
         """Read an archive, and return the report of it. `told` is called with how many posts there are so far.
@@ -175,10 +211,13 @@ class ArchivePlan:
     def read(self, positions: Iterable[int]) -> list[ArchivedPost]:
         """Return these posts."""
         found = []
-        with self._path.open("rb") as file:
+        with _regular(self._path) as file:
             for position in positions:
                 file.seek(self._at[position])
-                found.append(self._decoder.decode(file.read(self._at[position + 1] - self._at[position])))
+                post = self._decoder.decode(file.read(self._at[position + 1] - self._at[position]))
+                if (post.written, len(post.photos)) != (self._written[position], self.photos[position]):
+                    raise DamagedPlan("a post differs from its plan")
+                found.append(post)
         return found
 
     def _within(self, post: ArchivedPost, report: ArchiveReport) -> ArchivedPost:
@@ -263,6 +302,15 @@ class ArchivePlan:
             yield from self.read(positions[start : start + _TOLD_EACH])
 
 
+def _regular(path: Path) -> IO[bytes]:
+    """Open a file that another process wrote. Raises `DamagedPlan` for a pipe, which would block, and `OSError` for a link."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise DamagedPlan("it is not a file")
+
+
 def _digest(id_: str) -> bytes:
     """Return what stands for an id in memory, however long it is."""
     return blake2b(id_.encode(errors="surrogatepass"), digest_size=16).digest()
@@ -270,12 +318,15 @@ def _digest(id_: str) -> bytes:
 
 def _cleaned(post: ArchivedPost) -> ArchivedPost:
     """Return a post with its texts as `as_text` returns them, of bounded length."""
+    each = _MOST_TEXT // max(1, len(post.photos))
     return msgspec.structs.replace(
         post,
         text=_bounded(post.text),
         spoiler=_bounded(post.spoiler),
         language=_bounded(post.language),
-        photos=tuple(msgspec.structs.replace(photo, description=_bounded(photo.description)) for photo in post.photos),
+        photos=tuple(
+            msgspec.structs.replace(photo, description=_bounded(photo.description)[:each]) for photo in post.photos
+        ),
     )
 
 
