@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+import zipfile
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -257,6 +259,31 @@ def test_item_that_is_no_post_is_counted(network: str, odd: Any) -> None:
         [Omission.MALFORMED],
         [Omission.BOOST],
     )
+
+
+@pytest.mark.parametrize(
+    "number", ["18446744073709551616", "-9223372036854775809", "9" * 5_000, "9" * 200_000, "1e999", "1." + "1" * 5_000]
+)
+def test_number_out_of_range_costs_no_post(number: str, tmp_path: Path) -> None:
+    posts = [json.dumps(made.note(n, "<p>One</p>", replies=12345.5)) for n in range(3)]
+    outbox = f'{{"orderedItems": [{", ".join(posts).replace("12345.5", number)}]}}'
+    files = made.mastodon_files([]) | {"outbox.json": outbox}
+    with opened(made.zipped(tmp_path / "a.zip", files), tmp_path) as entries:
+        report = ArchivePlan(tmp_path).fill(reader_of(entries, tmp_path), NOW, lambda _: None)
+    assert (report.found.posts, report.omitted) == (3, [])
+
+
+@pytest.mark.parametrize("network", KINDS)
+def test_documents_with_a_byte_order_mark_are_read(network: str, tmp_path: Path) -> None:
+    path = KINDS[network].archive(tmp_path, KINDS[network].posts)
+    if network != "bluesky":
+        with zipfile.ZipFile(path) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+        documents = {name: BOM_UTF8 + data for name, data in files.items() if name.endswith((".json", ".js"))}
+        made.zipped(path, files | documents)
+    with opened(path, tmp_path) as entries:
+        report = ArchivePlan(tmp_path).fill(reader_of(entries, tmp_path), NOW, lambda _: None)
+    assert report.found.posts + report.found.comments == len(KINDS[network].posts)
 
 
 @pytest.mark.parametrize("network", ["mastodon", "pixelfed", "instagram", "x", "shoal"])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 import ijson
@@ -19,6 +23,7 @@ MAX_DEPTH = 64
 """Levels of a document; an item of more is malformed."""
 _MAX_PREFIX = 200
 _PIECE = 1 << 16
+_LONG_NUMBER = re.compile(rb"(?<![0-9])([0-9]{2000})[0-9]++")
 _OPENS = frozenset({"start_map", "start_array"})
 _CLOSES = frozenset({"end_map", "end_array"})
 _MALFORMED: Final = object()
@@ -45,7 +50,7 @@ def count(file: Readable, name: str) -> int:
 
 def behind_name(file: Readable) -> Readable:
     """Return the JSON of one of X's scripts, `window.YTD.tweets.part0 = [...]`."""
-    head = file.read(_MAX_PREFIX)
+    head = file.read(_MAX_PREFIX).removeprefix(BOM_UTF8)
     _, equals, rest = head.partition(b"=")
     return _Rest(rest if equals and head.lstrip().startswith(b"window.") else head, file)
 
@@ -54,15 +59,23 @@ def _values(file: Readable, name: str) -> Iterator[Any]:
     metered = _Metered(file)
     found = _List(name)
     try:
-        # Without `use_float`, a number of more than 4,300 digits ends the process.
-        for event, value in ijson.basic_parse(metered, use_float=True, buf_size=_PIECE):
-            if found.add(event, value):
+        # With `use_float`, a document with an integer of more than 64 bits would be refused.
+        for event, value in ijson.basic_parse(metered, buf_size=_PIECE):
+            if found.add(event, _number(value) if event == "number" else value):
                 metered.since = 0
                 yield found.take()
-    except (ijson.JSONError, UnicodeDecodeError) as error:
+    except (ijson.JSONError, UnicodeDecodeError, ArithmeticError) as error:
         raise InvalidInput("file: a document in this archive is damaged: it is not JSON", field="file") from error
     if not found.found:
         yield _MALFORMED
+
+
+def _number(value: int | Decimal) -> int | float | str:
+    """Return a number as one that can be encoded; as a text if it is out of range."""
+    if isinstance(value, int):
+        return value if -(1 << 63) <= value < 1 << 64 else str(value)
+    number = float(value)
+    return number if math.isfinite(number) else str(value)
 
 
 class _List:
@@ -125,14 +138,27 @@ class _List:
 
 
 class _Metered:
-    """A file from which no more than an item is read between two of them."""
+    """A file from which no more than an item is read between two of them, and at most 4,000 digits in a row.
+
+    The parser crashes at an integer of more digits than Python converts.
+    """
 
     def __init__(self, file: Readable) -> None:
         self._file = file
         self.since = 0
+        self._begun = self._in_number = False
 
     def read(self, size: int = -1, /) -> bytes:
         """Read so many bytes."""
+        data = self._read(size)
+        while self._in_number and data.isdigit():
+            data = self._read(size)
+        if not self._begun and data:
+            self._begun, data = True, data.removeprefix(BOM_UTF8)
+        self._in_number = data[-1:].isdigit()
+        return _LONG_NUMBER.sub(rb"\1", data)
+
+    def _read(self, size: int) -> bytes:
         data = self._file.read(size)
         self.since += len(data)
         if self.since > MAX_ITEM + _PIECE:

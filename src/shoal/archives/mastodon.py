@@ -6,6 +6,7 @@ read where it was put into it.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 
 import msgspec
@@ -92,7 +93,8 @@ class MastodonArchive:
         self._prefix = prefix
         name = f"{prefix}actor.json"
         try:
-            actor = fitted(msgspec.json.decode(entries.read(name, _ACTOR_BYTES)), _Actor).value
+            found = msgspec.json.decode(entries.read(name, _ACTOR_BYTES).removeprefix(BOM_UTF8))
+            actor = fitted(found, _Actor).value
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             actor = None
         if actor is None or not actor.id:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from codecs import BOM_UTF8
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
@@ -83,7 +84,7 @@ class OwnExport:
         self._entries = entries
         self._prefix = prefix
         try:
-            found = msgspec.json.decode(entries.read(f"{prefix}{PROFILE}", _PROFILE_BYTES))
+            found = msgspec.json.decode(entries.read(f"{prefix}{PROFILE}", _PROFILE_BYTES).removeprefix(BOM_UTF8))
             profile = fitted(found, _ExportedProfile).value
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             profile = None
