@@ -28,6 +28,7 @@ from shoal.archives.plan import ArchivePlan
 from shoal.archives.recognition import reader_of
 from shoal.archives.records import ArchivedPost, Omission
 from shoal.archives.report import ArchiveReport
+from shoal.cli.words.archives import told
 from shoal.core.archives import read_archive
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.markup import to_html
@@ -222,6 +223,15 @@ def test_a_tar_may_claim_sizes_that_lead_anywhere(tmp_path: Path, size: bytes) -
         path = written(tmp_path / f"{zipped}.tar", data)
         with pytest.raises(InvalidInput):
             looked_at(path, tmp_path)
+
+
+def test_report_of_names_with_control_characters_has_printable_lines(tmp_path: Path) -> None:
+    odd = "a\x1b]0;title\x07\ntaken in: 9 posts\u202e"
+    files = made.mastodon_files([made.announce(1, odd), made.note(2, "<p>\x1b[2JOne</p>", id=odd, inReplyTo=odd)])
+    files["actor.json"] = json.dumps({"id": odd})
+    report = looked_at(made.zipped(tmp_path / "a.zip", files), tmp_path)
+    assert report.omitted
+    assert all(line.isprintable() for line in told(report))
 
 
 def test_an_archive_with_a_password_is_refused(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from shoal.archives.records import (
     Omission,
     SkippedRecord,
 )
-from shoal.archives.report import ArchiveReport
+from shoal.archives.report import ArchiveReport, printable
 from shoal.core.archives import MOST_HANDLES, FollowList
 from shoal.core.handles import ForeignHandle
 from shoal.core.text import as_text
@@ -161,7 +161,7 @@ class ArchivePlan:
 
         Raises as `ArchiveReader.records`.
         """
-        report = ArchiveReport(reader.kind, reader.account[:_MOST_ACCOUNT])
+        report = ArchiveReport(reader.kind, printable(reader.account[:_MOST_ACCOUNT]))
         left: set[bytes] = set()
         with self._path.open("wb") as file:
             for record in reader.records():

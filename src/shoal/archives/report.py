@@ -11,6 +11,11 @@ _EXAMPLE = 200
 """Characters of an example."""
 
 
+def printable(name: str) -> str:
+    """Return a name from an archive without characters that could control a terminal or forge a line of a report."""
+    return "".join(filter(str.isprintable, name))
+
+
 class Amounts(msgspec.Struct):
     """Numbers of things. A comment is a post that answers another of the same member's."""
 
@@ -73,7 +78,7 @@ class ArchiveReport(msgspec.Struct):
             self.omitted.append(found)
         found.count += count
         if example and len(found.examples) < EXAMPLES:
-            found.examples.append(example[:_EXAMPLE])
+            found.examples.append(printable(example[:_EXAMPLE]))
 
     def sample(self, written: int, text: str, photos: int) -> None:
         """Show a post as one of the first."""
