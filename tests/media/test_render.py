@@ -308,6 +308,32 @@ def test_an_animation_stays_one_with_the_duration_of_each_frame(kind: str) -> No
     assert near(colour(made.preview), RED, 30)
 
 
+def test_default_picture_of_png_outside_its_animation_is_no_frame() -> None:
+    frames = [Image.new("RGB", (40, 40), shade) for shade in (RED, GREEN, BLUE)]
+    data = saved(frames[0], "PNG", save_all=True, append_images=frames[1:], duration=300, default_image=True)
+    found = frames_of(render(data, LIMITS).feed)
+    assert [milliseconds for _, milliseconds in found] == [300, 300]
+    assert near(found[0][0], GREEN, 30)
+
+
+def test_frame_of_png_longer_than_webp_allows_is_shortened() -> None:
+    found = frames_of(render(animation("PNG", durations=(20_000_000, 100)), LIMITS).feed)
+    assert [milliseconds for _, milliseconds in found] == [(1 << 24) - 1, 100]
+
+
+@pytest.mark.parametrize(
+    ("kind", "loop", "plays"), [("PNG", 0, 0), ("PNG", 3, 3), ("PNG", 70_000, 65_535), ("GIF", 0, 0), ("GIF", 2, 3)]
+)
+def test_animation_plays_as_many_times_as_its_source(kind: str, loop: int, plays: int) -> None:
+    frames = [Image.new("RGB", (40, 40), shade) for shade in (RED, GREEN)]
+    data = saved(frames[0], kind, save_all=True, append_images=frames[1:], duration=100, loop=loop)
+    assert shown(render(data, LIMITS).feed).info["loop"] == plays
+
+
+def test_animation_of_gif_without_repetitions_plays_once() -> None:
+    assert shown(render(animation("GIF"), LIMITS).feed).info["loop"] == 1
+
+
 def test_an_animation_with_transparency_keeps_it() -> None:
     frames = [Image.new("RGBA", (40, 40), (*each, 128)) for each in (RED, BLUE)]
     data = saved(frames[0], "PNG", save_all=True, append_images=frames[1:], duration=100)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from itertools import islice
 from math import ceil, sqrt
 from typing import Final
 
@@ -41,6 +42,8 @@ _TURNS: Final = {
 }
 """EXIF orientation (CIPA DC-008, 4.6.5) to the transposition that makes the picture upright."""
 _ANIMATED: Final = Style(WEBP, lossless=False)
+_SLOWEST_MS, _LONGEST_MS, _MOST_LOOPS = (1 << 24) - 1, (1 << 31) - 1, (1 << 16) - 1
+"""Maximum of a frame and of all frames in libwebp, and of repetitions in a WebP."""
 _FASTEST_MS, _USUAL_MS = 10, 100
 """Browsers show a frame of 10 ms or less for 100 ms."""
 _END_OF_JPEG: Final = b"\xff\xd9"
@@ -129,11 +132,14 @@ def _animated_edge(image: Image.Image, limits: UploadLimits) -> int:
 def _frames(image: Image.Image, fitted: Callable[[Image.Image], Image.Image]) -> tuple[list[Image.Image], list[int]]:
     """Return all frames of an animation, each made to fit, and for how many milliseconds each is shown."""
     frames, milliseconds = [], []
-    for frame in ImageSequence.Iterator(image):
+    # The default picture of a PNG may be one that only viewers without animation show.
+    first = 1 if image.info.get("default_image") else 0
+    longest = min(_SLOWEST_MS, _LONGEST_MS // image.n_frames)  # type: ignore[attr-defined]  # an animation has it
+    for frame in islice(ImageSequence.Iterator(image), first, None):
         shown = _fitting_mode(_upright(_plain(frame)), fitted)
         frames.append(shown)
         shown_for = round(float(frame.info.get("duration") or 0))
-        milliseconds.append(shown_for if shown_for > _FASTEST_MS else _USUAL_MS)
+        milliseconds.append(min(shown_for, longest) if shown_for > _FASTEST_MS else _USUAL_MS)
     return frames, milliseconds
 
 
@@ -144,7 +150,12 @@ def _fitting_mode(frame: Image.Image, fitted: Callable[[Image.Image], Image.Imag
 
 
 def _loop(image: Image.Image) -> int:
-    return int(image.info.get("loop", 1 if image.format == "GIF" else 0))
+    """Return how many times an animation plays; 0: for ever."""
+    stated = image.info.get("loop")
+    if image.format == "GIF" and stated != 0:
+        # A GIF states how many times it is repeated.
+        stated = (stated or 0) + 1
+    return min(int(stated or 0), _MOST_LOOPS)
 
 
 @contextmanager
