@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
 
 from shoal.services import members, posts
 from shoal.services.posts import Draft
+from shoal.words.languages import language_for, language_tag
 from tests.api.world import World, world
 from tests.web.visitor import member, visitor
 
@@ -65,3 +67,13 @@ def test_language_in_the_address_of_a_page_for_shared_caches_sets_no_cookie(here
     answer = visitor(here).open(f"{path.format(post=post.id)}?lang=de").answer
     assert answer.headers["Cache-Control"].startswith("public")
     assert "set-cookie" not in answer.headers
+
+
+def test_long_text_in_place_of_language_takes_no_memory_afterwards() -> None:
+    tracemalloc.start()
+    for number in range(100):
+        text = f"{number}" + "x" * 60_000
+        assert (language_tag(text), language_for(text), language_for("de", text)) == ("", "en", "de")
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000

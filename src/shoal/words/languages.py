@@ -30,6 +30,8 @@ _TAG = re.compile(
 """Language, extended language, script and region of a language tag (RFC 5646, 2.1)."""
 _UNKNOWN_TO_CLDR = frozenset({"cnr", "kmr", "ldn", "zba"})
 """Languages of ISO 639-3 that Mastodon has and CLDR has no name for."""
+_MOST_ACCEPTED = 1_000
+"""Characters of an `Accept-Language` header that are read."""
 _RIGHT_TO_LEFT = "rtl"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _WEEK = 7 * _DAY
@@ -124,16 +126,18 @@ def words_in(code: str) -> Translated:
     return Translated(code)
 
 
-@lru_cache(1_000)
 def language_tag(text: str) -> str:
     """Return the canonical form of a language tag (BCP 47) of a language that CLDR or Mastodon knows, such as `pt-BR`; else "".
 
     Underscores count as hyphens, and an extended language (`zh-yue`) as the language that it is (`yue`).
     """
     match = _TAG.fullmatch(text)
-    if match is None:
-        return ""
-    language, extended, script, region = (part or "" for part in match.groups())
+    return _canonical(*match.groups("")) if match else ""
+
+
+# Of the parts, not of the text, which may be long.
+@lru_cache(1_000)
+def _canonical(language: str, extended: str, script: str, region: str) -> str:
     language, script, region = (extended or language).lower(), script.title(), region.upper()
     english = Locale("en")
     if language not in english.languages and language not in _UNKNOWN_TO_CLDR:
@@ -151,13 +155,14 @@ def check_language(text: str, *, field: str) -> str:
     return tag
 
 
-@lru_cache(1_000)
 def language_for(accepted: str, chosen: str = "") -> str:
     """Return the code of the language that fits best: the chosen one, or the first of an `Accept-Language` header that we have."""
-    for code in (chosen, *_preferred(accepted)):
-        if code in LANGUAGES:
-            return code
-    return "en"
+    return chosen if chosen in LANGUAGES else _accepted(accepted[:_MOST_ACCEPTED])
+
+
+@lru_cache(1_000)
+def _accepted(header: str) -> str:
+    return next((code for code in _preferred(header) if code in LANGUAGES), "en")
 
 
 def _preferred(accepted: str) -> Sequence[str]:
