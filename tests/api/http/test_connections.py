@@ -558,7 +558,13 @@ async def test_the_server_stops_whatever_its_clients_do() -> None:
         (b"Host: x\r\nhost: y\r\n", b"1.1", 400),
         (b"Host: x\r\nHost: y\r\n", b"1.0", 400),
         (b"Host: x\r\n", b"1.1", 200),
+        (b"Host: [::1]:8500\r\n", b"1.1", 200),
         (b"", b"1.0", 200),
+        (b"", b"2.0", 400),
+        (b"Host: x y\r\n", b"1.1", 400),
+        (b"Host: x/y\r\n", b"1.1", 400),
+        (b"Host: y@x\r\n", b"1.0", 400),
+        (b"Host: x?\r\n", b"1.1", 400),
     ],
 )
 def test_a_request_without_exactly_one_host_is_refused(hosts: bytes, version: bytes, status: int) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 from contextvars import Context
 from functools import partial
@@ -44,7 +45,11 @@ SENTENCES = {
     503: "The server is busy; try again in a moment",
 }
 
-_ONE_HOST = "A request has exactly one Host header (RFC 9112, section 3.2)"
+_ONE_HOST = "A request has exactly one Host header, with a valid host (RFC 9112, section 3.2)"
+_WITHOUT_HOST = frozenset({"0.9", "1.0"})
+"""Versions of HTTP in which a request may lack the header."""
+_HOST = re.compile(rb"[\w.~%!$&'()*+,;=:\[\]-]*")
+"""Characters of a host and port (RFC 3986, section 3.2.2)."""
 
 
 class Config(uvicorn.Config):
@@ -140,8 +145,9 @@ class HttpConnection(HttpToolsProtocol):
         if self._first + self._extra > self._patience.head_bytes and self._head_size() > self._patience.head_bytes:
             self._refuse(431)
             raise _Refused
-        hosts = sum(name == b"host" for name, _ in self.headers)
-        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+        hosts = [value for name, value in self.headers if name == b"host"]
+        least = 0 if self.parser.get_http_version() in _WITHOUT_HOST else 1
+        if not least <= len(hosts) <= 1 or not all(map(_HOST.fullmatch, hosts)):
             self._refuse(400, _ONE_HOST)
             raise _Refused
         if self._doubtful:
