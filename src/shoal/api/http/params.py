@@ -7,6 +7,7 @@ as clients send none or nonsense. `convert` (in `convert.py`) makes a typed stru
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import parse_qsl
 
@@ -35,6 +36,8 @@ MAX_WORDS = 1 << 20
 
 
 _MULTIPART = b"multipart/form-data"
+# The parser warns of each malformed body, and any stranger can send one.
+logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 async def read_params(request: Request, intake: Intake, *, max_body: int = MAX_BODY, once: bool = False) -> Params:
