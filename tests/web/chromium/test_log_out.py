@@ -53,6 +53,34 @@ def test_log_out_leaves_nothing_of_a_member_in_the_browser(at: Stage, chromium: 
         assert (left["local"], left["session"]) == ("{}", "{}")
 
 
+def test_log_out_in_one_tab_deletes_the_stored_pages_of_another(at: Stage, chromium: Browser) -> None:
+    kim = at.join("kim")
+    at.run(posts.create(at.network.writes, kim.id, Draft(text="High tide")))
+    at.settle()
+    with screen(at, chromium) as ours:
+        ours.log_in("kim")
+        page = ours.open("/")
+        other = ours.page.context.new_page()
+        other.goto(at.url + "/")
+        until(other, "document.querySelector('form[action$=\"/logout\"]').dataset.started !== undefined")
+        other.get_by_role("navigation").get_by_role("link", name="Explore").first.click()
+        other.wait_for_url("**/explore")
+        assert "High tide" in stored(other)["session"]
+        # As in a browser that ignores `Clear-Site-Data`, which it does over plain HTTP.
+        page.route("**/logout", lambda route: route.fulfill(status=204))
+        page.locator("form[action$='/logout'] button:visible").click()
+        until(other, "sessionStorage.length === 0")
+        page.context.clear_cookies()
+        # A page that is left after that is not stored either.
+        other.get_by_role("navigation").get_by_role("link", name="Notifications").first.click()
+        other.wait_for_url("**/login**")
+        assert "High tide" not in stored(other)["session"]
+        other.go_back()
+        other.go_back()
+        expect(other.get_by_role("navigation").get_by_role("link", name="Log in")).to_be_visible()
+        expect(other.get_by_role("main")).not_to_contain_text("High tide")
+
+
 def test_the_page_without_network_is_the_same_for_members_and_strangers(at: Stage, chromium: Browser) -> None:
     at.join("ida")
     with screen(at, chromium) as ours:

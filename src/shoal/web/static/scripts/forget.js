@@ -1,8 +1,20 @@
-// Logging out deletes the drafts in this browser and the pages that htmx stored in this tab.
+// Logging out deletes the drafts in this browser and the pages that htmx stored in this tab and in others.
+const LOGGED_OUT = "shoal:logged-out";
+
+function forgetPages() {
+  document.dispatchEvent(new Event("forget-drafts"));
+  htmx.config.historyCacheSize = 0;
+  sessionStorage.clear();
+}
+
+// Every tab stores pages of its own.
+addEventListener("storage", (event) => event.key === LOGGED_OUT && forgetPages());
+
 export default function forget(form) {
   form.addEventListener("submit", () => {
-    document.dispatchEvent(new Event("forget-drafts"));
-    sessionStorage.clear();
+    forgetPages();
     for (const key of Object.keys(localStorage)) if (key.startsWith("shoal:draft:")) localStorage.removeItem(key);
+    localStorage.setItem(LOGGED_OUT, "");
+    localStorage.removeItem(LOGGED_OUT);
   });
 }
