@@ -14,8 +14,17 @@ const SPANS = new RegExp(
     `|(?:(?<=(?<![A-Za-z0-9_@#$])[hH][tT][tT][pP])|(?<=(?<![A-Za-z0-9_@#$])[hH][tT][tT][pP][sS])):\\/\\/(${HOST}(?::[0-9]{1,5})?(?:(?=[/?#])${TAIL})?)`,
   "gu",
 );
-const SEPARATORS = "\\u00b7\\u30fb\\uff65\\u200c";
-const TAG = new RegExp(`^[\\p{L}\\p{Nd}\\p{Pc}][\\p{L}\\p{M}\\p{Nd}\\p{Pc}${SEPARATORS}]*(?<![${SEPARATORS}])`, "u");
+const SEPARATORS = "\\u00b7\\u30fb\\uff65\\u301c\\uff5e\\u200c";
+const TAG = new RegExp(
+  `^[\\p{L}\\p{Nd}\\p{Pc}](?:[\\p{L}\\p{M}\\p{Nd}\\p{Pc}${SEPARATORS}]|(?<=\\p{M})\\u200d)*(?<![${SEPARATORS}\\u200d])`,
+  "u",
+);
+const CLUSTERS = Intl.Segmenter && new Intl.Segmenter("und", { granularity: "grapheme" });
+
+// Characters as people count them. Browsers without a segmenter count more, never less.
+function characters(text) {
+  return [...(CLUSTERS && /[^\0-\x7f]/.test(text) ? CLUSTERS.segment(text) : text)].length;
+}
 
 // A tag in a script that writes no spaces may take the "http" of a link after it, which is none then.
 function tagAtHeadOf(run) {
@@ -25,7 +34,7 @@ function tagAtHeadOf(run) {
 
 export function length(text) {
   const plain = text.replaceAll("\r\n", "\n").normalize("NFC");
-  let sum = [...plain].length, end = 0;
+  let sum = characters(plain), end = 0;
   for (const { index, 0: whole, 1: name, 2: domain, 3: run } of plain.matchAll(SPANS)) {
     const scheme = /s/i.test(plain[index - 1]) ? 5 : 4;
     if (run) {
@@ -33,10 +42,10 @@ export function length(text) {
       if (tag) end = index + 1 + tag.length;
     } else if (name) {
       end = index + whole.length;
-      if (domain) sum -= [...whole].length - name.length - 1;
+      if (domain) sum -= characters(whole) - name.length - 1;
     } else if (index - scheme >= end) {
       end = index + whole.length;
-      sum += LINK - scheme - [...whole].length;
+      sum += LINK - scheme - characters(whole);
     }
   }
   return sum;
