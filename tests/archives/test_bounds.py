@@ -397,6 +397,22 @@ def test_x_text_with_a_long_run_of_spaces_takes_linear_time(tmp_path: Path) -> N
     assert read(1_000_000) < 64 * max(read(62_500), 0.01)
 
 
+def test_bluesky_post_with_many_facets_is_read_in_linear_time(tmp_path: Path) -> None:
+    def read(facets: int) -> float:
+        feature = {"$type": "app.bsky.richtext.facet#link", "uri": "https://example.org/a"}
+        facet = {"index": {"byteStart": -1, "byteEnd": 9}, "features": [feature]}
+        post = made.bluesky_post(1, "ab " * 4 * facets, facets=[facet] * facets)
+        path = written(tmp_path / "repo.car", made.repository({made.post_key(1): post}))
+        started = time.process_time()
+        with entries.opened(path, tmp_path) as found:
+            records = list(reader_of(found, tmp_path).records())
+        assert any(isinstance(record, ArchivedPost) for record in records)
+        return time.process_time() - started
+
+    # Quadratic time would grow by 256.
+    assert read(32_000) < 40 * max(read(2_000), 0.01)
+
+
 def test_x_text_with_a_reference_to_a_number_of_thousands_of_digits_is_read(tmp_path: Path) -> None:
     tweet = made.tweet(1, "Ebb &#" + "9" * 5_000 + "; flow")
     path = made.zipped(tmp_path / "x.zip", {"data/tweets.js": made.script("tweets.part0", [tweet])})

@@ -36,6 +36,8 @@ from shoal.core.handles import BLUESKY, ForeignHandle, read_handle
 
 _POST, _REPOST, _FOLLOW = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.graph.follow"
 _LINK = "app.bsky.richtext.facet#link"
+_MOST_FACETS = 300
+"""Facets of a post that are used: its text has at most 300 characters. Each is looked for in the text."""
 
 
 class _Blob(msgspec.Struct, frozen=True):
@@ -230,9 +232,10 @@ def _spans(post: _BlueskyPost) -> tuple[list[_Span], list[str], int]:
         return [], [], 0
     found: list[_Span] = []
     links: list[str] = []
-    odd = 0
+    facets = post.facets[:_MOST_FACETS]
+    odd = len(post.facets) - len(facets)
     positions = _Positions(post.text)
-    for facet in sorted(post.facets, key=lambda facet: (facet.index.byte_start, facet.index.byte_end)):
+    for facet in sorted(facets, key=lambda facet: (facet.index.byte_start, facet.index.byte_end)):
         uri = next((feature.uri for feature in facet.features if feature.type == _LINK), "")
         if not uri:
             continue
