@@ -36,7 +36,7 @@ TEXT = {
     "Member": ("display_name", "note", "fields"),
     "Login": ("reason", "passkeys"),
     "Post": ("text", "spoiler"),
-    "Revision": ("text", "spoiler", "options"),
+    "Revision": ("text", "spoiler", "options", "descriptions"),
     "Media": ("description",),
     "Poll": ("options",),
     "MemberList": ("title",),
@@ -48,11 +48,11 @@ TEXT = {
 }
 """The fields of stored objects in which users write freely."""
 NOT_TEXT = {
-    "Member": {"name", "avatar", "header", "default_language", "attribution_domains", "email_hash"},
+    "Member": {"name", "avatar", "header", "default_language", "attribution_domains", "email_hash", "mentions"},
     "Login": {"email", "password", "kept"},
     "Invitation": {"holds"},
     "Post": {"language", "tags", "json", "mentions"},
-    "Media": {"content_type", "key", "original_key", "preview_key", "frame_rate", "blurhash", "sound"},
+    "Media": {"content_type", "key", "original_key", "preview_key", "frame_rate", "blurhash", "sound", "failure"},
     "Report": {"category", "rule_ids"},
     "EmailDomainBlock": {"domain"},
     "CanonicalEmailBlock": {"digest"},
@@ -62,9 +62,10 @@ NOT_TEXT = {
     "Token": {"scopes", "use"},
     "Grant": {"scopes", "redirect_uri", "challenge"},
     "Departure": {"name", "counts"},
+    "ScheduledPost": {"refused"},
     "Proof": {"address"},
 }
-"""The other fields with text: names, addresses, keys and codes with an alphabet of their own."""
+"""The other fields with text: names, addresses, keys and codes with an alphabet of their own, and reasons that we give."""
 
 
 def hostile(value: Any, place: str) -> Any:
@@ -116,8 +117,8 @@ def subjects(here: World) -> Subjects:
         change = ProfileChange(display_name=author.name.title(), note="Walks #sea @hal", fields=fields)
         run(members.update_profile(writes, author.id, change))
     sea = posted(here, ann, "Low tide at the #sea, @hal", 2)
-    own = posted(here, hal, "My first #sea", 1)
-    run(posts.update(writes, hal.id, own.id, Draft(text="My second #sea", media=own.media)))
+    own = posted(here, hal, "My first #sea", 2)
+    run(posts.update(writes, hal.id, own.id, Draft(text="My second #sea", media=own.media[:1])))
     run(posts.create(writes, ann.id, Draft(text="Warned #sea", spoiler="Storm")))
     run(posts.create(writes, ann.id, Draft(text="Which? #sea", poll=PollDraft(options=("Ebb", "Flow"), seconds=3_600))))
     for author in (hal, ann):
