@@ -413,6 +413,20 @@ def test_bluesky_post_with_many_facets_is_read_in_linear_time(tmp_path: Path) ->
     assert read(32_000) < 40 * max(read(2_000), 0.01)
 
 
+def test_x_posts_with_the_beginning_of_long_notes_take_linear_time(tmp_path: Path) -> None:
+    def read(size: int) -> float:
+        tweets = [made.tweet(n, "a" * 200 + "b") for n in range(size)]
+        notes = [{"noteTweet": {"core": {"text": "a" * 200 + "&amp;" * 5 * size}}}] * 10
+        files = {"tweets": made.script("tweets.part0", tweets), "note-tweet": made.script("note_tweet.part0", notes)}
+        path = made.zipped(tmp_path / "x.zip", {f"data/{name}.js": data for name, data in files.items()})
+        started = time.process_time()
+        assert looked_at(path, tmp_path).found.posts == size
+        return time.process_time() - started
+
+    # Quadratic time would grow by 256.
+    assert read(3_200) < 64 * max(read(200), 0.01)
+
+
 def test_x_text_with_a_reference_to_a_number_of_thousands_of_digits_is_read(tmp_path: Path) -> None:
     tweet = made.tweet(1, "Ebb &#" + "9" * 5_000 + "; flow")
     path = made.zipped(tmp_path / "x.zip", {"data/tweets.js": made.script("tweets.part0", [tweet])})

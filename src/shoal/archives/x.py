@@ -12,6 +12,7 @@ import re
 from collections.abc import Container, Iterator, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.archives.documents import behind_name, items
 from shoal.archives.entries import Entries, Root
@@ -157,7 +158,8 @@ class XArchive:
                     if note is None:
                         continue
                     left -= len(note.core.text)
-                    alike = self._notes.setdefault(unescape(note.core.text)[:_BEGINNING], [])
+                    note = replace(note, core=replace(note.core, text=unescape(note.core.text)))  # noqa: PLW2901
+                    alike = self._notes.setdefault(note.core.text[:_BEGINNING], [])
                     if left < 0 or len(alike) >= _MOST_ALIKE:
                         yield SkippedRecord("parts", note.note_tweet_id, Omission.TOO_MANY)
                     else:
@@ -167,7 +169,7 @@ class XArchive:
         """Return the whole text of a post that is cut, and forget it: it belongs to one post."""
         candidates = self._notes.get(text[:_BEGINNING], []) if _BEGINNING < len(text) <= _MOST_CUT else []
         beginning = _CUT.sub("", text[:_MOST_CUT]).removesuffix("…")
-        found = [note for note in candidates if unescape(note.core.text).startswith(beginning)]
+        found = [note for note in candidates if note.core.text.startswith(beginning)]
         if not found:
             return None
         note = min(found, key=lambda note: abs(iso_moment(note.created_at) - written))
@@ -184,7 +186,7 @@ class XArchive:
         links = {link.url: link.expanded_url or link.url for link in tweet.entities.urls}
         written = x_moment(tweet.created_at)
         if note := self._note_of(text, written):
-            text = unescape(note.core.text)
+            text = note.core.text
             links |= {link.short_url: link.expanded_url or link.short_url for link in note.core.urls}
         media = tweet.extended_entities.media if tweet.extended_entities else tweet.entities.media
         photos: list[ArchivedPhoto] = []
