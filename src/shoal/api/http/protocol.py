@@ -357,10 +357,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self.client, self._leave = before.hand_over()
 
     async def send(self, message: Any) -> None:
-        """Send a message of the application. An HTTP answer completes the handshake, as a refusal.
-
-        Without this, uvicorn logs each refused handshake as an error of the application.
-        """
+        """Send a message, and complete a refused handshake, which uvicorn would log as an error of the application."""
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True
