@@ -119,8 +119,8 @@ async def _cost(ask: Ask, path: str, headers: Headers, calls: int) -> float:
 
 
 def _is_html(status: int, body: bytes) -> str:
-    # In the smallest network some follow nobody who has posted, and are told so.
-    whole = b"<article" in body or b'class="empty' in body
+    # In the smallest network some follow no member who has posted: they are shown photos and people, or an empty page.
+    whole = any(part in body for part in (b"<article", b'class="empty', b'class="home-beginning'))
     return "" if status == 200 and whole else f"status {status}, or no post on it"
 
 

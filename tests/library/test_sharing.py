@@ -183,7 +183,7 @@ async def test_a_call_larger_than_the_owner_takes_is_refused_and_the_next_goes_o
         with pytest.raises(errors.TooLarge, match="a call between processes may have"):
             await ann.upload(bytes(9 << 20))
         with pytest.raises(errors.TooLarge, match="too large"):
-            await ann.upload(bytes(2 << 20))
+            await ann.upload(b"\x89PNG\r\n\x1a\n" + bytes(2 << 20))
         assert (await ann.create("Still here")).text
 
 

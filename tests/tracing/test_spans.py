@@ -182,5 +182,5 @@ def test_without_the_extra_the_setting_says_what_is_missing(monkeypatch: pytest.
         async with AsyncExitStack() as stack:
             open_recorder(Settings(opentelemetry=True), stack)
 
-    with pytest.raises(InvalidInput, match=r"shoal\[otel\]"):
+    with pytest.raises(InvalidInput, match=r"\.\[otel\]"):
         asyncio.run(opened())

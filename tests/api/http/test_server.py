@@ -114,7 +114,7 @@ def test_a_title_is_text_whoever_wrote_it(shared: World) -> None:
     )
     page = shared.ask("GET", "/@title_ann").text
     assert "<title>&lt;i&gt;Ann&lt;/i&gt; &amp; co (@title_ann) · Shoal</title>" in page
-    assert "<h1>&lt;i&gt;Ann&lt;/i&gt; &amp; co</h1>" in page
+    assert '<h1 dir="auto">&lt;i&gt;Ann&lt;/i&gt; &amp; co</h1>' in page
     refused = plain_page(Reply({"error": "<script>"}, 422), Request({"type": "http"}))
     assert "<p>&lt;script&gt;</p>" in bytes(refused.body).decode()
 

@@ -34,6 +34,7 @@ _BY_KEY: dict[str, Any] = {
     "day": "DAY",
     "created_at": 0,
     "bitrate": 0,
+    "application_id": 0,
     "duration": 0.0,
     "length": "LENGTH",
     "week": "WEEK",
