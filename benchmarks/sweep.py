@@ -72,7 +72,7 @@ async def measure(path: Path, kept: int, report: Report) -> None:
         waits = await _committing(graph, sweeping)
         seconds = time.perf_counter() - began
         report.check("tombstones swept", await sweeping, kept // 10)
-        report.add("tombstones swept a second, beside commits", kept // 10 / seconds, "1/s")
+        report.add("tombstones swept per second, alongside commits", kept // 10 / seconds, "1/s")
         report.add("a commit during a sweep, median", spread(waits).median * 1e3, "ms")
         report.add("a commit during a sweep, longest", max(waits) * 1e3, "ms")
     finally:

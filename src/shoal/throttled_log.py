@@ -13,7 +13,7 @@ _SECONDS = 60.0
 class ThrottledLog:
     """Logs each message at most once a minute, and says in the next line how many like it were left out.
 
-    Messages are told apart by their format string and `name`, of which there must be few.
+    A message is identified by its format string and `name`, so `name` must have few values.
     """
 
     def __init__(self, log: logging.Logger, *, clock: Callable[[], float] = time.monotonic) -> None:

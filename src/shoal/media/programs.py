@@ -117,7 +117,7 @@ async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
 
 
 def _reason(status: int, complaint: bytes, limits: ClipLimits) -> InvalidInput:
-    """Return why a program failed, by its exit status and by what it printed."""
+    """Return the reason of a failed program from its exit status and output."""
     if refused := _NOT_LISTED.search(complaint):
         return Unsupported(f"the codec {refused[1].decode()} is not accepted: use H.264 and AAC")
     if _NO_ROOM in complaint:

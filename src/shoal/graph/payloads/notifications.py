@@ -50,7 +50,7 @@ class Kind(StrEnum):
     VERDICT = "verdict"
     """A report of theirs was closed."""
     UNPUBLISHED = "unpublished"
-    """A scheduled post of theirs could not be published."""
+    """One of the member's scheduled posts could not be published."""
 
 
 ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.REACTION, Kind.EDIT, Kind.POLL})

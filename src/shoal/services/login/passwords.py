@@ -75,7 +75,7 @@ async def matches(password: str, stored: str) -> bool:
 
 
 def _verify(password: str, stored: str) -> bool:
-    # Hashes from before passwords were normalized are of what was typed.
+    # Older hashes were made from the password as typed.
     return any(_is_hash_of(spelling, stored) for spelling in dict.fromkeys((password, normalized("NFC", password))))
 
 

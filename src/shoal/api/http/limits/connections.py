@@ -35,7 +35,7 @@ _SPARE = 32
 _PER_SITE = 4
 """How many times as many connections as one address may come from a /48 of IPv6, which is 65,536 addresses (/64)."""
 _MADE_ROOM = 64
-"""A full server closes one of so many connections at a time, so that looking for them costs little for each."""
+"""A full server closes 1/64 of its connections together, which keeps the search cheap for each."""
 _TOLD_EVERY = 60
 """Seconds between two lines in the log about connections that were refused."""
 
