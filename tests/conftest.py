@@ -12,6 +12,7 @@ from argon2 import PasswordHasher
 from hypothesis import settings
 
 from shoal.services.login import passwords
+from tests.durations import Durations
 from tests.engines.ending import at_the_end
 from tests.examples import examples
 from tests.side_by_side import LONGEST
@@ -34,6 +35,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         places = {name: place for place, name in enumerate(LONGEST)}
         items.sort(key=lambda item: places.get(item.location[0], len(LONGEST)))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure the tests."""
+    config.pluginmanager.register(Durations())
 
 
 def pytest_collection_finish() -> None:

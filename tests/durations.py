@@ -1,0 +1,113 @@
+"""A pytest plugin that reports which test files, and which kinds of test, use the time of a run."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import Counter, defaultdict
+from collections.abc import Generator
+from typing import NamedTuple
+
+import pytest
+from _pytest.terminal import TerminalReporter
+from hypothesis import is_hypothesis_test
+
+SLOWEST = 10
+"""Files in the table."""
+
+_ENGINES = ("postgres", "dynamodb", "redis", "rabbitmq", "cluster")
+
+
+class Measured(NamedTuple):
+    """Seconds since some moment, by the clock and by the processors."""
+
+    elapsed: float
+    processor: float
+
+
+_BEGAN = pytest.StashKey[Measured]()
+
+
+def now() -> Measured:
+    """Return the present moment. Child processes count from when they are waited for."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return Measured(time.monotonic(), sum(each.ru_utime + each.ru_stime for each in used))
+
+
+def kind(item: pytest.Item) -> str:
+    """Return why a test costs what it costs: the first that applies."""
+    names = set(getattr(item, "fixturenames", ()))
+    parts = item.path.parts
+    if "benchmarks" in parts:
+        return "benchmarks"
+    if "faults" in parts:
+        return "faults"
+    if "chromium" in parts or "chromium" in names:
+        return "browser"
+    if is_hypothesis_test(getattr(item, "obj", None)):
+        return "properties"
+    if any(engine in item.nodeid for engine in _ENGINES):
+        return "engines"
+    return "other"
+
+
+class Durations:
+    """Measures each test in the process that runs it; the reporting process adds up."""
+
+    def __init__(self) -> None:
+        self._files: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._kinds: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._began = now()
+        self._workers = 0.0
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Begin to measure a test."""
+        item.stash[_BEGAN] = now()
+        yield
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Attach what a test used to its last report."""
+        try:
+            yield
+        finally:
+            began, ended = item.stash[_BEGAN], now()
+            item.user_properties += [
+                ("elapsed", round(ended.elapsed - began.elapsed, 3)),
+                ("processor", round(ended.processor - began.processor, 3)),
+                ("kind", kind(item)),
+            ]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add up the last report of a test."""
+        used = dict(report.user_properties)
+        if report.when == "teardown" and "kind" in used:
+            for group in (self._files[report.location[0]], self._kinds[str(used["kind"])]):
+                group.update({"tests": 1, "elapsed": used["elapsed"], "processor": used["processor"]})
+
+    def pytest_testnodedown(self, node: object) -> None:
+        """Add what a worker used, its engines included."""
+        self._workers += getattr(node, "workeroutput", {}).get("processor", 0.0)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Report what a worker used in all."""
+        output: dict[str, float] | None = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["processor"] = now().processor
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Print the tables."""
+        if not self._files:
+            return
+        elapsed = time.monotonic() - self._began.elapsed
+        total = self._workers + now().processor
+        terminalreporter.section("durations")
+        for title, groups in ((f"slowest {SLOWEST} files", self._files), ("kinds", self._kinds)):
+            terminalreporter.write_line(f"{'elapsed':>9} {'processor':>9} {'tests':>6}  {title}")
+            for name, used in sorted(groups.items(), key=lambda item: -item[1]["elapsed"])[:SLOWEST]:
+                terminalreporter.write_line(
+                    f"{used['elapsed']:7.1f} s {used['processor']:7.1f} s {used['tests']:6,}  {name}"
+                )
+        terminalreporter.write_line(f"{elapsed:,.0f} s in all, {total:,.0f} processor seconds, engines included")
