@@ -14,6 +14,7 @@ from hypothesis import settings
 from shoal.services.login import passwords
 from tests.durations import Durations
 from tests.engines.ending import at_the_end
+from tests.engines.shared import offer
 from tests.examples import examples
 from tests.side_by_side import LONGEST
 from tests.stores import BACKENDS, DURABLE, Backend
@@ -38,8 +39,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure the tests."""
+    """Measure the tests, and have the workers share engines."""
     config.pluginmanager.register(Durations())
+    if not hasattr(config, "workerinput") and config.getoption("tx", None):
+        offer()
 
 
 def pytest_collection_finish() -> None:

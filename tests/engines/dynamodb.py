@@ -14,6 +14,7 @@ import pytest
 from shoal.ops.engines.dynamodb import start
 from shoal.ops.engines.program import NotInstalled, Program
 from tests.engines.ending import at_the_end
+from tests.engines.shared import shared
 from tests.engines.wanted import wanted
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
@@ -29,14 +30,18 @@ _SHORT_LIFE = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 @functools.cache
 def _started() -> Program | None:
     os.environ.update(CREDENTIALS)
-    folder = Path(mkdtemp(prefix="shoal-dynamodb-"))
-    at_the_end.callback(shutil.rmtree, folder, ignore_errors=True)
     try:
-        program = start(folder, *_SHORT_LIFE, durable=False)
+        return shared(_start_shared)
     except NotInstalled:
         if os.environ.get("CI"):
             raise
         return None
+
+
+def _start_shared() -> Program:
+    folder = Path(mkdtemp(prefix="shoal-dynamodb-"))
+    at_the_end.callback(shutil.rmtree, folder, ignore_errors=True)
+    program = start(folder, *_SHORT_LIFE, durable=False)
     at_the_end.callback(program.stop)
     return program
 

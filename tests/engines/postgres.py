@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
@@ -19,6 +20,7 @@ import pytest
 from shoal.ops.engines import postgres
 from shoal.ops.engines.program import NotInstalled, Program
 from tests.engines.ending import at_the_end
+from tests.engines.shared import shared
 from tests.engines.wanted import wanted
 
 PATIENT_SECONDS = 60.0
@@ -53,22 +55,35 @@ def folder() -> Path:
 
 
 def start_own() -> Program:
-    """A server that a test may stop. It skips the test at a desk that has no PostgreSQL."""
-    wanted()
-    try:
-        program = postgres.start(folder())
-    except NotInstalled as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
-    at_the_end.callback(program.kill)
-    return program
+    """Return a new server, which the test may stop. Skips the test where PostgreSQL is not installed, except in CI."""
+    return _unless_missing(_start)
 
 
 @functools.cache
 def server() -> Program:
-    """The server that tests share; nobody stops it."""
-    return start_own()
+    """Return the server that all tests share. Skips the test where PostgreSQL is not installed, except in CI."""
+    return _unless_missing(lambda: shared(_start_shared))
+
+
+def _unless_missing(start: Callable[[], Program]) -> Program:
+    wanted()
+    try:
+        return start()
+    except NotInstalled as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+def _start(*options: str) -> Program:
+    program = postgres.start(folder(), *options)
+    at_the_end.callback(program.kill)
+    return program
+
+
+def _start_shared() -> Program:
+    # No test restarts this server, so its data need not survive a crash.
+    return _start("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=400")
 
 
 async def database(owner: object) -> str:
@@ -82,7 +97,7 @@ async def database(owner: object) -> str:
 async def _new() -> str:
     connection = await asyncpg.connect(server().url)
     try:
-        name = f"test_{next(_numbers)}"
+        name = f"test_{os.getpid()}_{next(_numbers)}"
         await connection.execute(f"CREATE DATABASE {name}")
     finally:
         await connection.close()

@@ -15,6 +15,7 @@ import pytest
 from shoal.ops.engines import rabbitmq
 from shoal.ops.engines.program import NotInstalled, Program
 from tests.engines.ending import at_the_end
+from tests.engines.shared import shared
 from tests.engines.wanted import wanted
 
 _numbers = itertools.count(1)
@@ -32,6 +33,11 @@ def node() -> Program:
 
 @functools.cache
 def _started() -> Program:
+    wanted()
+    return shared(_start_shared)
+
+
+def _start_shared() -> Program:
     program = start_another()
     at_the_end.callback(stop, program)
     return program

@@ -1,0 +1,91 @@
+"""Engines that all workers of a test run share.
+
+The process that reports starts an engine when a worker first asks for it, and stops it after the last test. Without workers the
+process of the tests starts it itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from tempfile import mkdtemp
+
+from shoal.ops.engines.program import Program
+from tests.engines.ending import at_the_end
+
+Start = Callable[[], Program]
+"""A function of a module, so that its name can be sent to another process."""
+
+_ADDRESS = "SHOAL_TEST_ENGINES"
+
+
+def shared(start: Start) -> Program:
+    """Return the engine that a function starts, as all workers share it. Raises what the function raises.
+
+    The process of the engine belongs to the process that reports, so a test cannot stop it.
+    """
+    if not (address := os.environ.get(_ADDRESS)):
+        return start()
+    with Client(address) as connection:
+        connection.send(start)
+        answer = connection.recv()
+    if isinstance(answer, Exception):
+        raise answer
+    name, folder, url, user, environ = answer
+    return Program(name, (), folder, url=url, user=user, environ=environ)
+
+
+def offer() -> None:
+    """Start engines for the workers that this process starts from now on."""
+    folder = Path(mkdtemp(prefix="shoal-engines-"))
+    at_the_end.callback(shutil.rmtree, folder, ignore_errors=True)
+    address = str(folder / "socket")
+    listener = Listener(address, backlog=64)
+    at_the_end.callback(listener.close)
+    threading.Thread(target=_Offer(listener).accept, name="engines", daemon=True).start()
+    os.environ[_ADDRESS] = address
+
+
+class _Offer:
+    """The started engines."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._lock = threading.Lock()
+        self._starting: dict[Start, threading.Lock] = {}
+        self._started: dict[Start, Program | Exception] = {}
+
+    def accept(self) -> None:
+        # Closing the listener raises OSError here.
+        with suppress(OSError):
+            while True:
+                connection = self._listener.accept()
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: Connection) -> None:
+        with connection:
+            start: Start = connection.recv()
+            with self._lock:
+                lock = self._starting.setdefault(start, threading.Lock())
+            with lock:
+                if start not in self._started:
+                    self._started[start] = _outcome(start)
+            connection.send(_described(self._started[start]))
+
+
+def _outcome(start: Start) -> Program | Exception:
+    try:
+        return start()
+    except Exception as error:  # noqa: BLE001  # raised again by the worker
+        return error
+
+
+def _described(started: Program | Exception) -> Exception | tuple[str, Path, str, str | None, Mapping[str, str]]:
+    if isinstance(started, Exception):
+        return started
+    return started.name, started.folder, started.url, started._user, started._environ
