@@ -1,6 +1,6 @@
 # Verbs for whoever works here: demo, test, check, bench, serve, cluster, docs; and three more ways to test.
 # Each sets up what it needs, and no more; nothing is taken from outside this folder but Debian's and Python's packages.
-.PHONY: demo test test-deep quick coverage check house bench bench-check bench-ratios serve cluster shots docs setup ready clean
+.PHONY: demo test test-all tests quick coverage check house bench bench-check bench-ratios serve cluster shots docs setup ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
@@ -61,10 +61,15 @@ check: $(VENV)/.dev  ## types, lint, imports; then shows what `make house` does
 house: $(VENV)/.dev  ## full folders, class names that mean two things, docstrings that cannot be read alone: shown, none of them fails
 	@$(BIN)/python scripts/house.py
 
-test: setup check  ## everything that must pass
+test: setup  ## checks and tests: every behaviour once
+	@$(MAKE) --no-print-directory --jobs=2 check tests
+
+# The first collection caches the compiled tests, which each worker would otherwise compile.
+tests: setup  ## the tests of `make test`, without the checks
+	@$(BIN)/python -m pytest --collect-only -qq > /dev/null 2>&1 || true
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
-test-deep: setup check  ## all that `make test` leaves out: long stories, and ten times as many examples, new ones each time
+test-all: setup check  ## every test: all combinations of backends, all faults, all pages, ten times the examples of property tests
 	@SHOAL_EXAMPLES=10 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "" --timeout 3600
 
 quick: check  ## types, lint, imports, and the tests of the inner rooms without engines

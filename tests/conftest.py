@@ -18,6 +18,7 @@ from tests.engines.shared import offer
 from tests.examples import examples
 from tests.side_by_side import LONGEST
 from tests.stores import BACKENDS, DURABLE, Backend
+from tests.tiers import is_deep
 from tests.wheel import built, installed
 
 __all__ = ["built", "installed"]
@@ -25,14 +26,18 @@ __all__ = ["built", "installed"]
 REAL_HASHES = passwords._hasher, passwords._NOBODY
 
 # A slow machine is no error. In CI the examples are the same each time, so that a failure is of the change at hand; the
-# deep run looks for new ones.
+# second tier looks for new ones.
 settings.register_profile("desk", deadline=None, max_examples=examples(50))
 settings.register_profile("ci", deadline=None, max_examples=examples(50), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") and "SHOAL_EXAMPLES" not in os.environ else "desk")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Side by side, the files that take longest come first."""
+    """Mark the tests of the second tier. Workers begin with the files that take longest."""
+    for item in items:
+        if is_deep(item):
+            item.add_marker(pytest.mark.deep)
     if hasattr(config, "workerinput"):
         places = {name: place for place, name in enumerate(LONGEST)}
         items.sort(key=lambda item: places.get(item.location[0], len(LONGEST)))

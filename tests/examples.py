@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 _TIMES = int(os.environ.get("SHOAL_EXAMPLES", "1"))
-"""`make test-deep` sets this."""
+"""`make test-all` sets this."""
 DEEP = _TIMES > 1
 """Whether this is the deep run."""
 

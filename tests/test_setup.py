@@ -39,7 +39,7 @@ def test_the_site_is_built_by_one_command_where_nothing_is_set_up(tmp_path: Path
     assert f"{tmp_path / 'venv'} dev" not in steps
 
 
-@pytest.mark.parametrize("target", ["setup", "check", "quick", "test", "test-deep", "coverage", "bench"])
+@pytest.mark.parametrize("target", ["setup", "check", "quick", "test", "test-all", "coverage", "bench"])
 def test_developing_brings_its_tools_to_what_runs_already(tmp_path: Path, target: str) -> None:
     steps = planned(tmp_path, target)
     assert f"{tmp_path / 'venv'} dev" in steps

@@ -26,6 +26,9 @@ from tests.engines.wanted import wanted
 PATIENT_SECONDS = 60.0
 """How long tests wait for an answer: on a loaded machine a commit may take longer than a server should let its clients wait."""
 
+CONNECTIONS = 400
+"""Connections that the shared server allows, for all workers."""
+
 _TABLES = (
     "object",
     "association",
@@ -83,7 +86,7 @@ def _start(*options: str) -> Program:
 
 def _start_shared() -> Program:
     # No test restarts this server, so its data need not survive a crash.
-    return _start("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=400")
+    return _start("fsync=off", "synchronous_commit=off", "full_page_writes=off", f"max_connections={CONNECTIONS}")
 
 
 async def database(owner: object) -> str:

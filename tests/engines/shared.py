@@ -36,8 +36,8 @@ def shared(start: Start) -> Program:
         answer = connection.recv()
     if isinstance(answer, Exception):
         raise answer
-    name, folder, url, user, environ = answer
-    return Program(name, (), folder, url=url, user=user, environ=environ)
+    name, folder, url, user, environ, pid = answer
+    return _Elsewhere(name, folder, url, user, environ, pid)
 
 
 def offer() -> None:
@@ -49,6 +49,20 @@ def offer() -> None:
     at_the_end.callback(listener.close)
     threading.Thread(target=_Offer(listener).accept, name="engines", daemon=True).start()
     os.environ[_ADDRESS] = address
+
+
+class _Elsewhere(Program):
+    """An engine that another process started."""
+
+    def __init__(
+        self, name: str, folder: Path, url: str, user: str | None, environ: Mapping[str, str], pid: int | None
+    ) -> None:
+        super().__init__(name, (), folder, url=url, user=user, environ=environ)
+        self._pid = pid
+
+    @property
+    def pid(self) -> int | None:
+        return self._pid
 
 
 class _Offer:
@@ -85,7 +99,9 @@ def _outcome(start: Start) -> Program | Exception:
         return error
 
 
-def _described(started: Program | Exception) -> Exception | tuple[str, Path, str, str | None, Mapping[str, str]]:
+def _described(
+    started: Program | Exception,
+) -> Exception | tuple[str, Path, str, str | None, Mapping[str, str], int | None]:
     if isinstance(started, Exception):
         return started
-    return started.name, started.folder, started.url, started._user, started._environ
+    return started.name, started.folder, started.url, started._user, started._environ, started.pid

@@ -1,7 +1,7 @@
 """I4, with real processes: whoever of the emitters and collectors is killed, and whenever, every use is counted once.
 
 Tag uses of real posts go through 20 emitter processes, RabbitMQ and 3 collector processes into one store: those of every fourth
-post, and in the deep run all of them. Some jobs are given to two emitters, and some posts are taken back.
+post, and in `make test-all` all of them. Some jobs are given to two emitters, and some posts are taken back.
 """
 
 from __future__ import annotations

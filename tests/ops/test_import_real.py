@@ -1,4 +1,4 @@
-"""The real data, through a `kill -9` in the middle: a slice of it, and in the deep run all of it.
+"""The real data, through a `kill -9` in the middle: a slice of it, and in `make test-all` all of it.
 
 The whole is 37,700 people, 578,006 follows and 26,293 posts. The slice has the best connected people and some of the others, all
 follows between them, and every twelfth author with all of their posts.

@@ -61,7 +61,7 @@ async def test_postgres_tells_its_connections_and_the_longest_transaction() -> N
     told = figures(found)
     assert found.version[0].isdigit()
     assert told["connections"] >= 2
-    assert told["connections_most"] == 200
+    assert told["connections_most"] == postgres.CONNECTIONS
     assert told["longest_transaction_seconds"] >= 0.05
     assert told["stored_bytes"] > 1_000_000
     assert 0 <= told["cache_hits"] <= 1

@@ -1,0 +1,29 @@
+"""Write the list of the second tier of tests into CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tiers import COMBINATIONS, DEEP
+
+PAGE = Path(__file__).resolve().parent.parent / "CONTRIBUTING.md"
+_BEGIN, _END = "<!-- tiers -->\n", "<!-- /tiers -->"
+
+
+def page(text: str) -> str:
+    """Return the text of the page with the present list."""
+    before, _, rest = text.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    backends = ", ".join(f"`{name}`" for name in sorted(COMBINATIONS))
+    rows = [f"| `{name.removeprefix('tests/')}` | {reason} |" for name, reason in sorted(DEEP.items())]
+    table = [
+        "| tests | reason |",
+        "|---|---|",
+        f"| with the backends {backends} | repeat others on combinations |",
+        *rows,
+    ]
+    return f"{before}{_BEGIN}\n" + "\n".join(table) + f"\n\n{_END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")

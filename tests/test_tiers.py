@@ -1,0 +1,26 @@
+"""The list of the second tier."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from scripts import tiers as script
+
+from tests.tiers import DEEP, KEPT
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_every_row_of_the_second_tier_names_tests() -> None:
+    files = sorted({name.partition("::")[0] for name in (*DEEP, *KEPT)})
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", *files]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    for name in (*DEEP, *KEPT):
+        assert any(line.startswith(name) for line in listed), name
+
+
+def test_contributing_lists_the_second_tier() -> None:
+    text = script.PAGE.read_text("utf-8")
+    assert script.page(text) == text, "run python -m scripts.tiers"
