@@ -67,7 +67,7 @@ async def _review(effects: Effects, post_id: int, report_id: int, *, filed: bool
             return False
         batch = Batch(shard_of(post.id))
         batch.obj_set(replace(post, review=review, version=post.version + 1))
-        if review in HELD and post.review not in HELD:
+        if review in HELD:
             batch.emit(PostHidden(post_id=post.id))
         await effects.graph.commit(batch)
         return True

@@ -53,3 +53,19 @@ async def test_a_status_that_waits_leaves_public_streams_and_stays_in_homes() ->
             await place.post(ann, "kind")
             await ear.hears(f"-{post}", "+kind")
             await home.hears("~ruder", "+kind")
+
+
+@in_loop
+async def test_a_held_status_leaves_an_open_home_when_a_report_is_upheld() -> None:
+    async with a_place(reports_to_hold=2, reporter_age_days=0.0) as place:
+        ann, ben, cyd, fan, judge = [await place.join(name) for name in ("ann", "ben", "cyd", "fan", "judge")]
+        await place.ask(fan, "POST", f"/api/v1/accounts/{ann.id}/follow")
+        post = await place.post(ann, "rude #words")
+        filed = [await report(place, by, ann, post) for by in (ben, cyd)]
+        await place.settle()
+        async with place.ear(fan, "user") as home:
+            await reports.resolve(place.network.writes, filed[0], judge.member.id, upheld=True)
+            await place.settle()
+            await home.saw("delete", 1)
+            await home.hears(f"-{post}")
+        assert await place.ask(fan, "GET", "/api/v1/timelines/home") == []

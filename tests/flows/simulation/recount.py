@@ -136,6 +136,8 @@ class World:
         post = self.post_of(node)
         if post is None or not self._let_see(viewer, post) or (viewer, post.author_id) in self.pairs(MUTES):
             return False
+        if post.review is Review.UPHELD and viewer != post.author_id:
+            return False
         if isinstance(node, Share):
             return self._shown_by(viewer, node.author_id)
         return post.author_id == viewer or self._by_tag(viewer, post) or self._by_author(viewer, post)
