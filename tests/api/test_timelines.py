@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from tests.api.world import Someone, World, picture
 
@@ -47,6 +48,33 @@ def test_only_media_leaves_words_out(shoal: World) -> None:
     seen = write(shoal, ann, "a picture #dawn", media_ids=[photo])
     for path in ("public", "tag/dawn"):
         assert ids(shoal.json("GET", f"/api/v1/timelines/{path}?only_media=true")) == [seen]
+
+
+def test_tag_in_every_case_is_one_tag_on_every_surface(shoal: World) -> None:
+    ann, ben = shoal.join("ann"), shoal.join("ben")
+    followed = shoal.json("POST", f"/api/v1/tags/{quote('STRASSE')}/follow", ben)
+    assert (followed["name"], followed["following"]) == ("strasse", True)
+    first, second = write(shoal, ann, "an old #Straße"), write(shoal, ann, "a loud #STRASSE")
+    city = [write(shoal, ann, text) for text in ("#İstanbul", "#istanbul")][::-1]
+    road = [write(shoal, ann, text) for text in ("#ΟΔΟΣ", "#οδος", "#οδοσ")][::-1]
+    shoal.settle()
+    for spelling in ("strasse", "STRASSE", "straße", "Straẞe"):
+        assert ids(shoal.json("GET", f"/api/v1/timelines/tag/{quote(spelling)}")) == [second, first]
+        assert shoal.json("GET", f"/api/v1/tags/{quote(spelling)}", ben)["following"] is True
+    assert ids(shoal.json("GET", f"/api/v1/timelines/tag/{quote('İstanbul')}")) == city
+    assert ids(shoal.json("GET", f"/api/v1/timelines/tag/{quote('ΟΔΟΣ')}")) == road
+    assert ids(shoal.json("GET", "/api/v1/timelines/home", ben)) == [second, first]
+    status = shoal.json("GET", f"/api/v1/statuses/{first}")
+    assert [tag["name"] for tag in status["tags"]] == ["strasse"]
+    assert "#<span>Straße</span>" in status["content"]
+    cloud = shoal.run(shoal.network.tags.tag("straße"))
+    assert cloud is not None
+    assert (cloud.name, cloud.uses, cloud.form in {"Straße", "STRASSE"}) == ("strasse", 2, True)
+    for beginning in ("#straß", "#STRASS", "#strasse"):
+        found = shoal.json("GET", f"/api/v2/search?q={quote(beginning, safe='')}&type=hashtags", ben)["hashtags"]
+        assert [(tag["name"], tag["following"]) for tag in found] == [("strasse", True)]
+    shoal.json("POST", f"/api/v1/tags/{quote('Straße')}/unfollow", ben)
+    assert shoal.json("GET", "/api/v1/followed_tags", ben) == []
 
 
 def test_tags_are_combined(shoal: World) -> None:

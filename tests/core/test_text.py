@@ -28,6 +28,7 @@ from shoal.core.text import (
     tags_of,
     text_length,
 )
+from shoal.core.words import fold
 
 # Pieces that meet in every order are likelier to surprise than characters drawn from all of Unicode.
 PIECES = [
@@ -157,7 +158,7 @@ def test_only_mentions_of_our_domain_are_ours() -> None:
         ("#Tag #tag2, (#x).", ["tag", "tag2", "x"]),
         ("#2024 #2024wrap #_", ["2024wrap", "_"]),
         ("a#b /#c &#39; (d)#e é#f", []),
-        ("#日本語、#हिन्दी！#Größe", ["日本語", "हिन्दी", "größe"]),
+        ("#日本語、#हिन्दी！#Größe", ["日本語", "हिन्दी", "grösse"]),
         ("#l·l #a· #·a #می\u200cخواهم", ["l·l", "a", "می\u200cخواهم"]),
         ("#️⃣ #1️⃣ #love❤️", ["love"]),
         ("#ශ්\u200dරී_ලංකා #क्\u200dष #a\u200db #क\u200dष #क्\u200d", ["ශ්\u200dරී_ලංකා", "क्\u200dष", "a", "क", "क्"]),
@@ -185,13 +186,54 @@ def test_the_canonical_form_of_a_canonical_tag_is_itself(name: str) -> None:
     assert len(canonical) <= MAX_TAG
 
 
-def test_every_single_character_has_a_stable_canonical_form() -> None:
-    unstable = [
-        code
-        for code in range(sys.maxunicode + 1)
-        if canonical_tag(canonical_tag(chr(code))) != canonical_tag(chr(code))
-    ]
-    assert unstable == []
+def test_canonical_tag_of_every_code_point_is_stable_and_ignores_case() -> None:
+    wrong = []
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        canonical = canonical_tag(character)
+        # The capital of the dotless i is the ASCII letter.
+        others = {character.lower(), character.casefold(), character.upper() if character != "ı" else "ı", canonical}
+        if {canonical_tag(other) for other in others} != {canonical} or len(canonical) > 18:
+            wrong.append(f"U+{code:04X}")
+    assert wrong == []
+
+
+@given(st.text(alphabet=st.sampled_from("iIİıǰΐſßẞςΣé\u0301\u0307\u0316\u0323\u0328\u0345\u200dＢﬁ")))
+def test_canonical_tag_of_marks_in_any_order_is_stable(name: str) -> None:
+    canonical = canonical_tag(name)
+    assert canonical_tag(canonical) == canonical
+    assert "i\u0307" not in canonical
+
+
+@pytest.mark.parametrize(
+    ("canonical", "spellings"),
+    [
+        ("strasse", ["straße", "STRASSE", "Straẞe", "ſtrasse"]),
+        ("istanbul", ["İstanbul", "istanbul", "ISTANBUL", "I\u0307stanbul", "i\u0307stanbul"]),
+        ("ıstanbul", ["ıstanbul"]),
+        ("οδοσ", ["ΟΔΟΣ", "οδος", "οδοσ"]),
+        ("fin", ["ﬁn", "FIN"]),
+        ("ᏣᎳᎩ", ["ᏣᎳᎩ", "ꮳꮃꭹ"]),
+        ("եւ", ["և", "ԵՒ", "Եւ"]),
+        ("αι", ["ᾳ", "ᾼ", "ΑΙ"]),
+    ],
+)
+def test_tag_in_every_case_has_one_canonical_form_and_its_own_spelling(canonical: str, spellings: list[str]) -> None:
+    for spelling in spellings:
+        assert tags_of(f"#{spelling}") == ((canonical, spelling),)
+        assert check_tag(spelling) == canonical
+
+
+@pytest.mark.parametrize(("name", "found"), [("ß" * 50, ["s" * 100]), ("ß" * 51, []), ("İ" * 100, ["i" * 100])])
+def test_tag_whose_folded_form_is_too_long_is_plain_text(name: str, found: list[str]) -> None:
+    assert tags(f"#{name}") == found
+    assert canonical_tag(name) == "".join(found)
+
+
+def test_canonical_tag_of_the_beginning_of_a_tag_begins_the_canonical_tag() -> None:
+    for tag, beginning in [("straße", "straß"), ("STRASSE", "straß"), ("οδος", "Οδος"), ("İstanbul", "i̇s")]:
+        assert canonical_tag(tag).startswith(canonical_tag(beginning))
+        assert fold(tag).startswith(fold(beginning))
 
 
 @given(st.one_of(texts, st.text().map(lambda name: "#" + name)))

@@ -79,6 +79,8 @@ _VIRAMA = 9
 """The combining class of the signs that a joiner follows in a conjunct, such as ක්‍ෂ."""
 _WAVE_DASH = {0xFF5E: 0x301C}
 """The full-width tilde to the wave dash, for which Japanese keyboards type it: in NFKC it would be an ASCII tilde."""
+_DOTTED_I = re.compile("i\u0307+")
+_FOLDED_LENGTH = 3  # the most code points that case folding makes of one
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 # The half-width voiced sound marks of katakana are letters whose compatibility decomposition is a combining mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
@@ -115,8 +117,7 @@ class Span(NamedTuple):
     domain: str = ""
 
 
-# A text that is written is asked for its length, its mentions and its tags, one after the other.
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # a new text is asked for its length, its mentions and its tags
 def parse(text: str) -> tuple[Span, ...]:
     """Return the mentions, tags and links of a text, in order, never overlapping. Names are not looked up."""
     if "@" not in text and "#" not in text and "://" not in text:
@@ -144,7 +145,9 @@ def parse(text: str) -> tuple[Span, ...]:
 
 
 def canonical_tag(name: str) -> str:
-    """Return the one form that all spellings of a tag share: NFKC, lower-case. Applying it twice changes nothing.
+    """Return the one form that all spellings of a tag share: NFKC, case-folded. Applying it twice changes nothing.
+
+    The dot above that folding leaves of `İ` is removed, so `#İstanbul` is `#istanbul`; the dotless `ı` is another letter.
 
     Any string has one, so that the beginning of a tag can be looked up; "" for a string that is too long to be a tag.
     """
@@ -153,7 +156,9 @@ def canonical_tag(name: str) -> str:
     if name.isascii():
         return name.lower()
     # Lower case may compose with a mark where upper case does not (H and a line below), hence twice.
-    canonical = normalized("NFKC", normalized("NFKC", name.translate(_WAVE_DASH)).lower())
+    canonical = normalized("NFKC", normalized("NFKC", name.translate(_WAVE_DASH)).casefold())
+    if "i\u0307" in canonical:
+        canonical = normalized("NFKC", _DOTTED_I.sub("i", canonical))
     return canonical if len(canonical) <= MAX_TAG else ""
 
 
@@ -168,8 +173,7 @@ def check_tag(name: str) -> str:
     return canonical_tag(name)
 
 
-# Whoever writes a post asks twice: which tags it has, and how they are spelled.
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # a new post is asked for its tags and for their spellings
 def tags_of(text: str) -> tuple[tuple[str, str], ...]:
     """Return a text's tags as (canonical, displayed) pairs, in order; each once, displayed as it was first typed."""
     tags: dict[str, str] = {}
@@ -253,7 +257,6 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
     """Return the text as it is stored: NFC, with `\\n` line ends; "" for one that is blank.
 
     Raises `InvalidInput`, or `TooLarge` past the maximum of characters, or of `BYTES_PER_CHARACTER` bytes for each.
-
     For posts, `length` is `text_length`.
     """
     if not text:
@@ -291,9 +294,7 @@ def as_text(text: str) -> str:
 
 
 def check_user_name(name: str, *, reserved: bool = False) -> str:
-    """Return the lower-case form of a user name for a new member, or raise `InvalidInput`.
-
-    Whether it is taken is not checked.
+    """Return the lower-case form of a user name for a new member, or raise `InvalidInput`. It may be taken.
 
     With `reserved`, names that only the operator may give are allowed too.
     """
@@ -357,8 +358,7 @@ def _leading_tag(run: str) -> str:
     if run.isascii():
         return "" if len(run) > MAX_TAG or run.isdigit() else run
     # One more than allowed tells whether it is too long, without reading all of a hostile run.
-    name = _tag_characters(run[: MAX_TAG + 1])
-    if len(name) > MAX_TAG:
+    if len(name := _tag_characters(run[: MAX_TAG + 1])) > MAX_TAG:
         return ""
     name = name.rstrip(_SEPARATORS)
     return name if _is_tag(name) else ""
@@ -393,8 +393,8 @@ def _is_tag(name: str) -> bool:
     """Return whether these characters make a tag: they need a letter or connector, and a canonical form alike."""
     if _has_many_marks(name) or not any(_kind(character) in "LP" for character in name):
         return False
-    if is_normalized("NFKC", name):
+    if len(name) * _FOLDED_LENGTH <= MAX_TAG and is_normalized("NFKC", name):
         return True
-    # Some letters are short for several characters, even spaces (U+FDFA): no URL could carry such a tag.
+    # Folding may make it too long. Some letters are short for several characters, even spaces (U+FDFA): no URL could carry it.
     canonical = canonical_tag(name)
     return canonical != "" and canonical == _tag_characters(canonical).rstrip(_SEPARATORS)
