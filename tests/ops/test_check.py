@@ -38,7 +38,21 @@ from shoal.tagcloud.merger import Amendment
 from shoal.wiring import open_network
 
 NAMES = (
-    *("I1", "I2", "positions", "I3", "histories", "I4", "cloud", "search", "files", "lists", "ends", "keys"),
+    *(
+        "I1",
+        "I2",
+        "positions",
+        "I3",
+        "histories",
+        "I4",
+        "spellings",
+        "cloud",
+        "search",
+        "files",
+        "lists",
+        "ends",
+        "keys",
+    ),
     *("apps", "agenda", "ids"),
 )
 

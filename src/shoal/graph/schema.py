@@ -341,6 +341,16 @@ def backup_key() -> Key:
     return Key(shard_of(EVERYBODY), "backup", "newest")
 
 
+def tags_folded_key() -> Key:
+    """Key that says that all tags are stored case-folded. Its owner is `EVERYBODY`."""
+    return Key(shard_of(EVERYBODY), "upgrade", "tags_folded")
+
+
+def tags_folding_key() -> Key:
+    """Key of the process that stores all tags case-folded: its owner is an id of the process's own, and it expires."""
+    return Key(shard_of(EVERYBODY), "upgrade", "tags_folding")
+
+
 AnyNode = (
     Member
     | Login

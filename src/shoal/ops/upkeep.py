@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.graph.contract import AssocOp, Batch, Store
-from shoal.graph.schema import EVERYBODY, HISTORY_KEPT, TOKEN_USES_KEPT
+from shoal.graph.schema import EVERYBODY, HISTORY_KEPT, TOKEN_USES_KEPT, tags_folded_key
 from shoal.timelines.contract import Timelines
 
 _log = logging.getLogger(__name__)
@@ -32,10 +32,13 @@ async def begin_histories(store: Store, tombstone_days: float) -> None:
     """
     if (await store.assoc_get(EVERYBODY, (HISTORY_KEPT,), (EVERYBODY,)))[HISTORY_KEPT]:
         return
-    since = 1
     if await store.obj_scan(_BELOW_ALL, 1):
-        since = _days_before(_now_ms(), tombstone_days)
-    await _note_histories(store, since)
+        await _note_histories(store, _days_before(_now_ms(), tombstone_days))
+        return
+    batch = _histories_since(1)
+    # A new network has no tags that were not case-folded.
+    batch.key_add(tags_folded_key(), EVERYBODY)
+    await store.commit(batch)
 
 
 async def begin_token_uses(store: Store, *, read_only: bool) -> int:
@@ -53,9 +56,13 @@ async def begin_token_uses(store: Store, *, read_only: bool) -> int:
 
 async def _note_histories(store: Store, since: int) -> None:
     """Note that histories are complete since a snowflake, unless it is known to be later."""
+    await store.commit(_histories_since(since))
+
+
+def _histories_since(since: int) -> Batch:
     batch = Batch(shard_of(EVERYBODY))
     batch.put(AssocOp(EVERYBODY, HISTORY_KEPT.number, EVERYBODY, since, alive=True, plain=True))
-    await store.commit(batch)
+    return batch
 
 
 class Upkeep:

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from shoal.core.model import Node
+from shoal.core.model import Member, Node
 from shoal.graph.access import access_member
 from shoal.graph.cache.freshness import another_request
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Reader
 from shoal.services.writes import Writes
 
 T = TypeVar("T")
@@ -27,15 +27,21 @@ T = TypeVar("T")
 Claim = Callable[[Batch], None]
 """Marks a batch of the member's shard as an addition: its commit is refused when another addition was first."""
 
+Access = Callable[[Reader, int], Awaitable[Member]]
+"""Returns a member by id, or raises an error."""
 
-async def in_turn(writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]]) -> T:
+
+async def in_turn(
+    writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, access: Access = access_member
+) -> T:
     """Run `attempt` until it is not overtaken, and return its answer. It counts, and commits a batch that it claimed.
 
-    As `retry_on_conflict`, it must read anew each time. Raises `NotFound` for a member who is not there.
+    As `retry_on_conflict`, it must read anew each time. `access` returns the member; by default it raises `NotFound` for one
+    who is not there.
     """
 
     async def once() -> T:
-        member = await access_member(writes.graph, member_id)
+        member = await access(writes.graph, member_id)
         # The version is read before anything is counted, and both later than whatever this request has read so far: another
         # process may have added in between.
         with another_request():

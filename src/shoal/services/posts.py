@@ -250,7 +250,7 @@ async def update(
         described = await descriptions_of(writes.graph, post.media) if reworded else ()
         batch = Batch(shard)
         if changed:
-            _change(batch, post, edited, now)
+            change(batch, post, edited, now)
             attach(batch, post.id, [each for each in media if each.id not in post.media], now)
         if reworded:
             keep_wording(batch, post, now, polls.titles(old), described)
@@ -269,8 +269,8 @@ async def update(
         raise NotFound("Record not found") from error
 
 
-def _change(batch: Batch, post: Post, edited: Post, now: int) -> None:
-    """Store the edited post, and move it to the lists that it belongs to now."""
+def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
+    """Store an edited post, move it to the lists that it belongs to now, and count its tags."""
     batch.obj_set(edited)
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     for tag in after - before:

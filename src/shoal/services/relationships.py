@@ -46,10 +46,10 @@ from shoal.graph.schema import (
     tag_id,
 )
 from shoal.services.maxima import Claim, in_turn
+from shoal.services.profile.tag_lists import MAX_FOLLOWED_TAGS, held_tags
 from shoal.services.writes import Writes
 from shoal.words.languages import check_language
 
-MAX_FOLLOWED_TAGS = 1_000
 _NEAR = 512
 """Distance from the maximum at which a member's follows are counted one at a time: never are more under way at once."""
 MAX_MUTE_SECONDS = 10 * 366 * 86_400
@@ -251,7 +251,17 @@ async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
 async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
     """Unfollow a tag. Its posts leave the member's home, unless somebody they follow wrote them."""
     tag = check_tag(name)
-    await _end(writes, member_id, FOLLOWS_TAG, tag_id(tag))
+
+    async def attempt(claim: Claim) -> None:
+        batch = Batch(shard_of(member_id))
+        for held in await held_tags(writes.graph, member_id, FOLLOWS_TAG, tag):
+            batch.assoc_del(member_id, FOLLOWS_TAG, held.id2, writes.new_id(batch.shard))
+            batch.emit(FollowChanged(follower_id=member_id, source_id=held.id2))
+        if batch.assocs:
+            claim(batch)
+            await writes.graph.commit(batch)
+
+    await in_turn(writes, member_id, attempt)
     return tag
 
 

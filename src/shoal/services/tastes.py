@@ -13,7 +13,7 @@ from shoal.core.ids import MAX_ID
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.seen import add_seen
 from shoal.core.ranking.taste import SeenPosts, Taste
-from shoal.core.ranking.wishes import NO_WISHES, Wishes, check_picked, encode_wishes, fitting, tapped
+from shoal.core.ranking.wishes import NO_WISHES, Wishes, check_picked, encode_wishes, fitting, folded, tapped
 from shoal.core.text import check_tag
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
@@ -72,6 +72,11 @@ async def tap_tag(writes: Writes, member_id: int, tag: str, step: int) -> WishCh
 async def forget_taps(writes: Writes, member_id: int) -> None:
     """Forget all taps."""
     await _change_wishes(writes, member_id, lambda wishes: replace(wishes, authors={}, tags={}))
+
+
+async def fold_tags(writes: Writes, member_id: int) -> None:
+    """Store the tags of the member's wishes in their canonical forms: see `wishes.folded`."""
+    await _change_wishes(writes, member_id, folded)
 
 
 async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shoal.core.errors import InvalidInput
-from shoal.core.text import check_tag
+from shoal.core.text import canonical_tag, check_tag
 from shoal.tagcloud.amending import Rules, amend
 from shoal.tagcloud.contract import CloudStore, TagRule
 from shoal.tagcloud.merger import NOTHING, Amendment, Sizes
@@ -74,6 +74,45 @@ async def lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], 
 
     await amend(store, amendment, clock=clock, sizes=sizes)
     return decided[-1]
+
+
+async def fold(store: CloudStore) -> None:
+    """Store the rules under the canonical forms of their tags. Raises `Unavailable`."""
+    await amend(store, lambda rules: Amendment(rules=tuple(_folding(rules))))
+
+
+def folded(rules: Rules) -> dict[str, TagRule]:
+    """Return the rules under the canonical forms of their tags.
+
+    If two rules are about spellings of one tag, a denial takes precedence. No tag counts as one that counts as another.
+    """
+    denied = {_canonical(name) for name, rule in rules.items() if rule.denied}
+    targets: dict[str, str] = {}
+    for name, rule in sorted(rules.items()):
+        tag, target = _canonical(name), _canonical(rule.target)
+        if target not in ("", tag) and tag not in denied:
+            targets.setdefault(tag, target)
+    found = {name: TagRule(name, denied=True) for name in denied}
+    for name, first in targets.items():
+        target, passed = first, {name}
+        while target in targets and target not in passed:
+            passed.add(target)
+            target = targets[target]
+        if target not in passed:
+            found[name] = TagRule(name, target=target)
+    return found
+
+
+def _canonical(name: str) -> str:
+    return canonical_tag(name) or name
+
+
+def _folding(rules: Rules) -> list[TagRule]:
+    """Return the rules that change when they are folded; of those to be forgotten, rules that say nothing."""
+    after = folded(rules)
+    return [
+        after.get(name, TagRule(name)) for name in rules.keys() | after.keys() if rules.get(name) != after.get(name)
+    ]
 
 
 def _target(rules: Rules, name: str) -> str:

@@ -31,6 +31,7 @@ from shoal.graph.histories import Histories
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.ops.agenda import Agenda
+from shoal.ops.tag_upgrade import TagUpgrade
 from shoal.ops.upkeep import Upkeep, begin_histories, begin_token_uses
 from shoal.ops.vitals.contract import EngineProbe
 from shoal.outbox import Runner
@@ -360,6 +361,9 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         agenda = Agenda(lasting)
         agenda.start()
         stack.push_async_callback(agenda.stop)
+        tag_upgrade = TagUpgrade(network.store, lasting, network.counting.store)
+        tag_upgrade.start()
+        stack.push_async_callback(tag_upgrade.stop)
         begin_filling(network.store, network.effects.graph, network.search, stack)
         # Before the runner, which waits for its jobs: a long video does not hold up the end.
         stack.push_async_callback(network.effects.workshop.close)

@@ -16,7 +16,7 @@ from shoal.api.http.replies import Reply
 from shoal.api.instance.about import contact
 from shoal.core.media_files import MISSING_HEADER
 from shoal.core.text import LINK_LENGTH
-from shoal.services.relationships import MAX_FOLLOWED_TAGS
+from shoal.services.profile.tag_lists import MAX_FOLLOWED_TAGS
 from shoal.settings import Settings
 
 _SHOAL = version("shoal")

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput
 from shoal.core.ranking.interests import Interests
+from shoal.core.text import canonical_tag
 
 TAP = 0.4
 MOST_TAPS = 5
@@ -67,6 +68,16 @@ def fitting(wishes: Wishes) -> Wishes:
         del longer[next(iter(longer))]  # type: ignore[arg-type]  # a key of its own
         wishes = replace(wishes, authors=authors, tags=tags)
     return wishes
+
+
+def folded(wishes: Wishes) -> Wishes:
+    """Return the wishes with tags in canonical form. The taps of two spellings of one tag are added up."""
+    picked = tuple(dict.fromkeys(canonical_tag(tag) or tag for tag in wishes.picked))
+    taps: dict[str, int] = {}
+    for name, count in wishes.tags.items():
+        tag = canonical_tag(name) or name
+        taps[tag] = max(-MOST_TAPS, min(MOST_TAPS, taps.pop(tag, 0) + count))
+    return replace(wishes, picked=picked, tags={tag: count for tag, count in taps.items() if count})
 
 
 def encode_wishes(wishes: Wishes) -> bytes:

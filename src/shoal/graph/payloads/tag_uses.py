@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from shoal.core.events import TagsUsed
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Visibility
-from shoal.core.text import tags_of
+from shoal.core.text import normalized, parse, tags_of
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.listings import relist
 
@@ -17,7 +17,20 @@ def counted_tags(post: Post | None) -> dict[str, str]:
     if post is None or post.visibility is not Visibility.PUBLIC or post.hidden or not post.tags:
         return {}
     typed = dict(tags_of(post.text))
+    if not typed.keys() >= set(post.tags):
+        typed |= _lowercase_tags(post.text)
     return {tag: typed.get(tag, tag) for tag in post.tags}
+
+
+def _lowercase_tags(text: str) -> dict[str, str]:
+    """Return a text's tags by the form in which Shoal 0.2 and earlier stored them: NFKC in lower case, not case-folded."""
+    typed: dict[str, str] = {}
+    for span in parse(text):
+        if span.kind == "tag":
+            form = text[span.start + 1 : span.end]
+            wave_dashes = form.replace("\uff5e", "\u301c")
+            typed.setdefault(normalized("NFKC", normalized("NFKC", wave_dashes).lower()), form)
+    return typed
 
 
 def tags_used(before: Post | None, after: Post | None, at: int) -> TagsUsed | None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from shoal.core.model import Member, Post
-from shoal.graph.contract import Reader
+from shoal.graph.contract import AssocRow, Reader
 from shoal.graph.schema import AnyNode
 from shoal.ops.checking import invariants, scan
 from shoal.ops.checking.follow_histories import FollowHistories, remember
@@ -26,6 +26,7 @@ from shoal.ops.checking.repair import repair as put_right
 from shoal.ops.checking.report import EXAMPLES, PROMISES, CheckReport, Finding, Invariant, Progress, nothing
 from shoal.ops.checking.search_rows import SearchRows, look_again
 from shoal.ops.checking.tag_counts import TagCounts, count_anew, still_wrong
+from shoal.ops.checking.tag_spellings import TagSpellings, store_folded
 from shoal.ops.checking.unused_apps import UnusedApps, plan_ends
 from shoal.ops.network import AnyNetwork
 
@@ -76,6 +77,7 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
         if not findings:
             break
         await put_right(network, findings)
+        await store_folded(network, findings)
         await count_anew(network, findings)
         await look_again(network, findings)
         await mend(network, findings)
@@ -129,11 +131,13 @@ async def _look(
     if not read_only:
         await network.settle(_PATIENCE_SECONDS)
     keys, counts_of_tags, rows = _Keys(network.store), TagCounts(), SearchRows(network)
+    spellings = TagSpellings()
     searched = not read_only and await rows.is_filled()
     files, clients, histories, fresh = MediaFiles(network, young), UnusedApps(), FollowHistories(network), FreshIds()
 
     async def watch(page: Sequence[AnyNode]) -> None:
         counts_of_tags.take(page)
+        spellings.take(page)
         files.take(page)
         clients.take(page)
         fresh.take(page)
@@ -142,7 +146,12 @@ async def _look(
             await rows.watch(page)
 
     objects = await scan.read_objects(network.store, watch, progress)
-    links = await scan.read_links(network.store, histories.watch, progress)
+
+    async def watch_links(page: Sequence[AssocRow]) -> None:
+        await histories.watch(page)
+        await spellings.watch(page)
+
+    links = await scan.read_links(network.store, watch_links, progress)
     counts = await scan.read_counts(network.store, progress)
     blocks = await scan.read_blocks(network.store, progress)
     # In a thread: sorting a million rows would hold up whoever is served meanwhile.
@@ -151,6 +160,7 @@ async def _look(
     found["apps"] = clients.compared(links)
     found["agenda"], found["ids"] = await asyncio.to_thread(lambda: (fresh.tickets(links), fresh.shared(links)))
     found["histories"] = await asyncio.to_thread(histories.compared, links)
+    found["spellings"] = await spellings.compared(None if read_only else network.tag_store)
     if not read_only:
         found["cloud"] = await counts_of_tags.compared(network.tag_store)
         found["files"] = await files.compared(objects, links)

@@ -56,6 +56,8 @@ class Finding(NamedTuple):
     """An app is to go after a day, unless it is used."""
     plan: int = 0
     """An object needs a new ticket for the moment at which it is due."""
+    fold: bool = False
+    """All tags are to be stored in canonical form."""
 
 
 class Invariant(msgspec.Struct, kw_only=True):
@@ -92,6 +94,7 @@ PROMISES = {
     "I3": "associations (I3) have their inverses",
     "histories": "histories of follows end where the follows do, and both ends tell the same",
     "I4": "tags (I4) lead to the live posts that have them",
+    "spellings": "tags are stored in their canonical form",
     "cloud": "the tag cloud (I4) counts the live uses of every tag",
     "search": "the search index has every member and post as they are",
     "files": "files (I9) belong to the objects that have them, and all of these have theirs",

@@ -8,6 +8,7 @@ from shoal.core.text import check_tag
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.schema import FEATURES_TAG, tag_id
 from shoal.services.maxima import Claim, in_turn
+from shoal.services.profile.tag_lists import held_tags
 from shoal.services.writes import Writes
 
 
@@ -39,7 +40,9 @@ async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
 
 async def unfeature(writes: Writes, member_id: int, name: str) -> None:
     """Remove a tag from the profile."""
-    await _end(writes, member_id, tag_id(check_tag(name)))
+    held = await held_tags(writes.graph, member_id, FEATURES_TAG, check_tag(name))
+    if held:
+        await _end(writes, member_id, *(assoc.id2 for assoc in held))
 
 
 async def unfeature_at(writes: Writes, member_id: int, place: int) -> None:
@@ -52,7 +55,8 @@ async def unfeature_at(writes: Writes, member_id: int, place: int) -> None:
     raise NotFound("Record not found")
 
 
-async def _end(writes: Writes, member_id: int, tag: int) -> None:
+async def _end(writes: Writes, member_id: int, *tags: int) -> None:
     batch = Batch(shard_of(member_id))
-    batch.assoc_del(member_id, FEATURES_TAG, tag, writes.new_id(batch.shard))
+    for tag in tags:
+        batch.assoc_del(member_id, FEATURES_TAG, tag, writes.new_id(batch.shard))
     await writes.graph.commit(batch)

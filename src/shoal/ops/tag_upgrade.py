@@ -1,0 +1,93 @@
+"""Upgrade of the tags of a network that Shoal 0.2 made, in the background of one process.
+
+That one holds a claim that expires soon after the process ends. Another process then begins again, and does what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+
+from shoal.core.errors import Conflict
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch, Store
+from shoal.graph.schema import EVERYBODY, tags_folded_key, tags_folding_key
+from shoal.ops.checking.tag_spellings import fold_all
+from shoal.services.writes import Writes
+from shoal.tagcloud.contract import CloudStore
+
+_log = logging.getLogger(__name__)
+
+_CLAIM_SECONDS = 60.0
+_RENEWED_SECONDS = 15.0
+_OTHER_SECONDS = 30.0
+_RETRY_SECONDS = 600.0
+_REST = 3.0
+"""Seconds of rest for each second of work: requests go first."""
+_LONGEST_REST = 5.0
+
+
+class TagUpgrade:
+    """Stores all tags of a network in their canonical form, unless that was done before."""
+
+    def __init__(self, store: Store, writes: Writes, cloud: CloudStore) -> None:
+        self._store = store
+        self._writes = writes
+        self._cloud = cloud
+        self._id = writes.new_id(shard_of(EVERYBODY))
+        self._claimed = 0.0
+        self._worked_since = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="shoal-tag-upgrade")
+
+    async def stop(self) -> None:
+        """Stop; the next start does what is left."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                return await self.once()
+            except Conflict:
+                # Another process has the claim, or had it until it was killed.
+                await asyncio.sleep(_OTHER_SECONDS)
+            except Exception:  # noqa: BLE001  # the next time may go better
+                _log.exception("storing tags case-folded failed; it is repeated in %d s", _RETRY_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def once(self) -> None:
+        """Upgrade the tags, unless that is done. Raises `Conflict` while another process does it."""
+        if await self._store.key_get((tags_folded_key(),)):
+            return
+        await self._claim()
+        self._worked_since = time.monotonic()
+        await fold_all(self._store, self._writes, self._cloud, self._rest)
+        batch = Batch(shard_of(EVERYBODY))
+        batch.key_add(tags_folded_key(), EVERYBODY)
+        batch.key_del(tags_folding_key(), self._id)
+        await self._store.commit(batch)
+
+    async def _claim(self) -> None:
+        batch = Batch(shard_of(EVERYBODY))
+        batch.key_add(tags_folding_key(), self._id, until=_now_ms() + int(_CLAIM_SECONDS * 1_000))
+        await self._store.commit(batch)
+        self._claimed = time.monotonic()
+
+    async def _rest(self) -> None:
+        now = time.monotonic()
+        if now - self._claimed > _RENEWED_SECONDS:
+            await self._claim()
+        await asyncio.sleep(min(_LONGEST_REST, _REST * (now - self._worked_since)))
+        self._worked_since = time.monotonic()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,78 @@
+"""The tags that a member follows or features: each association has the canonical form of its tag as data.
+
+Shoal 0.2 and earlier stored the form in lower case, without case folding. `fold_lists` moves such associations.
+"""
+
+from __future__ import annotations
+
+from shoal.core.errors import NotFound
+from shoal.core.events import FollowChanged
+from shoal.core.ids import shard_of
+from shoal.core.model import Member
+from shoal.core.text import canonical_tag
+from shoal.graph.contract import Assoc, Batch, Cursor, Reader
+from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
+from shoal.services.maxima import Claim, in_turn
+from shoal.services.writes import Writes
+
+MAX_FOLLOWED_TAGS = 1_000
+TAG_LISTS = (FOLLOWS_TAG, FEATURES_TAG)
+FOLDED_AT_ONCE = 6
+"""Tags that are moved in one commit: DynamoDB takes 100 items."""
+
+
+async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
+    """Return the associations of a member with a tag (canonical): with its former spellings too."""
+    held = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
+    return [assoc for assoc in held if canonical_tag(assoc.data.decode()) == tag]
+
+
+def folded(id2: int, data: bytes) -> str:
+    """Return the canonical form to which an association with a tag has to move; "" if it has this form."""
+    tag = canonical_tag(data.decode())
+    return tag if tag and tag_id(tag) != id2 else ""
+
+
+async def fold_lists(writes: Writes, member_id: int) -> None:
+    """Move the followed and featured tags of a member to their canonical forms.
+
+    Each keeps its place in the list. Of two spellings of one tag, the canonical one stays.
+    """
+    for atype in TAG_LISTS:
+
+        async def attempt(claim: Claim, atype: AssocType = atype) -> bool:
+            held = await writes.graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS, oldest_first=True))
+            batch = _moves(writes, member_id, atype, held)
+            if batch.assocs:
+                claim(batch)
+                await writes.graph.commit(batch)
+            return bool(batch.assocs)
+
+        while await in_turn(writes, member_id, attempt, access=_any_member):
+            continue
+
+
+def _moves(writes: Writes, member_id: int, atype: AssocType, held: list[Assoc]) -> Batch:
+    batch = Batch(shard_of(member_id))
+    stored = {assoc.id2 for assoc in held}
+    changed: list[int] = []
+    outdated = [(assoc, tag) for assoc in held if (tag := folded(assoc.id2, assoc.data))]
+    for assoc, tag in outdated[:FOLDED_AT_ONCE]:
+        batch.assoc_del(member_id, atype, assoc.id2, writes.new_id(batch.shard))
+        changed.append(assoc.id2)
+        if tag_id(tag) not in stored:
+            stored.add(tag_id(tag))
+            batch.assoc_add(member_id, atype, tag_id(tag), assoc.time, tag.encode())
+            changed.append(tag_id(tag))
+    if atype is FOLLOWS_TAG:
+        for source in changed:
+            batch.emit(FollowChanged(follower_id=member_id, source_id=source))
+    return batch
+
+
+async def _any_member(graph: Reader, member_id: int) -> Member:
+    """Return a member, also one who is suspended or waits for approval. Raises `NotFound`."""
+    member = (await graph.obj_get((member_id,))).get(member_id)
+    if not isinstance(member, Member):
+        raise NotFound("Record not found")
+    return member
