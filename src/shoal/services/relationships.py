@@ -46,7 +46,7 @@ from shoal.graph.schema import (
     tag_id,
 )
 from shoal.services.maxima import Claim, in_turn
-from shoal.services.profile.tag_lists import MAX_FOLLOWED_TAGS, held_tags
+from shoal.services.profile.tag_lists import MAX_FOLLOWED_TAGS, any_member, held_tags
 from shoal.services.writes import Writes
 from shoal.words.languages import check_language
 
@@ -261,8 +261,13 @@ async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
             claim(batch)
             await writes.graph.commit(batch)
 
-    await in_turn(writes, member_id, attempt)
+    await in_turn(writes, member_id, attempt, access=any_member)
     return tag
+
+
+async def end_followed_tag(writes: Writes, member_id: int, tag: int) -> None:
+    """Unfollow a tag by its id, whatever its name is."""
+    await _end(writes, member_id, FOLLOWS_TAG, tag)
 
 
 async def block(writes: Writes, member_id: int, other_id: int) -> Relation:

@@ -232,7 +232,7 @@ async def _followed_tags(writes: Writes, member: int) -> int:
     page = await writes.graph.assoc_range(member, FOLLOWS_TAG, Cursor(limit=_PAGE))
 
     async def end(tag: Assoc) -> None:
-        await relationships.unfollow_tag(writes, member, tag.data.decode())
+        await relationships.end_followed_tag(writes, member, tag.id2)
 
     return await _each(page, end)
 

@@ -48,7 +48,7 @@ async def fold_lists(writes: Writes, member_id: int) -> None:
                 await writes.graph.commit(batch)
             return bool(batch.assocs)
 
-        while await in_turn(writes, member_id, attempt, access=_any_member):
+        while await in_turn(writes, member_id, attempt, access=any_member):
             continue
 
 
@@ -70,7 +70,7 @@ def _moves(writes: Writes, member_id: int, atype: AssocType, held: list[Assoc]) 
     return batch
 
 
-async def _any_member(graph: Reader, member_id: int) -> Member:
+async def any_member(graph: Reader, member_id: int) -> Member:
     """Return a member, also one who is suspended or waits for approval. Raises `NotFound`."""
     member = (await graph.obj_get((member_id,))).get(member_id)
     if not isinstance(member, Member):
