@@ -1,6 +1,6 @@
 # Verbs for whoever works here: demo, test, check, bench, serve, cluster, docs; and three more ways to test.
 # Each sets up what it needs, and no more; nothing is taken from outside this folder but Debian's and Python's packages.
-.PHONY: demo test test-all tests quick coverage check house bench bench-check bench-ratios serve cluster shots docs setup ready clean
+.PHONY: demo test test-all tests quick coverage check bench bench-check bench-ratios serve cluster shots docs setup ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
@@ -51,15 +51,11 @@ serve: ready  ## the server on ./shoal.db
 cluster: $(VENV)/.dev $(VENV)/.engines  ## a whole small cluster on this machine, in ./cluster
 	@exec $(BIN)/shoal cluster up
 
-check: $(VENV)/.dev  ## types, lint, imports; then shows what `make house` does
+check: $(VENV)/.dev  ## formatting, lint, types, imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(MAKE) --silent house
-
-house: $(VENV)/.dev  ## full folders, class names that mean two things, docstrings that cannot be read alone: shown, none of them fails
-	@$(BIN)/python scripts/house.py
 
 test: setup  ## checks and tests: every behaviour once
 	@$(MAKE) --no-print-directory --jobs=2 check tests

@@ -11,7 +11,7 @@ import msgspec
 from shoal.core.errors import Conflict, InvalidInput, NotFound, TooLarge, UnexpectedMentions
 from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Media, Member, Mention, Poll, Post, ScheduledPost, Visibility
+from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.places import checked_place, rounded
 from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed
@@ -22,10 +22,9 @@ from shoal.graph.media_life import attach
 from shoal.graph.payloads.activity import may_be_active
 from shoal.graph.payloads.cells import move_between_cells
 from shoal.graph.payloads.listings import narrow, relist
-from shoal.graph.payloads.revisions import keep_wording
 from shoal.graph.payloads.tag_uses import tags_used
 from shoal.graph.payloads.threads import enter_thread, leave_thread
-from shoal.graph.schema import ACTIVE, PINS, POSTED, PUBLISHED, TAGGED, import_key, public_list, tag_id
+from shoal.graph.schema import ACTIVE, PINS, POSTED, PUBLISHED, REVISED, TAGGED, import_key, public_list, tag_id
 from shoal.services import polls
 from shoal.services.media import check_attachable, descriptions_of, with_media
 from shoal.services.named import members_named, tags_named
@@ -253,7 +252,7 @@ async def update(
             change(batch, post, edited, now)
             attach(batch, post.id, [each for each in media if each.id not in post.media], now)
         if reworded:
-            keep_wording(batch, post, now, polls.titles(old), described)
+            _keep_wording(batch, post, now, polls.titles(old), described)
             _tell_of_edit(batch, post, edited, now)
         polls.exchange(batch, old, new, now)
         if batch.objects:
@@ -280,6 +279,24 @@ def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
     move_between_cells(batch, post, edited)
     narrow(batch, post, edited, now)
     _count_tags(batch, post, edited, milliseconds_of(now))
+
+
+def _keep_wording(batch: Batch, post: Post, id_: int, options: tuple[str, ...], descriptions: tuple[str, ...]) -> None:
+    """Store the wording of a post before an edit, with the options of its poll and the descriptions of its media."""
+    batch.obj_add(
+        Revision(
+            id=id_,
+            post_id=post.id,
+            text=post.text,
+            spoiler=post.spoiler,
+            sensitive=post.sensitive,
+            media=post.media,
+            descriptions=descriptions,
+            options=options,
+            written=post.edited_at or post.created_at,
+        )
+    )
+    batch.assoc_add(post.id, REVISED, id_, id_)
 
 
 def _tell_of_edit(batch: Batch, post: Post, edited: Post, revision_id: int) -> None:
