@@ -58,7 +58,6 @@ class Durations:
         self._files: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._kinds: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._began = now()
-        self._workers = 0.0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -86,23 +85,13 @@ class Durations:
             for group in (self._files[report.location[0]], self._kinds[str(used["kind"])]):
                 group.update({"tests": 1, "elapsed": used["elapsed"], "processor": used["processor"]})
 
-    def pytest_testnodedown(self, node: object) -> None:
-        """Add what a worker used, its engines included."""
-        self._workers += getattr(node, "workeroutput", {}).get("processor", 0.0)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Report what a worker used in all."""
-        output: dict[str, float] | None = getattr(session.config, "workeroutput", None)
-        if output is not None:
-            output["processor"] = now().processor
-
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print the tables."""
         if not self._files:
             return
         elapsed = time.monotonic() - self._began.elapsed
-        total = self._workers + now().processor
+        # Workers and shared engines are children that this process has waited for.
+        total = now().processor
         terminalreporter.section("durations")
         for title, groups in ((f"slowest {SLOWEST} files", self._files), ("kinds", self._kinds)):
             terminalreporter.write_line(f"{'elapsed':>9} {'processor':>9} {'tests':>6}  {title}")

@@ -27,7 +27,7 @@ class _Clock:
 @asynccontextmanager
 async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RollCall[int], _Clock]]:
     """A process that asks, and another that answers with 7. What is counted as silence goes by the clock."""
-    monkeypatch.setattr(roll_call, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(roll_call, "_PATIENCE_SECONDS", 1.0)
     clock = _Clock()
     connection, exchange = await aiormq.connect(rabbitmq.node().url), rabbitmq.namespace()
     try:
