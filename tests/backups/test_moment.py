@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -200,13 +200,23 @@ async def test_an_attempt_that_failed_is_made_again_and_holds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moments, "_PAUSE_SECONDS", 0.01)
+    failed, held = asyncio.Event(), moments._held
+
+    async def noted(sources: Sequence[SnapshotSource]) -> moments.OneMoment:
+        try:
+            return await held(sources)
+        except Unavailable:
+            failed.set()
+            raise
+
+    monkeypatch.setattr(moments, "_held", noted)
     settings = build(store=await stores_of("sqlite", tmp_path, Owner()), media=f"file://{tmp_path}/media")
     stores = settings.store if isinstance(settings.store, dict) else {}
     async with opened(stores) as graph, open_backed(settings) as network:
         others = await SqliteSnapshot.connect(tmp_path / "1.db")
         await others.hold()
         opening = asyncio.create_task(moments.open_all(network.snapshots))
-        await asyncio.sleep(1.5)
+        await failed.wait()
         assert not opening.done()
         await others.release()
         await opening
