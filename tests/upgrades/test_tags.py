@@ -391,3 +391,24 @@ async def test_taps_under_two_spellings_of_a_tag_are_added_up_once() -> None:
         for _ in range(2):
             await tastes.fold_tags(shoal.network.writes, ann.id)
             assert (await ann.feedback()).tags == {"strasse": 5, "sea": 1}
+
+
+@in_loop
+async def test_lists_and_interests_lose_a_tag_that_is_too_long_when_folded() -> None:
+    async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
+        network = shoal.network
+        ann = await shoal.register("ann")
+        with former_tags():
+            long = "ß" * 51
+            await ann.create(f"#{long}")
+            await ann.follow_tag(long)
+            await ann.feature(long)
+            await ann.pick_interests(long, "sea")
+            await shoal.settle()
+        assert (await check(network))["spellings"].found == 4
+        await fold_all(network.store, network.writes, network.counting.store)
+        await shoal.settle()
+        assert (await ann.followed_tags()).tags == []
+        assert await ann.featured_by(ann) == []
+        assert (await ann.feedback()).picked == ("sea",)
+        assert (await check(network)).clean

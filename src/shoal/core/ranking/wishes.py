@@ -71,13 +71,16 @@ def fitting(wishes: Wishes) -> Wishes:
 
 
 def folded(wishes: Wishes) -> Wishes:
-    """Return the wishes with tags in canonical form. The taps of two spellings of one tag are added up."""
-    picked = tuple(dict.fromkeys(canonical_tag(tag) or tag for tag in wishes.picked))
+    """Return the wishes with tags in canonical form, without those whose canonical form is too long for a tag.
+
+    The taps of two spellings of one tag are added up.
+    """
+    picked = tuple(tag for tag in dict.fromkeys(map(canonical_tag, wishes.picked)) if tag)
     taps: dict[str, int] = {}
     for name, count in wishes.tags.items():
-        tag = canonical_tag(name) or name
+        tag = canonical_tag(name)
         taps[tag] = max(-MOST_TAPS, min(MOST_TAPS, taps.pop(tag, 0) + count))
-    return replace(wishes, picked=picked, tags={tag: count for tag, count in taps.items() if count})
+    return replace(wishes, picked=picked, tags={tag: count for tag, count in taps.items() if tag and count})
 
 
 def encode_wishes(wishes: Wishes) -> bytes:

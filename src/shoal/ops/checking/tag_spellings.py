@@ -59,7 +59,7 @@ class TagSpellings:
         for row in page:
             if row.alive and row.atype in _LISTS:
                 self._checked += 1
-                if folded(row.id2, row.data):
+                if folded(row.id2, row.data) is not None:
                     self._find("a followed or featured tag of {0} is stored under a former spelling", row.id1)
 
     async def compared(self, cloud: CloudStore | None) -> Found:
@@ -113,7 +113,9 @@ async def _with_outdated_lists(graph: Reader, members: Sequence[Member]) -> list
     found: set[int] = set()
     for atype in TAG_LISTS:
         lists = await graph.assoc_ranges([member.id for member in members], atype, Cursor(limit=MAX_FOLLOWED_TAGS))
-        found |= {id_ for id_, held in lists.items() if any(folded(assoc.id2, assoc.data) for assoc in held)}
+        found |= {
+            id_ for id_, held in lists.items() if any(folded(assoc.id2, assoc.data) is not None for assoc in held)
+        }
     return [member for member in members if member.id in found]
 
 

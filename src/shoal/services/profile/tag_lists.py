@@ -27,10 +27,15 @@ async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -
     return [assoc for assoc in held if canonical_tag(assoc.data.decode()) == tag]
 
 
-def folded(id2: int, data: bytes) -> str:
-    """Return the canonical form to which an association with a tag has to move; "" if it has this form."""
+def folded(id2: int, data: bytes) -> str | None:
+    """Return the canonical form to which an association with a tag has to move; None if it has this form.
+
+    "" if the canonical form is too long for a tag, so that the association has to be deleted.
+    """
+    if not data:
+        return None
     tag = canonical_tag(data.decode())
-    return tag if tag and tag_id(tag) != id2 else ""
+    return tag if not tag or tag_id(tag) != id2 else None
 
 
 async def fold_lists(writes: Writes, member_id: int) -> None:
@@ -56,11 +61,11 @@ def _moves(writes: Writes, member_id: int, atype: AssocType, held: list[Assoc]) 
     batch = Batch(shard_of(member_id))
     stored = {assoc.id2 for assoc in held}
     changed: list[int] = []
-    outdated = [(assoc, tag) for assoc in held if (tag := folded(assoc.id2, assoc.data))]
+    outdated = [(assoc, tag) for assoc in held if (tag := folded(assoc.id2, assoc.data)) is not None]
     for assoc, tag in outdated[:FOLDED_AT_ONCE]:
         batch.assoc_del(member_id, atype, assoc.id2, writes.new_id(batch.shard))
         changed.append(assoc.id2)
-        if tag_id(tag) not in stored:
+        if tag and tag_id(tag) not in stored:
             stored.add(tag_id(tag))
             batch.assoc_add(member_id, atype, tag_id(tag), assoc.time, tag.encode())
             changed.append(tag_id(tag))
