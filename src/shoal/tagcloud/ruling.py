@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from shoal.core.errors import InvalidInput
 from shoal.core.text import canonical_tag, check_tag
 from shoal.tagcloud.amending import Rules, amend
@@ -76,9 +78,33 @@ async def lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], 
     return decided[-1]
 
 
-async def fold(store: CloudStore) -> None:
-    """Store the rules under the canonical forms of their tags. Raises `Unavailable`."""
-    await amend(store, lambda rules: Amendment(rules=tuple(_folding(rules))))
+async def add_folded(store: CloudStore) -> Rules:
+    """Add the rules under the canonical forms of their tags, and return those under former spellings.
+
+    The latter apply to uses that are still counted under these spellings, until `fold` deletes them. Raises `Unavailable`.
+    """
+    former: dict[str, TagRule] = {}
+
+    def decide(rules: Rules) -> Amendment:
+        former.clear()
+        former.update(_former(rules))
+        return Amendment(rules=tuple(_differences(rules, {**former, **folded(rules)})))
+
+    await amend(store, decide)
+    return former
+
+
+async def fold(store: CloudStore, former: Rules) -> None:
+    """Delete the rules that `add_folded` returned, and store others under the canonical forms of their tags.
+
+    A rule of a canonical form that an admin changed in between stays as it is. Raises `Unavailable`.
+    """
+
+    def decide(rules: Rules) -> Amendment:
+        others = {name: rule for name, rule in rules.items() if rule != former.get(name)}
+        return Amendment(rules=tuple(_differences(rules, folded(others))))
+
+    await amend(store, decide)
 
 
 def folded(rules: Rules) -> dict[str, TagRule]:
@@ -107,9 +133,22 @@ def _canonical(name: str) -> str:
     return canonical_tag(name) or name
 
 
-def _folding(rules: Rules) -> list[TagRule]:
-    """Return the rules that change when they are folded; of those to be forgotten, rules that say nothing."""
+def _former(rules: Rules) -> dict[str, TagRule]:
+    """Return a rule for each former spelling that has one: that of its canonical form, or to count as this form."""
     after = folded(rules)
+    former: dict[str, TagRule] = {}
+    for name, rule in rules.items():
+        if (tag := _canonical(name)) == name:
+            continue
+        if tag in after:
+            former[name] = replace(after[tag], name=name)
+        elif _canonical(rule.target) == tag:
+            former[name] = TagRule(name, target=tag)
+    return former
+
+
+def _differences(rules: Rules, after: Rules) -> list[TagRule]:
+    """Return the rules that change from `rules` to `after`; for deleted ones, rules without effect."""
     return [
         after.get(name, TagRule(name)) for name in rules.keys() | after.keys() if rules.get(name) != after.get(name)
     ]

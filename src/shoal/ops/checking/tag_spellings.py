@@ -97,7 +97,7 @@ async def fold_all(
 
     `after_page` is awaited after every thousand objects.
     """
-    await ruling.fold(cloud)
+    former = await ruling.add_folded(cloud)
     after = FIRST
     while page := await store.obj_scan(after, _PAGE):
         outdated = [node for node in page if is_outdated(node)]
@@ -107,6 +107,7 @@ async def fold_all(
         after = page[-1].id
         if after_page is not None:
             await after_page()
+    await ruling.fold(cloud, former)
 
 
 async def _with_outdated_lists(graph: Reader, members: Sequence[Member]) -> list[Member]:
