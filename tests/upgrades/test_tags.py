@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -447,3 +448,32 @@ async def test_lists_and_interests_lose_a_tag_that_is_too_long_when_folded() -> 
         assert await ann.featured_by(ann) == []
         assert (await ann.feedback()).picked == ("sea",)
         assert (await check(network)).clean
+
+
+@in_loop
+async def test_tag_upgrade_pauses_between_few_objects_of_a_page(monkeypatch: Any) -> None:
+    async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
+        network = shoal.network
+        ann = await shoal.register("ann")
+        for number in range(12):
+            await ann.create(f"#sea {number}")
+        checked, between = 0, 0
+
+        def counted(node: Any) -> bool:
+            nonlocal checked, between
+            checked, between = checked + 1, between + 1
+            assert between <= 5
+            return False
+
+        async def tick() -> None:
+            nonlocal between
+            while True:
+                between = 0
+                await asyncio.sleep(0)
+
+        monkeypatch.setattr(tag_spellings, "is_outdated", counted)
+        monkeypatch.setattr(tag_spellings, "_BETWEEN_PAUSES", 5)
+        ticking = asyncio.create_task(tick())
+        await fold_all(network.store, network.writes, network.counting.store)
+        ticking.cancel()
+        assert checked > 12
