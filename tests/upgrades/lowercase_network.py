@@ -57,7 +57,7 @@ def former_tags() -> Iterator[None]:
 
 
 async def forget_upgrade(store: Store) -> None:
-    """Have a network say that its tags were not upgraded."""
+    """Delete the key that records that the tags of a network were upgraded."""
     found = await store.key_get((tags_folded_key(),))
     batch = Batch(shard_of(EVERYBODY))
     for key, owner in found.items():

@@ -44,7 +44,7 @@ from tests.upgrades.lowercase_network import (
 
 
 class Database:
-    """Holds a database of a test for as long as that runs."""
+    """The owner of a test database, which is released with it."""
 
 
 @asynccontextmanager

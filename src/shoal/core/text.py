@@ -117,7 +117,7 @@ class Span(NamedTuple):
     domain: str = ""
 
 
-@lru_cache(maxsize=64)  # a new text is asked for its length, its mentions and its tags
+@lru_cache(maxsize=64)  # the length, mentions and tags of a new text are read in turn
 def parse(text: str) -> tuple[Span, ...]:
     """Return the mentions, tags and links of a text, in order, never overlapping. Names are not looked up."""
     if "@" not in text and "#" not in text and "://" not in text:
@@ -173,7 +173,7 @@ def check_tag(name: str) -> str:
     return canonical_tag(name)
 
 
-@lru_cache(maxsize=64)  # a new post is asked for its tags and for their spellings
+@lru_cache(maxsize=64)  # the tags of a new post and their spellings are read in turn
 def tags_of(text: str) -> tuple[tuple[str, str], ...]:
     """Return a text's tags as (canonical, displayed) pairs, in order; each once, displayed as it was first typed."""
     tags: dict[str, str] = {}
@@ -294,7 +294,9 @@ def as_text(text: str) -> str:
 
 
 def check_user_name(name: str, *, reserved: bool = False) -> str:
-    """Return the lower-case form of a user name for a new member, or raise `InvalidInput`. It may be taken.
+    """Return the lower-case form of a user name for a new member, or raise `InvalidInput`.
+
+    Does not check whether the name is taken.
 
     With `reserved`, names that only the operator may give are allowed too.
     """
@@ -395,6 +397,6 @@ def _is_tag(name: str) -> bool:
         return False
     if len(name) * _FOLDED_LENGTH <= MAX_TAG and is_normalized("NFKC", name):
         return True
-    # Folding may make it too long. Some letters are short for several characters, even spaces (U+FDFA): no URL could carry it.
+    # Folding may make the tag too long. Some letters stand for several characters, even spaces (U+FDFA), which no URL can carry.
     canonical = canonical_tag(name)
     return canonical != "" and canonical == _tag_characters(canonical).rstrip(_SEPARATORS)

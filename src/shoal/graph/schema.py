@@ -347,7 +347,7 @@ def tags_folded_key() -> Key:
 
 
 def tags_folding_key() -> Key:
-    """Key of the process that stores all tags case-folded: its owner is an id of the process's own, and it expires."""
+    """Key of the claim of the process that upgrades all tags. Its owner is an id of that process, and it expires."""
     return Key(shard_of(EVERYBODY), "upgrade", "tags_folding")
 
 

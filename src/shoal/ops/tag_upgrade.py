@@ -1,6 +1,7 @@
-"""Upgrade of the tags of a network that Shoal 0.2 made, in the background of one process.
+"""Upgrade of the tags of a network created by Shoal 0.2, as a background task of one process.
 
-That one holds a claim that expires soon after the process ends. Another process then begins again, and does what is left.
+The process holds a claim that expires within a minute after it exits. Another process then scans the network again and moves the
+remaining tags.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _RENEWED_SECONDS = 15.0
 _OTHER_SECONDS = 30.0
 _RETRY_SECONDS = 600.0
 _REST = 3.0
-"""Seconds of rest for each second of work: requests go first."""
+"""Seconds of pause per second of work, so that requests take priority."""
 _LONGEST_REST = 5.0
 
 
@@ -42,11 +43,11 @@ class TagUpgrade:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the background task."""
         self._task = asyncio.create_task(self._run(), name="shoal-tag-upgrade")
 
     async def stop(self) -> None:
-        """Stop; the next start does what is left."""
+        """Cancel the background task. The next start moves the remaining tags."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -59,12 +60,12 @@ class TagUpgrade:
             except Conflict:
                 # Another process has the claim, or had it until it was killed.
                 await asyncio.sleep(_OTHER_SECONDS)
-            except Exception:  # noqa: BLE001  # the next time may go better
-                _log.exception("storing tags case-folded failed; it is repeated in %d s", _RETRY_SECONDS)
+            except Exception:  # noqa: BLE001  # a later attempt may succeed
+                _log.exception("tag upgrade failed; retrying in %d s", _RETRY_SECONDS)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def once(self) -> None:
-        """Upgrade the tags, unless that is done. Raises `Conflict` while another process does it."""
+        """Upgrade the tags unless that was done before. Raises `Conflict` while another process holds the claim."""
         if await self._store.key_get((tags_folded_key(),)):
             return
         await self._claim()

@@ -266,7 +266,7 @@ async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
 
 
 async def end_followed_tag(writes: Writes, member_id: int, tag: int) -> None:
-    """Unfollow a tag by its id, whatever its name is."""
+    """Unfollow a tag by its id, even if its name is no longer a valid tag."""
     await _end(writes, member_id, FOLLOWS_TAG, tag)
 
 

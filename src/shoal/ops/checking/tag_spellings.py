@@ -1,8 +1,7 @@
-"""Check that tags are stored in the canonical form that their texts and names have today, and store them in it.
+"""Check that tags are stored in their canonical form, and move those that are not.
 
-Shoal 0.2 and earlier did not fold the case of tags: `#Straße` was another tag than `#STRASSE`. All that is stored under a former
-form moves in commits of its own, each of which leaves a consistent network: a move that was interrupted is continued by the
-next one.
+Shoal 0.2 and earlier did not fold the case of tags: `#Straße` and `#STRASSE` were different tags. Each move is a commit of its own
+that leaves a consistent network, so a run after an interruption moves the remaining tags.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _LISTS = {atype.number for atype in TAG_LISTS}
 
 
 class TagSpellings:
-    """Finds what is stored under another form of a tag than the canonical one."""
+    """A search for tags that are stored in a form other than the canonical one."""
 
     def __init__(self) -> None:
         self._checked = self._wrong = 0
@@ -79,7 +78,7 @@ class TagSpellings:
 
 
 def is_outdated(node: AnyNode) -> bool:
-    """Return whether an object has tags that are stored in another form than today's."""
+    """Return whether an object has tags that are stored in a form other than the canonical one."""
     if isinstance(node, Post):
         return node.tags != tags_named(node.text)
     return isinstance(node, Taste) and bool(node.said) and node.wishes != folded_wishes(node.wishes)
@@ -95,7 +94,7 @@ async def store_folded(network: AnyNetwork, findings: Iterable[Finding]) -> None
 async def fold_all(
     store: Scanner, writes: Writes, cloud: CloudStore, after_page: Callable[[], Awaitable[None]] | None = None
 ) -> None:
-    """Store all tags of a network in their canonical form. Repeated, or after an interruption, it does what is left.
+    """Store all tags of a network in their canonical form. A run after an interruption moves the remaining tags.
 
     `after_page` is awaited after every thousand objects.
     """
@@ -138,9 +137,9 @@ async def _fold(writes: Writes, node: AnyNode) -> None:
 
 
 async def _fold_post(writes: Writes, post_id: int) -> bool:
-    """Give a post the tags that its text has by today's rules, or some of them, and return whether anything changed.
+    """Give a post the tags of its text in canonical form, or some of them, and return whether anything changed.
 
-    This is no edit: there is no revision and no notification.
+    The change is not an edit: it stores no revision and sends no notification.
     """
     post = (await writes.graph.obj_get((post_id,))).get(post_id)
     if not isinstance(post, Post) or not is_outdated(post):
@@ -157,7 +156,7 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
 
 
 def _next_tags(post: Post) -> tuple[str, ...]:
-    """Return the tags of a post after one commit more: those of its text, if few come and go."""
+    """Return the tags of a post after the next commit: those of its text, unless too many are added or removed at once."""
     tags = tags_named(post.text)
     go, come = ([tag for tag in some if tag not in others] for some, others in ((post.tags, tags), (tags, post.tags)))
     if max(len(go), len(come)) <= FOLDED_AT_ONCE:

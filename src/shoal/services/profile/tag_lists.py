@@ -22,7 +22,7 @@ FOLDED_AT_ONCE = 6
 
 
 async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
-    """Return the associations of a member with a tag (canonical): with its former spellings too."""
+    """Return a member's associations with a tag (canonical), including those under its former spellings."""
     held = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
     return [assoc for assoc in held if canonical_tag(assoc.data.decode()) == tag]
 
@@ -41,7 +41,7 @@ def folded(id2: int, data: bytes) -> str | None:
 async def fold_lists(writes: Writes, member_id: int) -> None:
     """Move the followed and featured tags of a member to their canonical forms.
 
-    Each keeps its place in the list. Of two spellings of one tag, the canonical one stays.
+    Each keeps its position in the list. Of two spellings of one tag, the canonical one stays.
     """
     for atype in TAG_LISTS:
 
@@ -76,7 +76,7 @@ def _moves(writes: Writes, member_id: int, atype: AssocType, held: list[Assoc]) 
 
 
 async def any_member(graph: Reader, member_id: int) -> Member:
-    """Return a member, also one who is suspended or waits for approval. Raises `NotFound`."""
+    """Return a member, including a suspended one or one pending approval. Raises `NotFound`."""
     member = (await graph.obj_get((member_id,))).get(member_id)
     if not isinstance(member, Member):
         raise NotFound("Record not found")
