@@ -25,6 +25,7 @@ from shoal.graph.schema import EVERYBODY, tags_folded_key
 from shoal.ops import tag_upgrade
 from shoal.ops.checking import tag_spellings
 from shoal.ops.tag_upgrade import TagUpgrade
+from shoal.services import feedback
 from shoal.settings import build
 from shoal.tagcloud.ruling import denying, merging
 from shoal.wiring import open_network
@@ -48,7 +49,10 @@ def former_tags() -> Iterator[None]:
         text.parse.cache_clear()
         text.tags_of.cache_clear()
 
-    with patch.object(text, "canonical_tag", former_canonical_tag):
+    with (
+        patch.object(text, "canonical_tag", former_canonical_tag),
+        patch.object(feedback, "canonical_tag", former_canonical_tag),
+    ):
         forget()
         try:
             yield

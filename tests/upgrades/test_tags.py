@@ -477,3 +477,14 @@ async def test_tag_upgrade_pauses_between_few_objects_of_a_page(monkeypatch: Any
         await fold_all(network.store, network.writes, network.counting.store)
         ticking.cancel()
         assert checked > 12
+
+
+@in_loop
+async def test_tap_on_a_tag_of_a_post_before_its_upgrade_is_counted() -> None:
+    async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        with former_tags():
+            post = await ben.create("#Straße")
+        for spelling in ("straße", "STRASSE"):
+            await ann.more_like(post, spelling)
+        assert (await ann.feedback()).tags == {"strasse": 2}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Post
 from shoal.core.ranking.wishes import Wishes
-from shoal.core.text import check_tag
+from shoal.core.text import canonical_tag, check_tag
 from shoal.graph.access import access_post
 from shoal.services import tastes
 from shoal.services.writes import Writes
@@ -29,7 +29,8 @@ async def tap(writes: Writes, member_id: int, post_id: int, step: int, tag: str 
     author of an own post.
     """
     post = await access_post(writes.graph, member_id, post_id)
-    if tag and (tag := check_tag(tag)) not in post.tags:
+    # A post of Shoal 0.2 may still have its tags in a former form.
+    if tag and (tag := check_tag(tag)) not in map(canonical_tag, post.tags):
         allowed = ", ".join(post.tags) or "none, as it has no tags"
         raise InvalidInput(f"tag: one of those of the post: {allowed}", field="tag")
     if not tag and post.author_id == member_id:
