@@ -237,6 +237,18 @@ async def test_tag_upgrade_of_a_second_process_waits_for_the_first(tmp_path: Pat
 
 
 @in_loop
+async def test_tag_upgrade_that_is_stopped_leaves_the_claim_to_the_next_process(tmp_path: Path) -> None:
+    async with in_sqlite(tmp_path) as url:
+        await make_network(url)
+        async with open_network(build(store=url, **APART), background=False) as network:
+            stopped = upgrade_of(network)
+            await stopped._claim()
+            await stopped.stop()
+            await upgrade_of(network).once()
+            assert await network.store.key_get((tags_folded_key(),))
+
+
+@in_loop
 async def test_new_network_needs_no_tag_upgrade(tmp_path: Path) -> None:
     async with open_network(build(store=f"sqlite:///{tmp_path / 'shoal.db'}", **APART), background=False) as network:
         assert await network.store.key_get((tags_folded_key(),))

@@ -11,9 +11,9 @@ import contextlib
 import logging
 import time
 
-from shoal.core.errors import Conflict
+from shoal.core.errors import ShoalError
 from shoal.core.ids import shard_of
-from shoal.graph.contract import Batch, Store
+from shoal.graph.contract import Batch, KeyTaken, Store
 from shoal.graph.schema import EVERYBODY, tags_folded_key, tags_folding_key
 from shoal.ops.checking.tag_spellings import fold_all
 from shoal.services.writes import Writes
@@ -47,17 +47,22 @@ class TagUpgrade:
         self._task = asyncio.create_task(self._run(), name="shoal-tag-upgrade")
 
     async def stop(self) -> None:
-        """Cancel the background task. The next start moves the remaining tags."""
+        """Cancel the background task and release its claim. The next start moves the remaining tags."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        if self._claimed:
+            with contextlib.suppress(ShoalError):
+                batch = Batch(shard_of(EVERYBODY))
+                batch.key_del(tags_folding_key(), self._id)
+                await self._store.commit(batch)
 
     async def _run(self) -> None:
         while True:
             try:
                 return await self.once()
-            except Conflict:
+            except KeyTaken:
                 # Another process has the claim, or had it until it was killed.
                 await asyncio.sleep(_OTHER_SECONDS)
             except Exception:  # noqa: BLE001  # a later attempt may succeed
@@ -65,7 +70,7 @@ class TagUpgrade:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def once(self) -> None:
-        """Upgrade the tags unless that was done before. Raises `Conflict` while another process holds the claim."""
+        """Upgrade the tags unless that was done before. Raises `KeyTaken` while another process holds the claim."""
         if await self._store.key_get((tags_folded_key(),)):
             return
         await self._claim()
