@@ -29,6 +29,7 @@ from tests.serving import served
 from tests.upgrades.next_shoal import MADE, WANTED
 
 NEXT = "tests.upgrades.next_shoal"
+ROOT = Path(__file__).parents[2]
 _ANSWERS = 40
 
 
@@ -112,6 +113,8 @@ def _replace(program: Program, module: str) -> None:
     program.stop()
     program._command = [NEXT if part in {"shoal.cli", NEXT} else part for part in program._command]
     program._command = [module if part == NEXT else part for part in program._command]
+    # The process runs in a folder of its own.
+    program._environ = {**program._environ, "PYTHONPATH": str(ROOT)}
     program.start()
 
 
