@@ -1,4 +1,4 @@
-"""A pytest plugin that reports which test files, and which kinds of test, use the time of a run."""
+"""A pytest plugin that reports the slowest test files and kinds of test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENGINES = ("postgres", "dynamodb", "redis", "rabbitmq", "cluster")
 
 
 class Measured(NamedTuple):
-    """Seconds since some moment, by the clock and by the processors."""
+    """A point in time: seconds of a clock and of processor time."""
 
     elapsed: float
     processor: float
@@ -29,13 +29,13 @@ _BEGAN = pytest.StashKey[Measured]()
 
 
 def now() -> Measured:
-    """Return the present moment. Child processes count from when they are waited for."""
+    """Return the current time. Child processes are included once they have been waited for."""
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return Measured(time.monotonic(), sum(each.ru_utime + each.ru_stime for each in used))
 
 
 def kind(item: pytest.Item) -> str:
-    """Return why a test costs what it costs: the first that applies."""
+    """Return the main cause of a test's duration."""
     names = set(getattr(item, "fixturenames", ()))
     parts = item.path.parts
     if "benchmarks" in parts:
@@ -52,7 +52,7 @@ def kind(item: pytest.Item) -> str:
 
 
 class Durations:
-    """Measures each test in the process that runs it; the reporting process adds up."""
+    """Measures tests in each worker and adds them up in the pytest controller."""
 
     def __init__(self) -> None:
         self._files: defaultdict[str, Counter[str]] = defaultdict(Counter)

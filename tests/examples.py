@@ -1,4 +1,4 @@
-"""How many examples the tests of properties try: so many in every run, and more in the deep one."""
+"""Numbers of examples of property tests, which are higher in the second tier."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 _TIMES = int(os.environ.get("SHOAL_EXAMPLES", "1"))
 """`make test-all` sets this."""
 DEEP = _TIMES > 1
-"""Whether this is the deep run."""
+"""Whether this run includes the second tier."""
 
 
 def examples(usual: int, *, full: int = 0) -> int:
-    """So many in every run, and so many times as many in the deep one: of `full`, where every run tries only some of those."""
+    """Return the number of examples: `usual` in the first tier, a multiple of the larger of `usual` and `full` in the second."""
     return max(usual, full) * _TIMES if DEEP else usual

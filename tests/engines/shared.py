@@ -1,7 +1,7 @@
 """Engines that all workers of a test run share.
 
-The process that reports starts an engine when a worker first asks for it, and stops it after the last test. Without workers the
-process of the tests starts it itself.
+The pytest controller starts an engine when a worker first asks for it, and stops it after the last test. Without workers, the
+process that runs the tests starts it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _ADDRESS = "SHOAL_TEST_ENGINES"
 
 
 def shared(start: Start) -> Program:
-    """Return the engine that a function starts, as all workers share it. Raises what the function raises.
+    """Return the shared engine that a function starts. Raises the errors of the function.
 
-    The process of the engine belongs to the process that reports, so a test cannot stop it.
+    The engine is a child of the controller, so a test cannot stop it.
     """
     if not (address := os.environ.get(_ADDRESS)):
         return start()
@@ -41,7 +41,7 @@ def shared(start: Start) -> Program:
 
 
 def offer() -> None:
-    """Start engines for the workers that this process starts from now on."""
+    """Offer engines to the workers that this process starts later."""
     folder = Path(mkdtemp(prefix="shoal-engines-"))
     at_the_end.callback(shutil.rmtree, folder, ignore_errors=True)
     address = str(folder / "socket")

@@ -342,7 +342,7 @@ def backup_key() -> Key:
 
 
 def tags_folded_key() -> Key:
-    """Key that says that all tags are stored case-folded. Its owner is `EVERYBODY`."""
+    """Key that marks all tags as stored case-folded. Its owner is `EVERYBODY`."""
     return Key(shard_of(EVERYBODY), "upgrade", "tags_folded")
 
 

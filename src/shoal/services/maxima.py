@@ -36,7 +36,7 @@ async def in_turn(
 ) -> T:
     """Run `attempt` until it is not overtaken, and return its answer. It counts, and commits a batch that it claimed.
 
-    As `retry_on_conflict`, it must read anew each time. `access` returns the member; by default it raises `NotFound` for one
+    As with `retry_on_conflict`, it must read again each time. `access` returns the member; by default it raises `NotFound` for one
     who is not there.
     """
 
