@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
@@ -192,8 +193,8 @@ class World:
 @contextlib.contextmanager
 def world(several: Several | None = None, **settings: Any) -> Iterator[World]:
     """A network in memory, without rate limits unless they are asked for; with `several`, the owner of what others read."""
-    chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, **settings})
-    with asyncio.Runner() as runner:
+    with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "archives": folder, **settings})
         stack = AsyncExitStack()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("shoal.wiring.network.IdMaker", partial(IdMaker, _one_by_one()))

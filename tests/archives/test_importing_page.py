@@ -30,9 +30,6 @@ def here() -> Iterator[World]:
         for name in ("ann", "ben"):
             member(made_world, name)
         yield made_world
-        shelf = shelf_of(made_world)
-        for owner in shelf.all():
-            shelf.discard(owner)
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -124,3 +126,16 @@ def test_an_archive_takes_the_place_of_one_that_another_version_wrote(shelf: Arc
     put(shelf)
     (shelf.archive(ANN, "").parent / "state.json").write_text('{"phase": "of another version"}')
     assert put(shelf, data=b"another archive").size == 15
+
+
+def test_the_archives_of_a_network_in_memory_end_with_its_process() -> None:
+    # The folder had the number of the process in its name, so a later process with that number took up its archives.
+    code = (
+        "from shoal.settings import Settings; from shoal.wiring.places import archives_folder as folder;"
+        "memory = Settings(store='memory://'); print(folder(memory), folder(memory).is_dir(), folder(memory) == folder(memory))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+    assert shown[1:] == ["True", "True"]
+    assert not Path(shown[0]).exists()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import atexit
+import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -59,8 +61,16 @@ def archives_folder(settings: Settings) -> Path:
     if files := store_files(settings):
         return files[0].with_name(f"{files[0].name}.archives")
     if urlsplit(store_urls(settings)[0]).scheme == "memory":
-        return Path(tempfile.gettempdir()) / f"shoal-archives-{os.getpid()}"
+        return _archives_of_memory()
     return Path("shoal.archives")
+
+
+@cache
+def _archives_of_memory() -> Path:
+    """Make the folder of a network in memory. It ends with the process, so that no later process with this number finds it."""
+    folder = Path(tempfile.mkdtemp(prefix="shoal-archives-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def control_path(settings: Settings) -> Path | None:

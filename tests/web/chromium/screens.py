@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import shutil
+import tempfile
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -68,7 +70,10 @@ def stage(**settings: Any) -> Iterator[Stage]:
     ending: list[asyncio.Task[None]] = []
 
     async def main() -> None:
-        chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
+        archives = tempfile.mkdtemp()
+        chosen = configuration.load(
+            {}, **{"store": "memory://", "rate_limits": False, "port": 0, "archives": archives, **settings}
+        )
         async with open_network(chosen) as network:
             desk = ArchiveDesk(network, ArchiveShelf(archives_folder(chosen), chosen.max_archive_bytes))
             desk.start()
@@ -90,6 +95,7 @@ def stage(**settings: Any) -> Iterator[Stage]:
             with contextlib.suppress(asyncio.CancelledError):
                 await ending[0]
             await desk.stop()
+        shutil.rmtree(archives)
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), name="shoal")
     thread.start()
