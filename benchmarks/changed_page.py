@@ -13,8 +13,8 @@ from benchmarks.network import Keys
 from benchmarks.stores import url_of
 from shoal import settings as configuration
 from shoal.api.context import Front
-from shoal.core.login.bearer import opened
 from shoal.core.model import Token
+from shoal.core.tokens import opened
 from shoal.graph.access import association
 from shoal.graph.schema import LIKES
 from shoal.services import reactions

@@ -25,10 +25,10 @@ import msgspec
 from benchmarks.measure import Report, parser, workplace
 from benchmarks.shared_engines import engines
 from shoal import Handle, Shoal
-from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Store
 from shoal.graph.dynamodb import DynamoGraph
-from shoal.graph.redis.nodes import Nodes
+from shoal.graph.redis.client import Nodes
 from shoal.ops.engines import dynamodb
 from shoal.settings import build
 from shoal.wiring import open_network

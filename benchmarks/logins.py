@@ -25,10 +25,10 @@ import uvloop
 
 from benchmarks.measure import Report, parser, spread
 from benchmarks.stores import url_of
+from shoal.core.credentials import STEP_SECONDS, new_key
+from shoal.core.email import MailKind
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
-from shoal.core.login.second_factor import STEP_SECONDS, new_key
-from shoal.core.mail import MailKind
 from shoal.core.model import Member
 from shoal.fanout import mails
 from shoal.fanout.mails import Whom

@@ -34,7 +34,7 @@ from shoal import Shoal
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import EPOCH_MS, floor_at
 from shoal.core.ranking import terms
-from shoal.core.ranking.interests import decay, strongest, tag_affinity, tag_strengths
+from shoal.core.ranking.preferences import decay, strongest, tag_affinity, tag_strengths
 from shoal.core.ranking.recipes import BALANCED
 from shoal.core.ranking.terms import CandidateFacts
 from shoal.core.text import check_tag

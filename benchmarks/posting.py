@@ -23,7 +23,7 @@ from shoal.fanout.seated_followers import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.graph.contract import Job
 from shoal.library import Handle
-from shoal.outbox import Runner
+from shoal.outbox.runner import Runner
 from shoal.settings import Settings
 from shoal.timelines.contract import Seats, Timelines
 from shoal.wiring import Network, open_network, process

@@ -26,7 +26,7 @@ from redis import Redis
 from benchmarks.measure import Report, parser
 from shoal.core.ids import EPOCH_MS, compose
 from shoal.graph.contract import Cursor
-from shoal.graph.redis.nodes import Nodes, keys_of
+from shoal.graph.redis.client import Nodes, keys_of
 from shoal.ops.engines import redis as engine
 from shoal.timelines.redis import RedisTimelines
 from shoal.timelines.redis_scripts import PUSH

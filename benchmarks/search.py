@@ -22,7 +22,7 @@ from benchmarks.postgres_commits import server
 from shoal.core.ids import EPOCH_MS, compose
 from shoal.core.model import Member, Post
 from shoal.core.text import canonical_tag
-from shoal.core.words import clause_of
+from shoal.core.tokenizer import clause_of
 from shoal.discovery.contract import Ask, IndexChange, MemberRow, PostRow, SearchIndex
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.postgres import PostgresIndex

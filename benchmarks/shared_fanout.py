@@ -34,7 +34,7 @@ from benchmarks.shared_rows import Crowd, fill
 from benchmarks.stores import Ints
 from shoal import Handle, Shoal
 from shoal.core.ids import EPOCH_MS, floor_at
-from shoal.graph.redis.nodes import KEY_BYTES, Script, keys_of
+from shoal.graph.redis.client import KEY_BYTES, Script, keys_of
 from shoal.settings import Settings, environment
 from shoal.timelines.redis_scripts import HEAD_BYTES, PUSH
 from shoal.wiring import open_network

@@ -36,7 +36,7 @@ from shoal import Handle, Shoal
 from shoal.core.ids import shard_of
 from shoal.feeds import home
 from shoal.graph.postgres.connections import ConnectionPool
-from shoal.graph.redis.nodes import KEY_BYTES, Nodes, Script
+from shoal.graph.redis.client import KEY_BYTES, Nodes, Script
 from shoal.wiring import open_network
 
 _ENTRIES = 20

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.stores import Ints, ids_of, post_id
 from shoal.core.model import Member, Post
 from shoal.core.placement import source_of
-from shoal.graph.redis.nodes import shards_of
+from shoal.graph.redis.client import shards_of
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, encode_node, user_name_key
 
 _FOLLOWS_FROM = 1 << 50

@@ -36,14 +36,14 @@ from shoal.core.events import FollowChanged, PostCreated
 from shoal.core.ids import EPOCH_MS, IdMaker, compose, shard_of
 from shoal.core.model import Post
 from shoal.core.placement import DATA_SOURCES, place
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Batch
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres.connections import ConnectionPool
-from shoal.graph.redis.nodes import Nodes
+from shoal.graph.redis.client import Nodes
 from shoal.graph.resolve import Owns
 from shoal.graph.schema import FOLLOWS, LIKES, POSTED
-from shoal.graph.sharding.sharded import ShardedGraph
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.wiring import open_network
 
 _MEMBERS = 4_096

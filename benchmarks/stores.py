@@ -19,7 +19,7 @@ from shoal.core.model import Member, Post
 from shoal.core.placement import place
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, POSTED, encode_node, user_name_key
 from shoal.graph.sqlite import sql
-from shoal.graph.sqlite.migrating import migrate
+from shoal.graph.sqlite.migrations import migrate
 from shoal.graph.sqlite.store import PAGE_BYTES
 
 Ints = NDArray[np.int64]

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks.measure import Report, parser, spread, workplace
 from shoal.core.ids import shard_of
+from shoal.graph.bulk import Rows
 from shoal.graph.contract import MAX_TIME, AssocRow, Batch
-from shoal.graph.rows import Rows
 from shoal.graph.schema import LIKES, PINS, TAG_OF, TAGGED, AssocType
 from shoal.graph.sqlite import SqliteGraph
 

@@ -23,16 +23,12 @@ from benchmarks.measure import REAL_DATA, Report, parser, rss, spread, workplace
 from shoal.core import events
 from shoal.core.model import Post
 from shoal.core.text import canonical_tag, tags_of
-from shoal.graph.payloads.tag_uses import tags_used
+from shoal.graph.payloads.posts import tags_used
 from shoal.graph.schema import tag_id
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud import sqlite_sql as sql
-from shoal.tagcloud.collector import Collector
-from shoal.tagcloud.contract import LOCK_SECONDS, Parcel
-from shoal.tagcloud.emitter import Emitter
-from shoal.tagcloud.inbox import Inbox
-from shoal.tagcloud.increment import DAY_MS, Increment, TagChange, Use, encode
-from shoal.tagcloud.rows import row_values
+from shoal.tagcloud.collection import Collector, Emitter, Inbox
+from shoal.tagcloud.contract import DAY_MS, LOCK_SECONDS, Increment, Parcel, TagChange, Use, encode, row_values
 from shoal.tagcloud.sqlite import SqliteCloud
 
 NOW = 1_795_000_000_000

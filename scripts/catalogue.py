@@ -15,8 +15,7 @@ from babel.messages.pofile import read_po, write_po
 
 from shoal.api.http.scopes import KNOWN
 from shoal.api.login.scope_words import in_words
-from shoal.core.ranking.terms import TERMS
-from shoal.core.ranking.words import TITLES
+from shoal.core.ranking.terms import TERMS, TITLES
 from shoal.push import messages
 from shoal.web.views import engines, notices, ranking, standings, tags
 from shoal.web.views.errors.complaints import COMPLAINTS

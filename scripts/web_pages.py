@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shoal.core.email import MailKind
 from shoal.core.events import MailDue
 from shoal.core.filters import FilterContext
 from shoal.core.ids import shard_of
-from shoal.core.mail import MailKind
-from shoal.core.model import Member, Post, Role, Visibility
-from shoal.core.notice_policy import Treatment
-from shoal.core.ranking.recipe_links import recipe_link
-from shoal.core.ranking.recipes import BALANCED
+from shoal.core.model import Member, Post, Role, Treatment, Visibility
+from shoal.core.ranking.recipes import BALANCED, recipe_link
 from shoal.fanout import mails
 from shoal.fanout.mails import Whom
 from shoal.graph.contract import Cursor

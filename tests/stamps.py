@@ -9,7 +9,7 @@ from itertools import count
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
-from shoal.graph.cache.stamps import MarkedChange, Renewal
+from shoal.graph.cache.coherence import MarkedChange, Renewal
 
 
 class _Begun(NamedTuple):

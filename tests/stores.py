@@ -16,13 +16,13 @@ from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.events import InverseOp
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.placement import SHARDS_PER_SOURCE, source_of
-from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch, Job, Store
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
-from shoal.graph.sharding.sharded import ShardedGraph, parse_shard_map
+from shoal.graph.sharding.sharded_graph import ShardedGraph, parse_shard_map
 from shoal.graph.sqlite import SqliteGraph
 from tests.engines import dynamodb, postgres
 from tests.engines.pgbouncer import pooled

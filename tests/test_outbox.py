@@ -14,7 +14,7 @@ from shoal.core.events import FollowChanged, PostCreated, ShareCreated, ShareDel
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Job
 from shoal.graph.memory import MemoryGraph
-from shoal.outbox import Consequence, Runner
+from shoal.outbox.runner import Consequence, Runner
 from tests.running import eventually, in_loop
 from tests.stores import ANN, Clock
 
@@ -24,7 +24,7 @@ BIG, SMALL = PostCreated(post_id=1, author_id=1), ShareCreated(share_id=2, autho
 
 @pytest.fixture(autouse=True)
 def _no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    with caplog.at_level(logging.CRITICAL + 1, logger="shoal.outbox"):
+    with caplog.at_level(logging.CRITICAL + 1, logger="shoal.outbox.runner"):
         yield
 
 
@@ -314,7 +314,7 @@ class Clocked:
 async def test_jobs_that_are_behind_have_more_of_the_loop_than_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else answers to posts would come faster than their deliveries, and the queue grow for as long as members post."""
     clock = Clocked()
-    monkeypatch.setattr("shoal.outbox.time", clock)
+    monkeypatch.setattr("shoal.outbox.runner.time", clock)
     turns: list[int] = []
 
     async def busy(done: list[str], event: object, mark: int) -> None:
@@ -342,7 +342,7 @@ async def test_jobs_that_are_behind_have_more_of_the_loop_than_requests(monkeypa
 
 @in_loop
 async def test_an_outbox_that_is_away_for_a_while_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.outbox._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("shoal.outbox.runner._POLL_SECONDS", 0.01)
 
     class Away(MemoryGraph):
         asked = 0
@@ -412,7 +412,7 @@ async def test_jobs_that_wait_for_an_engine_that_is_down_log_one_line(caplog: py
     world = World({PostCreated: (fail,)})
     for _ in range(20):
         await world.emit(BIG)
-    with caplog.at_level(logging.WARNING, logger="shoal.outbox"):
+    with caplog.at_level(logging.WARNING, logger="shoal.outbox.runner"):
         await world.runner.turn()
     assert caplog.messages == ["PostCreated 1 waits: the store cannot be reached"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal import private
+from shoal import private_files
 from shoal.cli import demo_folder
 from shoal.ops.cluster import folder as cluster_folder
 from shoal.ops.cluster.cluster import _write
@@ -111,7 +111,7 @@ def reached() -> Iterator[Path]:
 
 def test_what_demo_and_cluster_keep_is_for_its_owner_alone(reached: Path) -> None:
     folder = reached / "demo"
-    private.make_folder(folder)
+    private_files.make_folder(folder)
     demo_folder.remember(folder, demo_folder.Demo(1, 2, 3, 4))
     demo_folder.clear(folder)
     demo_folder.remember(folder, demo_folder.Demo(1, 2, 3, 4))
@@ -140,7 +140,7 @@ def test_what_is_narrowed_keeps_what_its_owner_may_do_and_what_is_not_there_is_l
     script = tmp_path / "script"
     script.write_text("x")
     script.chmod(0o755)
-    private.narrow(script)
+    private_files.narrow(script)
     assert stat.S_IMODE(script.stat().st_mode) == 0o700
-    private.narrow(tmp_path / "nothing")
+    private_files.narrow(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()

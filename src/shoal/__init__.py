@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shoal import errors
-    from shoal.core.contacts import hash_address
+    from shoal.core.email import hash_address
     from shoal.core.errors import ShoalError
     from shoal.core.model import Visibility
     from shoal.core.ranking.recipes import Recipe, Weights
@@ -29,7 +29,7 @@ _HOMES = {
     "Visibility": "shoal.core.model",
     "Visitor": "shoal.library",
     "Weights": "shoal.core.ranking.recipes",
-    "hash_address": "shoal.core.contacts",
+    "hash_address": "shoal.core.email",
 }
 
 # Type checkers must not see it: to them any misspelt name would be there.

@@ -12,10 +12,10 @@ import pytest
 from shoal.api.cloud.layout import place
 from shoal.api.cloud.picture import draw
 from shoal.core.errors import Unavailable
-from shoal.tagcloud.increment import DAY_MS
+from shoal.tagcloud.cloud import Word
+from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
-from shoal.tagcloud.reading import TagCloud
-from shoal.tagcloud.words import Word
+from shoal.tagcloud.reader import TagCloud
 from tests.api.http.test_bad_input import refused
 from tests.api.world import Someone, World, world
 from tests.tagcloud.filled import NOW, a_cloud, uses

@@ -23,7 +23,7 @@ from shoal import settings as configuration
 from shoal.api.http.limits.connections import USUAL as USUAL_PATIENCE
 from shoal.api.http.limits.connections import Patience
 from shoal.api.http.limits.listeners import USUAL, Pace
-from shoal.core.audit.entries import AuditVerb
+from shoal.core.audit import AuditVerb
 from shoal.core.ids import IdMaker
 from shoal.core.model import Member, Role
 from shoal.feeds.shared_answers import Remembered
@@ -34,7 +34,7 @@ from shoal.server import Deps, build, listen, serve
 from shoal.services import members, moderation
 from shoal.services.login import apps
 from shoal.services.writes import Writes
-from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.reader import TagCloud
 from shoal.wiring import Network, open_network
 from shoal.wiring.places import archives_folder
 from shoal.wiring.several import Several

@@ -29,9 +29,9 @@ from shoal.archives.recognition import reader_of
 from shoal.archives.records import ArchivedPost, Omission
 from shoal.archives.report import ArchiveReport
 from shoal.cli.words.archives import told
-from shoal.core.archives import read_archive
 from shoal.core.errors import InvalidInput, TooLarge
-from shoal.core.markup import to_html
+from shoal.core.handles import read_archive
+from shoal.core.text import to_html
 from shoal.ops.transfer.wording import cut
 from tests.archives import made
 

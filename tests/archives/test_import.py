@@ -20,7 +20,7 @@ from shoal.archives.records import Omission
 from shoal.archives.report import ArchiveReport
 from shoal.core.errors import Gone
 from shoal.core.model import Media, Post, Visibility
-from shoal.graph import media_life
+from shoal.graph import media as media_life
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import OWNS

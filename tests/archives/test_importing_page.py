@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb
+from shoal.core.audit import AuditVerb
 from shoal.graph.schema import POSTED
 from shoal.ops.archives.desk import ArchiveDesk
 from shoal.ops.archives.shelf import KEPT_MS, MOST, ArchiveShelf, now_ms

@@ -18,8 +18,8 @@ from shoal.archives.plan import ArchivePlan
 from shoal.archives.recognition import reader_of
 from shoal.archives.records import ArchivedPost, ArchiveKind, Omission, SkippedRecord
 from shoal.archives.report import ArchiveReport
-from shoal.core.archives import FollowList
 from shoal.core.errors import InvalidInput
+from shoal.core.handles import FollowList
 from shoal.core.model import Visibility
 from tests.archives import made
 from tests.archives.made import ANN, DID, FOLLOWERS, HOST, PUBLIC

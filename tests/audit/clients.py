@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.core.login.passkeys import site_of
+from shoal.core.credentials import site_of
 
 
 class From:

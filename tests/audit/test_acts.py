@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from shoal import Handle, Shoal
-from shoal.core.audit.entries import Actor, AuditVerb, TargetKind, member_target
+from shoal.core.audit import Actor, AuditVerb, TargetKind, member_target
+from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.core.events import ProfileChanged
 from shoal.core.ids import shard_of
-from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import App, Member, Role
 from shoal.graph.contract import Batch, Changed, Cursor, Graph
 from shoal.graph.memory import MemoryGraph

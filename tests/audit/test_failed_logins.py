@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
-from shoal.core.audit.entries import AuditVerb
-from shoal.core.audit.repeats import HOUR_MS, RepeatCounter
+from shoal.core.audit import HOUR_MS, AuditVerb, RepeatCounter
 from shoal.core.errors import ShoalError
 from shoal.core.model import Member
 from shoal.graph.contract import Batch

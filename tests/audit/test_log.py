@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
-from shoal.core.audit.entries import Actor, AuditTarget, AuditVerb, TargetKind
+from shoal.core.audit import Actor, AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import IdMaker, shard_of
 from shoal.fanout.activity import forget_inactive

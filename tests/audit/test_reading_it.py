@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.core.audit.entries import AuditVerb
+from shoal.core.audit import AuditVerb
 from shoal.core.model import Role
 from shoal.feeds import audit
 from shoal.feeds.merging import sparse

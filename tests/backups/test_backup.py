@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from shoal import Shoal
 from shoal.cli import main
 from shoal.core.errors import InvalidInput, Unavailable
+from shoal.graph.bulk import KeyRow
 from shoal.graph.contract import Store
-from shoal.graph.rows import KeyRow
 from shoal.media.store import RAW, MediaStore
 from shoal.ops.backups import restore as restoring
 from shoal.ops.backups.manifest import KeptTagRule

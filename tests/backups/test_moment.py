@@ -16,11 +16,11 @@ from shoal.core.events import InverseOwed
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Member
 from shoal.core.placement import DATA_SOURCES
+from shoal.graph.bulk import FIRST_KEYS, SnapshotSource, SnapshotTable
 from shoal.graph.contract import AssocOp, Batch, Store
-from shoal.graph.postgres.snapshot import PostgresSnapshot
+from shoal.graph.postgres.bulk import PostgresSnapshot
 from shoal.graph.schema import FOLLOWS, LIKES
-from shoal.graph.snapshots import FIRST_KEYS, SnapshotSource, SnapshotTable
-from shoal.graph.sqlite.snapshot import SqliteSnapshot
+from shoal.graph.sqlite.bulk import SqliteSnapshot
 from shoal.ops.backups import moment as moments
 from shoal.ops.moves.waiting_events import claimed
 from shoal.settings import build

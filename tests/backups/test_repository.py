@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from shoal import Shoal
 from shoal.cli import main
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
-from shoal.graph.snapshots import SnapshotSource
+from shoal.graph.bulk import SnapshotSource
 from shoal.media.store import RAW, MediaStore
 from shoal.ops.backups.backup import back_up
 from shoal.ops.backups.manifest import FORMAT, DumpPart, Manifest, encode

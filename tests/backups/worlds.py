@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from shoal.graph.bulk import SnapshotSource
 from shoal.graph.contract import Store
-from shoal.graph.snapshots import SnapshotSource
 from shoal.ops.backups.backup import back_up
 from shoal.ops.backups.manifest import Manifest
 from shoal.ops.backups.repository import BackupRepository

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
-from shoal.broker.rabbitmq import RabbitOutbox
-from shoal.broker.relay import Relay
 from shoal.graph.contract import Batch, Job, Store, WakeUp
 from shoal.graph.sqlite import SqliteGraph
+from shoal.outbox.rabbitmq import RabbitOutbox
+from shoal.outbox.relay import Relay
 from tests.engines import rabbitmq
 from tests.running import eventually
 

@@ -8,9 +8,9 @@ from aiormq.abc import AbstractChannel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.broker.in_flight import Delivery, InFlight
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
+from shoal.outbox.rabbitmq import Delivery, InFlight
 from tests.stores import Clock
 
 ONE, TWO = cast("AbstractChannel", object()), cast("AbstractChannel", object())

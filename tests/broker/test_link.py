@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiormq.abc import AbstractChannel, AbstractConnection
 
-from shoal.amqp import link
+from shoal import amqp
 from shoal.core.errors import Unavailable
 from tests.engines import rabbitmq
 from tests.faults import proxy
@@ -24,7 +24,7 @@ class _Made:
         self._queue = rabbitmq.namespace()
         self._channel: AbstractChannel | None = None
         self.times = 0
-        self.link = link.Link(url, self._prepare, lambda: None)
+        self.link = amqp.Link(url, self._prepare, lambda: None)
 
     async def _prepare(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         self._channel = await connection.channel()
@@ -60,7 +60,7 @@ async def _made(url: str) -> AsyncIterator[_Made]:
 async def test_a_queue_that_takes_nothing_is_tried_over_a_new_connection_and_ever_more_seldom(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(link, "_REFUSED_SECONDS", 0.05)
+    monkeypatch.setattr(amqp, "_REFUSED_SECONDS", 0.05)
     async with _made(rabbitmq.node().url) as made:
         assert await made.publish()
 
@@ -77,7 +77,7 @@ async def test_a_queue_that_takes_nothing_is_tried_over_a_new_connection_and_eve
 @in_loop
 async def test_a_queue_that_takes_something_again_is_not_counted_as_refusing(monkeypatch: pytest.MonkeyPatch) -> None:
     # The second refusal in a row would be one too many.
-    monkeypatch.setattr(link, "_REFUSED_SECONDS", 1e-6)
+    monkeypatch.setattr(amqp, "_REFUSED_SECONDS", 1e-6)
     async with _made(rabbitmq.node().url) as made:
         for _ in range(3):
             assert await made.publish()
@@ -91,7 +91,7 @@ async def test_a_broker_that_does_not_answer_is_connected_to_anew(monkeypatch: p
     between = proxy.Link(proxy.port_of(rabbitmq.node().url))
     try:
         async with _made(proxy.moved(rabbitmq.node().url, between.at)) as made:
-            monkeypatch.setattr(link, "_PATIENCE_SECONDS", 0.2)
+            monkeypatch.setattr(amqp, "_PATIENCE_SECONDS", 0.2)
             between.silence()
             assert not await made.publish()
             monkeypatch.undo()
@@ -127,6 +127,6 @@ def test_link_whose_broker_is_gone_logs_one_line_without_a_traceback(
     finally:
         rabbitmq.stop(node)
     first, second = (record for record in caplog.records if record.levelno >= logging.WARNING)
-    assert (first.name, second.name) == (link.__name__, link.__name__)
+    assert (first.name, second.name) == (amqp.__name__, amqp.__name__)
     assert first.getMessage().startswith("the connection to the message broker has ended: ")
     assert not first.exc_info

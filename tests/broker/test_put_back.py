@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from shoal.broker.rabbitmq import RabbitOutbox
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
-from shoal.outbox import Runner
+from shoal.outbox.rabbitmq import RabbitOutbox
+from shoal.outbox.runner import Runner
 from tests.engines import rabbitmq
 from tests.running import in_loop
 from tests.stores import ANN

@@ -10,16 +10,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from shoal.broker.queues import now_ms, write
-from shoal.broker.rabbitmq import RabbitOutbox
-from shoal.broker.relay import Relay
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.events import FutureEvent, PostCreated, encode
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Job
 from shoal.graph.memory import MemoryGraph
 from shoal.ops.engines.program import Program
-from shoal.outbox import Runner
+from shoal.outbox.rabbitmq import RabbitOutbox, now_ms, write
+from shoal.outbox.relay import Relay
+from shoal.outbox.runner import Runner
 from tests.broker.relayed import claim
 from tests.engines import rabbitmq
 from tests.running import eventually, in_loop
@@ -238,7 +237,7 @@ async def test_the_lag_is_that_of_the_oldest_job_wherever_it_is() -> None:
 
 @in_loop
 async def test_a_worker_that_does_not_answer_counts_as_having_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.amqp.roll_call._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("shoal.amqp._REPLY_SECONDS", 0.05)
     namespace = rabbitmq.namespace()
     async with outbox(namespace, taking=False) as watcher, outbox(namespace) as stuck:
         # It asks for jobs on one connection and would answer on another, which is gone.

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from shoal.broker.relay import Relay
 from shoal.core.errors import Unavailable
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Job, WakeUp
 from shoal.graph.memory import MemoryGraph
+from shoal.outbox.relay import Relay
 from tests.running import eventually, in_loop
 from tests.stores import ANN, Clock
 
 
 @pytest.fixture(autouse=True)
 def _no_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("shoal.broker.relay._AWAY_SECONDS", 0.005)
+    monkeypatch.setattr("shoal.outbox.relay._AWAY_SECONDS", 0.005)
     with caplog.at_level(logging.CRITICAL + 1):
         yield
 
@@ -99,7 +99,7 @@ async def test_events_that_were_sent_are_not_followed_by_a_question_whether_ther
 async def test_a_relay_that_finds_nothing_looks_less_often_and_still_finds_what_wakes_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("shoal.broker.relay._LONGEST_POLL_SECONDS", 0.2)
+    monkeypatch.setattr("shoal.outbox.relay._LONGEST_POLL_SECONDS", 0.2)
     graph, broker = Counted(), Broker()
     relay = Relay(graph, broker.send, poll_seconds=0.001)
     relay.start()

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from shoal.broker.rabbitmq import RabbitOutbox
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
+from shoal.outbox.rabbitmq import RabbitOutbox
 from tests.broker.workers import HANGS, KILLS
 from tests.engines import rabbitmq
 from tests.running import at_a_desk, eventually, in_loop

@@ -13,11 +13,11 @@ import sys
 import time
 from pathlib import Path
 
-from shoal.broker.rabbitmq import RabbitOutbox
 from shoal.core.events import PostCreated
 from shoal.ops.cluster.heartbeat import beating, is_child, until_told
 from shoal.ops.cluster.supervisor import Supervisor
-from shoal.outbox import Runner
+from shoal.outbox.rabbitmq import RabbitOutbox
+from shoal.outbox.runner import Runner
 
 HANGS, KILLS = 1_000_001, 1_000_002
 

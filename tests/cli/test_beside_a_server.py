@@ -24,8 +24,8 @@ from tests.serving import served
 from shoal import Shoal as Network
 from shoal.cli import main
 from shoal.cli.group import COMMANDS
-from shoal.core.login.token_use import Origin
 from shoal.core.placement import place
+from shoal.core.tokens import Origin
 from shoal.ops import operations
 from shoal.ops.operation import Operation
 from shoal.services import members

@@ -19,13 +19,13 @@ from tests.engines import rabbitmq
 from tests.running import in_loop, run
 from tests.stores import ANN
 
-from shoal.broker.rabbitmq import RabbitOutbox
 from shoal.cli import main
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Job
 from shoal.graph.sqlite import SqliteGraph
 from shoal.ops.control import listening
+from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.settings import build
 from shoal.wiring import control_path, open_network
 
@@ -149,7 +149,7 @@ async def test_with_a_broker_its_jobs_are_shown_and_replayed_too(store: Path) ->
 
 _TAKING = """
 import asyncio, sys
-from shoal.broker.rabbitmq import RabbitOutbox
+from shoal.outbox.rabbitmq import RabbitOutbox
 
 async def main():
     work, taken = await RabbitOutbox.open(sys.argv[1]), []

@@ -13,8 +13,7 @@ from PIL import Image
 from tests.cli.test_cli import shoal
 
 from shoal import Shoal
-from shoal.core.ranking.recipe_links import recipe_link
-from shoal.core.ranking.recipes import PRESETS, TERM_NAMES
+from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, recipe_link
 from shoal.ops.replays.replay import ReplayReport
 from shoal.services import posts
 from shoal.services.posts import Draft

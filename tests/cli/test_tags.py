@@ -20,9 +20,9 @@ from tests.tagcloud.filled import NOW, count_into, uses
 from shoal import Shoal
 from shoal.cli import main, stores, tags
 from shoal.settings import Settings
-from shoal.tagcloud.increment import DAY_MS
+from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
-from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.reader import TagCloud
 from shoal.wiring import open_network
 
 

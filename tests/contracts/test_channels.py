@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from shoal.graph.redis.nodes import Nodes
+from shoal.graph.redis.client import Nodes
 from shoal.streaming.contract import Channel, Gap, Position, Told
 from shoal.streaming.memory import MemoryChannel
 from shoal.streaming.redis import RedisChannel

@@ -22,6 +22,7 @@ from shoal.core.model import (
     Post,
 )
 from shoal.core.placement import source_of
+from shoal.graph.changes import put_on, take_off
 from shoal.graph.contract import (
     MAX_TIME,
     Assoc,
@@ -35,7 +36,6 @@ from shoal.graph.contract import (
     Standing,
     Store,
 )
-from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.postgres import store as postgres_store
 from shoal.graph.schema import (
     AGENDA,

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from shoal.core.ids import shard_of
 from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor, Store
-from shoal.graph.payloads.follow_options import FollowTerms, encode
-from shoal.graph.payloads.follow_times import (
+from shoal.graph.payloads.follows import (
     MOST_PERIODS,
     FollowSpan,
+    FollowTerms,
     beginning,
+    encode,
     encode_moments,
     moments_until,
     periods,

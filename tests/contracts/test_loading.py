@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shoal.core.credentials import Login
 from shoal.core.ids import EPOCH_MS, compose, shard_of
-from shoal.core.login.credentials import Login
 from shoal.core.model import Member
 from shoal.core.placement import place
+from shoal.graph.bulk import KeyRow, Loading, LoadPart, Occupied
 from shoal.graph.contract import Batch
-from shoal.graph.loading import Loading, LoadPart, Occupied
-from shoal.graph.rows import KeyRow
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, encode_node, import_key, user_name_key
 from tests.running import in_loop
 from tests.stores import BACKENDS, Backend, contents, started

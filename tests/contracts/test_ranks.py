@@ -11,9 +11,9 @@ from unittest.mock import patch
 import pytest
 
 from shoal.core.ids import shard_of
+from shoal.graph.bulk import Movable, Rows
 from shoal.graph.contract import MAX_TIME, AssocRow, Batch, Store
 from shoal.graph.postgres import ranks as postgres_ranks
-from shoal.graph.rows import Movable, Rows
 from shoal.graph.schema import BOOKMARKS, POSTED, TAG_OF, AssocType
 from shoal.graph.sqlite import ranks as sqlite_ranks
 from tests.running import in_loop

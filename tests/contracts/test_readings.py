@@ -9,7 +9,7 @@ import pytest
 
 from shoal.core.errors import Unavailable
 from shoal.feeds.foryou.reading import new_reading_id
-from shoal.graph.redis.nodes import Nodes
+from shoal.graph.redis.client import Nodes
 from shoal.ops.engines.program import free_port
 from shoal.timelines.readings import KEPT_SECONDS, MemoryReadings, Readings
 from shoal.timelines.redis_readings import RedisReadings

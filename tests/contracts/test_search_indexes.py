@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.errors import ShoalError
-from shoal.core.words import Clause, clause_of, words_of
+from shoal.core.tokenizer import Clause, clause_of, words_of
 from shoal.discovery import postgres as postgres_index
 from shoal.discovery import sqlite, sqlite_members, sqlite_sql
 from shoal.discovery.contract import (

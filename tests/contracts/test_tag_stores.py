@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from shoal.graph.schema import tag_id
-from shoal.tagcloud.contract import KEEP_CLOUDS, KEEP_INCREMENTS_MS, Day, Head, Overtaken, TagRule
+from shoal.tagcloud.contract import DAY_MS, KEEP_CLOUDS, KEEP_INCREMENTS_MS, Day, Head, Overtaken, TagRule
 from shoal.tagcloud.heat import DAY as IN_A_DAY
 from shoal.tagcloud.heat import HOUR as IN_AN_HOUR
 from shoal.tagcloud.heat import HOUR_MS, Heat
 from shoal.tagcloud.heat import WEEK as IN_A_WEEK
-from shoal.tagcloud.increment import DAY_MS
 from tests.examples import DEEP
 from tests.running import in_loop
 from tests.tagcloud.stores import (

@@ -11,11 +11,10 @@ import pytest
 
 from shoal.core.errors import InvalidInput, TooLarge, Unavailable
 from shoal.ops.engines.program import Program
+from shoal.tagcloud.collection import Inbox
 from shoal.tagcloud.contract import Parcel, Transport
-from shoal.tagcloud.inbox import Inbox
 from shoal.tagcloud.memory import MemoryCloud
-from shoal.tagcloud.places import QUEUES
-from shoal.tagcloud.rabbitmq import MOST_BYTES, RabbitTransport
+from shoal.tagcloud.rabbitmq import MOST_BYTES, QUEUES, RabbitTransport
 from tests.engines import rabbitmq
 from tests.running import eventually, in_loop
 
@@ -364,7 +363,7 @@ async def test_three_collectors_come_to_have_one_queue_each() -> None:
 
 @in_loop
 async def test_a_collector_that_does_not_answer_has_something_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.amqp.roll_call._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("shoal.amqp._REPLY_SECONDS", 0.05)
     namespace = rabbitmq.namespace()
     emitter, stuck = [await opened(namespace, collecting=collecting) for collecting in (False, True)]
     async with closing(_given(emitter), _given(stuck)):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shoal.core.archives import MAX_ARCHIVE_BYTES, MOST_HANDLES, read_archive, read_handles
 from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.handles import MAX_ARCHIVE_BYTES, MOST_HANDLES, read_archive, read_handles
 
 MASTODON = """Account address,Show boosts,Notify on new posts,Languages
 ann@mastodon.social,true,false,

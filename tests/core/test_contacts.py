@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from shoal import hash_address
-from shoal.core.contacts import MOST_HASHES, check_hashes
+from shoal.core.email import MOST_HASHES, check_hashes
 from shoal.core.errors import InvalidInput, TooLarge
 
 SALT = "000102030405060708090a0b0c0d0e0f"

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from shoal.core.email_blocks import (
-    EmailDomainBlock,
-    attempted,
-    canonical_digest,
-    canonical_digests,
-    domains_of,
-    history,
-)
+from shoal.core.blocklists import EmailDomainBlock, attempted, canonical_digest, canonical_digests, domains_of, history
 
 DAY = 86_400_000
 BLOCK = EmailDomainBlock(id=7, domain="spam.example")

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.filtering import Text, compiled
-from shoal.core.filters import Filter, FilterKeyword, FilterPost
+from shoal.core.filters import Filter, FilterKeyword, FilterPost, Text, compiled
 
 
 def found(text: str | list[str], *keywords: str, whole_word: bool = True) -> tuple[str, ...]:

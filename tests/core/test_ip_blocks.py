@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from shoal.core.blocklists import IpBlock, IpSeverity, IpTable, check_network, contains, most_severe
 from shoal.core.errors import InvalidInput
-from shoal.core.ip_blocks import IpBlock, IpSeverity, IpTable, check_network, contains, most_severe
 
 BLOCK, ASK, NONE = IpSeverity.SIGN_UP_BLOCK, IpSeverity.SIGN_UP_REQUIRES_APPROVAL, IpSeverity.NO_ACCESS
 

@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from shoal.api.cloud.word_sizes import extent, shown
-from shoal.core.contacts import hash_address
-from shoal.core.email_blocks import check_domain
+from shoal.core.blocklists import check_domain
+from shoal.core.email import hash_address
 from shoal.core.emoji import checked_emoji
-from shoal.core.filtering import Text, compiled
-from shoal.core.filters import Filter, FilterKeyword
+from shoal.core.filters import Filter, FilterKeyword, Text, compiled
 from shoal.core.handles import handles_in, read_handle
-from shoal.core.markup import to_html
 from shoal.core.text import (
     as_text,
     canonical_tag,
@@ -26,8 +24,9 @@ from shoal.core.text import (
     plain_excerpt,
     tags_of,
     text_length,
+    to_html,
 )
-from shoal.core.words import clause_of, fold, words_of
+from shoal.core.tokenizer import clause_of, fold, words_of
 from shoal.discovery.fitting import says
 from shoal.discovery.question import misread, read_question
 from shoal.ops.transfer.wording import cut

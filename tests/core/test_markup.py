@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.markup import to_html
+from shoal.core.text import to_html
 
 ACCOUNTS = {"bob": "https://shoal.example/@bob", "ann": "https://shoal.example/@ann"}
 ALLOWED = {

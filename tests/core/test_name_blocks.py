@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.core.blocklists import LEAST_PART, check_word, key_text, plain, refusing
 from shoal.core.errors import InvalidInput
-from shoal.core.name_blocks import LEAST_PART, check_word, key_text, plain, refusing
 
 names = st.text("abc4_10", min_size=1, max_size=30)
 

@@ -8,9 +8,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shoal.core.cells import MOST, cells_of, cover
 from shoal.core.errors import InvalidInput
-from shoal.core.places import Disk, Place, PlacePrecision, checked_place, disk, distance_km, rounded
+from shoal.core.places import (
+    MOST,
+    Disk,
+    Place,
+    PlacePrecision,
+    cells_of,
+    checked_place,
+    cover,
+    disk,
+    distance_km,
+    rounded,
+)
 from tests.examples import examples
 
 ZURICH, BERN = Place(47.3769, 8.5417), Place(46.948, 7.4474)

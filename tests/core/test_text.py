@@ -28,7 +28,7 @@ from shoal.core.text import (
     tags_of,
     text_length,
 )
-from shoal.core.words import fold
+from shoal.core.tokenizer import fold
 
 # Pieces that meet in every order are likelier to surprise than characters drawn from all of Unicode.
 PIECES = [

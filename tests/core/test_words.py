@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.words import MAX_REPEATS, MAX_WORD, Clause, clause_of, fold, words_of
+from shoal.core.tokenizer import MAX_REPEATS, MAX_WORD, Clause, clause_of, fold, words_of
 from shoal.discovery.fitting import says
 
 

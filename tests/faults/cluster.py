@@ -18,7 +18,7 @@ from tests.engines.standby import Standby
 from tests.faults.load import Load, Person
 from tests.faults.proxy import Link, moved, port_of
 
-from shoal.amqp.depth import depth_of
+from shoal.amqp import depth_of
 from shoal.core.model import Post
 from shoal.core.placement import place, source_of
 from shoal.feeds import home

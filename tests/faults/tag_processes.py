@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.tagcloud.collector import Collector
-from shoal.tagcloud.emitter import Emitter
-from shoal.tagcloud.increment import DAY_MS, Use
+from shoal.tagcloud.collection import Collector, Emitter
+from shoal.tagcloud.contract import DAY_MS, Use
 from shoal.tagcloud.rabbitmq import RabbitTransport
 from shoal.tagcloud.sqlite import SqliteCloud
 

@@ -12,7 +12,7 @@ from tests.audit.reading import entries
 from tests.serving import Server, served
 
 from shoal import Shoal
-from shoal.core.audit.entries import AuditVerb
+from shoal.core.audit import AuditVerb
 from shoal.core.model import Member, Role
 from shoal.ops.checking.check import check
 from shoal.services import moderation

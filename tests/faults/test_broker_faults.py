@@ -14,9 +14,7 @@ import pytest
 from tests.engines import postgres, rabbitmq_cluster, redis
 from tests.running import eventually, in_loop, run
 
-from shoal import Shoal
-from shoal.amqp import roll_call
-from shoal.broker.rabbitmq import RabbitOutbox
+from shoal import Shoal, amqp
 from shoal.core.errors import Unavailable
 from shoal.core.events import PostCreated
 from shoal.feeds import notifications
@@ -25,6 +23,7 @@ from shoal.graph.payloads.notifications import Kind
 from shoal.library.handle import Handle
 from shoal.ops.checking.check import check
 from shoal.ops.engines.program import Program
+from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.settings import Settings, build, environment
 from shoal.timelines.contract import Timelines
 from shoal.wiring import open_network
@@ -63,7 +62,7 @@ async def test_a_queue_whose_leader_died_is_published_to_though_the_dead_node_st
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The first message of a connection comes before the queue has a new leader: then RabbitMQ 3.10 refuses all of it."""
-    monkeypatch.setattr(roll_call, "_GONE_SECONDS", 3.0)
+    monkeypatch.setattr(amqp, "_GONE_SECONDS", 3.0)
     cluster = await asyncio.to_thread(rabbitmq_cluster.start)
     try:
         # The queues are led by the node through which they were made.

@@ -25,12 +25,12 @@ from tests.faults.load import Person
 from tests.faults.proxy import Link
 from tests.running import eventually
 
-from shoal.broker.rabbitmq import RabbitOutbox
 from shoal.core.errors import Unavailable
 from shoal.core.events import InverseOwed
 from shoal.core.ids import IdMaker
 from shoal.graph.contract import Cursor, Job
 from shoal.graph.schema import FOLLOWS, LIKES
+from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.services import members, posts, reactions, relationships
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes

@@ -25,7 +25,7 @@ from tests.running import eventually, run
 from tests.tagcloud.recount import differences, horizon_at, recounted, stored_rows
 
 from shoal.core.text import canonical_tag
-from shoal.tagcloud.increment import DAY_MS, TagChange, Use
+from shoal.tagcloud.contract import DAY_MS, TagChange, Use
 from shoal.tagcloud.rabbitmq import RabbitTransport
 from shoal.tagcloud.sqlite import SqliteCloud
 

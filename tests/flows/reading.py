@@ -10,7 +10,7 @@ from typing import cast
 
 from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Remembered
-from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import RememberingReader
 from shoal.graph.sqlite import SqliteGraph
 from shoal.wiring import Network

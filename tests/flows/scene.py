@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shoal import Handle, Shoal, Visibility
-from shoal.core.albums import Album
 from shoal.core.ids import shard_of
-from shoal.core.model import Media, Member, Post
+from shoal.core.model import Album, Media, Member, Post, Review
 from shoal.core.places import Place
-from shoal.core.reviews import Review
 from shoal.graph.contract import Batch
-from shoal.graph.payloads.albums import Collected, encode_collected
+from shoal.graph.payloads.members import Collected, encode_collected
 from shoal.graph.schema import COLLECTS, OWNS, OWNS_ALBUM
 from shoal.wiring import Network
 

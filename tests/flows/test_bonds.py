@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.core.member_lists import MemberList
+from shoal.core.model import MemberList
 from shoal.core.placement import place, source_of
 from shoal.feeds import home
 from shoal.graph.contract import AssocRow, Cursor
 from shoal.graph.schema import ASSOC_TYPES, BLOCKS, ENDORSES, FOLLOWS, LISTS, REQUESTS, WATCHES
-from shoal.graph.sharding.sharded import ShardedGraph
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.services import follow_requests, lists, members, relationships
 from shoal.services.members import ProfileChange
 from shoal.services.relationships import FollowOptions

@@ -15,7 +15,7 @@ from shoal.discovery.contract import IndexChange, Making
 from shoal.discovery.filler import AT_ONCE, Filler
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.nowhere import NoIndex
-from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.sqlite import SqliteGraph

@@ -25,8 +25,8 @@ from shoal.feeds.emoji_counts import emoji_counts
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.notifications import Notification
 from shoal.graph.contract import AssocOp, Batch, Cursor, Store
-from shoal.graph.payloads.emoji import EmojiPlace, emoji_places, encode_chosen
 from shoal.graph.payloads.notifications import Kind
+from shoal.graph.payloads.posts import EmojiPlace, emoji_places, encode_chosen
 from shoal.graph.schema import (
     EMOJI_PUT_BY,
     PUTS_EMOJI,

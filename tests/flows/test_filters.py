@@ -11,7 +11,7 @@ from shoal.core.errors import NotFound
 from shoal.core.filters import FilterAction, FilterContext
 from shoal.feeds import home
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.filters import filters_of
+from shoal.graph.payloads.members import filters_of
 from shoal.services import filters
 from shoal.services.filters import FilterChange, KeywordChange
 from tests.flows.people import register

@@ -15,7 +15,7 @@ from shoal.core.visibility import Relation
 from shoal.feeds import home, people
 from shoal.graph.access import full_relations, relation
 from shoal.graph.contract import Batch, Cursor
-from shoal.graph.payloads.follow_options import MuteTerms, encode
+from shoal.graph.payloads.follows import MuteTerms, encode
 from shoal.graph.schema import ENDORSES, FOLLOWS, MUTES
 from shoal.services import relationships
 from shoal.services.relationships import FollowOptions

@@ -16,15 +16,13 @@ from msgspec.structs import replace
 from shoal import Handle, Shoal
 from shoal.core.events import ReportFiled, VerdictChanged
 from shoal.core.ids import shard_of
-from shoal.core.model import Member, Post
-from shoal.core.reports import Report
-from shoal.core.reviews import Review
+from shoal.core.model import Member, Post, Report, Review
 from shoal.fanout import reviews, verdicts
 from shoal.feeds.foryou import feed
 from shoal.feeds.notifications import Notification
 from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
-from shoal.graph.payloads.reported import encode_reports
+from shoal.graph.payloads.posts import encode_reports
 from shoal.graph.schema import NOTIFIED, REPORTS_POST
 from shoal.ops.checking.check import check
 from tests.flows.notifications.listening import listening

@@ -15,7 +15,6 @@ import pytest
 from PIL import Image
 
 from shoal import Handle, Shoal, Visibility
-from shoal.core.departures import RECEIPT_DAYS, Departure
 from shoal.core.errors import (
     Gone,
     InvalidInput,
@@ -26,7 +25,7 @@ from shoal.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from shoal.core.model import Member, Role
+from shoal.core.model import RECEIPT_DAYS, Departure, Member, Role
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import AGENDA, ASSOC_TYPES, COLLECTS, DUE
 from shoal.ops.agenda import Agenda

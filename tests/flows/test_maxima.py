@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from shoal import Shoal
+from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.core.filters import FilterContext
-from shoal.core.login.credentials import Login
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.filters import MAX_FILTERS, filters_of
+from shoal.graph.payloads.members import MAX_FILTERS, filters_of
 from shoal.graph.schema import (
     FEATURES_TAG,
     FOLLOWS,

@@ -11,9 +11,9 @@ import pytest
 from argon2 import PasswordHasher
 
 from shoal import Shoal
-from shoal.core.audit.entries import AuditVerb
+from shoal.core.audit import AuditVerb
+from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unavailable
-from shoal.core.login.credentials import Login
 from shoal.core.model import Member, ProfileField, Visibility
 from shoal.services import members
 from shoal.services.login import apps, passwords, renewals

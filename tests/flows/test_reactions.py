@@ -18,7 +18,7 @@ from shoal.fanout.cleanups import cleanup
 from shoal.feeds import people
 from shoal.feeds.hydrate import Entry
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
-from shoal.graph.payloads.emoji import encode_chosen
+from shoal.graph.payloads.posts import encode_chosen
 from shoal.graph.schema import (
     BOOKMARKED_BY,
     BOOKMARKS,

@@ -14,19 +14,18 @@ from msgspec.structs import replace
 
 from shoal import Handle, Shoal
 from shoal.api.http.limits.ip_guard import IpGuard
-from shoal.core.email_blocks import EmailDomainBlock
+from shoal.core.blocklists import EmailDomainBlock, IpSeverity
 from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
-from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Post
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.reading import decode_cursor
-from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres.connections import ConnectionPool
-from shoal.graph.redis.nodes import Nodes, Script
+from shoal.graph.redis.client import Nodes, Script
 from shoal.graph.schema import AGENDA
 from shoal.services.blocklists import email_blocks
 from shoal.settings import build

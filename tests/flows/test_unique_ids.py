@@ -17,19 +17,19 @@ import pytest
 from msgspec.structs import replace as changed
 
 from shoal import Handle, Shoal
-from shoal.core.audit.entries import AuditVerb, member_target
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.blocklists import IpBlock, IpSeverity
+from shoal.core.credentials import Purpose
+from shoal.core.email import MailKind
 from shoal.core.events import MailDue
 from shoal.core.filters import Filter, FilterContext
 from shoal.core.ids import IdMaker, shard_of
-from shoal.core.ip_blocks import IpBlock, IpSeverity
-from shoal.core.login.challenges import Purpose
-from shoal.core.mail import MailKind
 from shoal.core.model import App, Member, Poll, Post, ScheduledPost
 from shoal.core.placement import place
 from shoal.fanout.mails import Whom, prove
-from shoal.graph.addresses import login_of
 from shoal.graph.contract import Batch, Cursor, KeyTaken
-from shoal.graph.payloads.emoji import emoji_places
+from shoal.graph.member_lookup import login_of
+from shoal.graph.payloads.posts import emoji_places
 from shoal.graph.schema import AGENDA, AUDITED, CHOSEN_BY, DUE, public_list
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check

@@ -8,9 +8,8 @@ from contextvars import Context
 
 from shoal.core.events import InverseOp
 from shoal.core.model import Post
-from shoal.graph.cache.ahead import AheadGraph
-from shoal.graph.cache.freshness import one_request
-from shoal.graph.cache.stamps import MarkedChange, Renewal
+from shoal.graph.cache.coherence import MarkedChange, Renewal, one_request
+from shoal.graph.cache.request_graph import AheadGraph
 from shoal.graph.contract import Assoc, Batch, Job
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, EVERYBODY, FOLLOWS, LOUD, MUTES, AssocType

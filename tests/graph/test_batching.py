@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shoal.graph.cache.batching import Batching
+from shoal.graph.redis.client import Batching
 from tests.running import in_loop
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.graph.cache import cached
-from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.recent import Recent
+from shoal.graph.cache import cached_graph
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LOUD, MUTES, POSTED, TAGGED, AssocType
@@ -297,7 +297,7 @@ def test_a_value_that_is_put_again_takes_its_room_once() -> None:
 @in_loop
 async def test_what_lists_have_in_common_follows_each_of_them(short: int, shared: bool) -> None:
     store = MemoryGraph()
-    with patch.multiple(cached, _SHORT=short, _SHORT_AFAR=short):
+    with patch.multiple(cached_graph, _SHORT=short, _SHORT_AFAR=short):
         stamps = LocalStamps()
         one, two = (CachedGraph(store, stamps=stamps) for _ in range(2)) if shared else [CachedGraph(store)] * 2
 

@@ -16,8 +16,8 @@ from shoal.core.model import Member, Post
 from shoal.core.placement import source_of
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Missing
 from shoal.graph.dynamodb import DynamoGraph
+from shoal.graph.dynamodb.client import Service, Spent
 from shoal.graph.dynamodb.items import ITEMS, LAYOUT, address_of
-from shoal.graph.dynamodb.service import Service, Spent
 from shoal.graph.schema import (
     BLOCKS,
     COMMENTED_BY,
@@ -611,7 +611,7 @@ async def as_of_layout_1(graph: DynamoGraph) -> None:
 async def test_a_table_of_an_older_shoal_gets_lists_of_the_follows_that_ended(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shoal.graph.dynamodb.upgrade._AT_ONCE", at_once)
+    monkeypatch.setattr("shoal.graph.dynamodb.table._AT_ONCE", at_once)
     url = new_table()
     async with opened(url) as (graph,):
         for n in range(5):

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.graph.payloads.follow_options import FollowTerms, encode
-from shoal.graph.payloads.follow_times import (
+from shoal.graph.payloads.follows import (
     MOST_PERIODS,
     FollowSpan,
+    FollowTerms,
     beginning,
     begun_anew,
+    encode,
     encode_moments,
     moments_of,
     moments_until,

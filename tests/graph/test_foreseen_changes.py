@@ -12,9 +12,8 @@ from shoal.core.errors import Unavailable
 from shoal.core.events import InverseOp
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import foreseen_change, one_request
-from shoal.graph.cache.stamps import MarkedChange, Renewal
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.coherence import MarkedChange, Renewal, foreseen_change, one_request
 from shoal.graph.contract import Batch, Job
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKED_BY, LIKES, AnyNode

@@ -11,9 +11,8 @@ import pytest
 from shoal.core.errors import Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import one_request
-from shoal.graph.cache.stamps import MarkedChange, Renewal
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.coherence import MarkedChange, Renewal, one_request
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, AnyNode, AssocType

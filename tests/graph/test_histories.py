@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import one_request
-from shoal.graph.cache.stamps import MarkedChange, Renewal
-from shoal.graph.histories import HistoricStamps, Histories, takeovers
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.coherence import MarkedChange, Renewal, one_request
+from shoal.graph.failover import HistoricStamps, Histories, takeovers
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES
 from shoal.settings import build

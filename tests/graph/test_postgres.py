@@ -23,7 +23,7 @@ from shoal.core.model import Member, Post
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing, Standing
 from shoal.graph.postgres import PostgresGraph, ranks, sql
 from shoal.graph.postgres import schema as postgres_schema
-from shoal.graph.postgres.migrating import GRAPH, migrate
+from shoal.graph.postgres.migrations import GRAPH, migrate
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, PINS, POSTED, TAGGED, Key
 from tests.engines import postgres
 from tests.faults.proxy import Link, moved, port_of
@@ -671,7 +671,7 @@ async def test_a_claim_whose_answer_is_lost_is_made_again_at_once_and_leaves_the
             claiming = asyncio.create_task(graph.claim(9, LONG))
             # The question goes through, and the answer is held back.
             link.hold_back(1.0)
-            await eventually(lambda: watch.fetchval("SELECT count(*) FROM shoal.outbox WHERE leased"), 4)
+            await eventually(lambda: watch.fetchval("SELECT count(*) FROM shoal.outbox.runner WHERE leased"), 4)
             link.cut()
             with pytest.raises(Unavailable):
                 await claiming
@@ -682,7 +682,7 @@ async def test_a_claim_whose_answer_is_lost_is_made_again_at_once_and_leaves_the
             await graph.ack(working)
             await eventually(graph.backlog, 3)
             assert posts_of(theirs) == [3]
-            assert await watch.fetchval("SELECT mark FROM shoal.outbox WHERE seq = $1", back[0].seq) == 5
+            assert await watch.fetchval("SELECT mark FROM shoal.outbox.runner WHERE seq = $1", back[0].seq) == 5
     finally:
         await graph.close()
         link.close()

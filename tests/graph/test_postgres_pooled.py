@@ -12,7 +12,7 @@ import pytest
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres.connections import ConnectionPool
-from shoal.graph.postgres.location import parse
+from shoal.graph.postgres.primary import parse
 from shoal.graph.schema import POSTED
 from tests.engines import postgres
 from tests.engines.pgbouncer import pooled

@@ -14,12 +14,12 @@ from shoal import Shoal
 from shoal.core.errors import InvalidInput, OutcomeUnknown, Unavailable
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
+from shoal.graph.connection_errors import chain
 from shoal.graph.contract import Batch
-from shoal.graph.histories import Histories
+from shoal.graph.failover import Histories
 from shoal.graph.postgres import PostgresGraph, owner
 from shoal.graph.postgres.connections import ConnectionPool
-from shoal.graph.postgres.location import each_host, parse
-from shoal.graph.reaching import chain
+from shoal.graph.postgres.primary import each_host, parse
 from shoal.graph.schema import LIKES
 from shoal.ops.engines.program import Program
 from tests.engines import postgres

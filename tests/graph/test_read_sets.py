@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from shoal.core.errors import Unavailable
 from shoal.core.ids import compose
 from shoal.core.model import Member, Post
-from shoal.graph.cache.answers import Answers
-from shoal.graph.cache.freshness import one_request
-from shoal.graph.cache.noted import NotedGraph
-from shoal.graph.cache.read_sets import ChangeLog, ReadSet, compared, depends_on, list_mark, reading
-from shoal.graph.cache.stamped import StampGuard
+from shoal.graph.cache.coherence import StampGuard, one_request
+from shoal.graph.cache.dependencies import ChangeLog, ReadSet, compared, depends_on, list_mark, reading
+from shoal.graph.cache.request_graph import NotedGraph
+from shoal.graph.cache.responses import Answers
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, LOGGED_IN, PUBLISHED, USER_NAME, AssocType, Key
@@ -164,9 +163,9 @@ async def test_it_would_fail_if_stamps_were_not_compared_or_something_was_not_no
     if left_out == "comparison":
         monkeypatch.setattr(StampGuard, "are_still", always)
     elif left_out == "keys":
-        monkeypatch.setattr("shoal.graph.cache.noted.not_noted", lambda: None)
+        monkeypatch.setattr("shoal.graph.cache.request_graph.not_noted", lambda: None)
     elif left_out == "names":
-        monkeypatch.setattr("shoal.graph.cache.cached.name_marks", lambda _keys: [])
+        monkeypatch.setattr("shoal.graph.cache.cached_graph.name_marks", lambda _keys: [])
     monkeypatch.setattr(NotedGraph, "_note", noted)
     store, stamps = MemoryGraph(), LocalStamps()
     ours, other = (NotedGraph(store, stamps=stamps) for _ in range(2))

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.graph.redis.nodes import Nodes, Script, keys_of, shards_of
+from shoal.graph.redis.client import Nodes, Script, keys_of, shards_of
 from shoal.graph.redis.topology import ServerAddress, parse
 from shoal.ops.engines import redis as engine
 from tests.engines import redis

@@ -12,10 +12,10 @@ import pytest
 from redis import Redis
 
 from shoal.core.errors import Unavailable
-from shoal.graph.cache.stamped import StampGuard
-from shoal.graph.redis import stamps as redis_stamps
-from shoal.graph.redis.nodes import Nodes, keys_of
-from shoal.graph.redis.stamps import RedisStamps
+from shoal.graph.cache.coherence import StampGuard
+from shoal.graph.redis import version_tokens as redis_stamps
+from shoal.graph.redis.client import Nodes, keys_of
+from shoal.graph.redis.version_tokens import RedisStamps
 from tests.engines import redis
 from tests.running import eventually, in_loop
 

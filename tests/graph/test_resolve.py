@@ -15,7 +15,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.placement import source_of
 from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, Missing
-from shoal.graph.payloads.follow_times import encode_moments
+from shoal.graph.payloads.follows import encode_moments
 from shoal.graph.resolve import Known, Resolution, StoredAssoc, Touched, decide
 from shoal.graph.schema import BLOCKS, FOLLOW_TIMES, FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, moment

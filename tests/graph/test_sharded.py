@@ -13,11 +13,11 @@ from shoal.core.events import InverseOp, InverseOwed, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.placement import DATA_SOURCES, source_of
+from shoal.graph.bulk import KeyRow, Rows
 from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Frozen, Job, Missing
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.rows import KeyRow, Rows
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
-from shoal.graph.sharding.sharded import ShardedGraph, parse_shard_map
+from shoal.graph.sharding.sharded_graph import ShardedGraph, parse_shard_map
 from tests.running import eventually, in_loop
 from tests.stores import (
     ANN,

@@ -24,9 +24,9 @@ from shoal.core.errors import OutcomeUnknown, ShoalError, StorageFull, Unavailab
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
+from shoal.graph.bulk import KeyRow, Rows
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Cursor
 from shoal.graph.migrations import short
-from shoal.graph.rows import KeyRow, Rows
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, TAG_OF, TAGGED, Key
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite import store as sqlite_store

@@ -24,8 +24,8 @@ from shoal import Handle, Shoal, errors
 from shoal import settings as configuration
 from shoal.core.errors import ShoalError
 from shoal.feeds.live import Arrived, Refresh
-from shoal.graph.announcing import announce
-from shoal.graph.sqlite import holder
+from shoal.graph.embedded import announce
+from shoal.graph.sqlite import files
 from shoal.graph.sqlite import store as sqlite_store
 from shoal.library import network as library
 from shoal.library.acting import Identity
@@ -402,7 +402,7 @@ async def test_an_owner_that_is_silent_is_left_after_a_while(tmp_path: Path) -> 
         listener.bind(address)
         listener.listen()
         taken = SharedNetwork(settings, library.Shoal, patience=20.0, silence=0.3)
-        lock = holder.own(tmp_path / "shoal.db")
+        lock = files.own(tmp_path / "shoal.db")
         try:
             accepting = asyncio.create_task(_greet(listener, taken))
             async with taken.opened(wait=True) as shoal:
@@ -415,7 +415,7 @@ async def test_an_owner_that_is_silent_is_left_after_a_while(tmp_path: Path) -> 
             with suppress(asyncio.CancelledError):
                 await accepting
         finally:
-            holder.release(lock)
+            files.release(lock)
 
 
 async def _greet(listener: socket.socket, network: SharedNetwork) -> None:

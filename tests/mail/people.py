@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from shoal import Handle, Shoal
+from shoal.core.email import Proof
 from shoal.core.errors import (
     Unauthenticated,
 )
-from shoal.core.mail import Proof
 from shoal.core.model import Member
 from shoal.ops.agenda import Agenda
 from shoal.services import members

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal import Handle, Shoal
-from shoal.core.contacts import hash_address
+from shoal.core.email import MailKind, hash_address
 from shoal.core.errors import (
     Disallowed,
     Gone,
@@ -14,7 +14,6 @@ from shoal.core.errors import (
     Taken,
 )
 from shoal.core.events import EmailChanged, MailDue
-from shoal.core.mail import MailKind
 from shoal.fanout import addresses, mails
 from shoal.graph.schema import email_key
 from shoal.ops.checking.check import check

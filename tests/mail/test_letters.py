@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from bs4 import BeautifulSoup
 
-from shoal.core.mail import PROOF_MS, MailKind
+from shoal.core.email import PROOF_MS, MailKind
 from shoal.mail.envelopes import message_of
 from shoal.mail.letters import About, Stationery, trial, write
 from shoal.words.languages import LANGUAGES

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shoal import Shoal
+from shoal.core.credentials import Site
 from shoal.core.errors import (
     Gone,
     InvalidInput,
@@ -18,10 +19,9 @@ from shoal.core.errors import (
     Unauthenticated,
     Unconfirmed,
 )
-from shoal.core.login.invitations import Invited
-from shoal.core.login.passkeys import Site
 from shoal.core.model import Role
 from shoal.core.placement import place
+from shoal.core.signup import Invited
 from shoal.graph.payloads.notifications import Kind
 from shoal.ops.checking.check import check
 from shoal.services import members, moderation

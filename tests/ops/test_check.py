@@ -23,7 +23,7 @@ from shoal.core.model import Media
 from shoal.core.placement import place
 from shoal.discovery.contract import PUBLIC, IndexChange, PostRow
 from shoal.graph.contract import MAX_TIME, AssocOp, AssocRow, Batch
-from shoal.graph.payloads.follow_times import moments_of
+from shoal.graph.payloads.follows import moments_of
 from shoal.graph.schema import BLOCKED_BY, LIKED_BY, LIKES, POSTED, TAG_OF, TAGGED, tag_id
 from shoal.graph.sqlite import ranks
 from shoal.ops.checking.check import check

@@ -19,9 +19,8 @@ from tests.running import in_loop
 from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.filters import FilterContext
-from shoal.core.login.token_use import Origin
-from shoal.core.member_lists import RepliesPolicy
-from shoal.core.model import Visibility
+from shoal.core.model import RepliesPolicy, Visibility
+from shoal.core.tokens import Origin
 from shoal.library import Handle
 from shoal.ops.transfer import exporting, streamed_export
 from shoal.ops.transfer.export import export

@@ -8,11 +8,11 @@ from tests.flows.test_agenda import POLL, agenda, plan
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.core.blocklists import IpSeverity
 from shoal.core.ids import shard_of
-from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Poll, ScheduledPost
+from shoal.graph.changes import take_off
 from shoal.graph.contract import Assoc, Batch, Cursor
-from shoal.graph.payloads.agenda import take_off
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, DUE_ON, SHOWS_EMOJI, AnyNode
 from shoal.ops.checking.check import check

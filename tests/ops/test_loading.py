@@ -21,10 +21,10 @@ from tests.ops.test_import import counts, lay_out
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput
-from shoal.core.login.credentials import Login
 from shoal.core.model import Member
-from shoal.graph.loading import LoadPart
+from shoal.graph.bulk import LoadPart
 from shoal.graph.schema import NOTIFIED, TOKEN_USES_KEPT, decode_node
 from shoal.ops.checking.check import check
 from shoal.ops.transfer.backdated import TICKS

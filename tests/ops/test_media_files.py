@@ -19,8 +19,8 @@ from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of
 from shoal.core.model import Media, MediaState, Member, Node
 from shoal.core.placement import media_path
+from shoal.graph.changes import take_off
 from shoal.graph.contract import Batch
-from shoal.graph.payloads.agenda import take_off
 from shoal.library import Handle
 from shoal.ops.checking.check import check
 

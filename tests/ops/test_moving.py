@@ -25,11 +25,11 @@ from shoal.core.errors import Conflict, InvalidInput
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
+from shoal.graph.bulk import KeyRow, Movable, Rows
 from shoal.graph.contract import AssocRow, Batch, Store
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.rows import KeyRow, Movable, Rows
 from shoal.graph.schema import FOLLOWS
-from shoal.graph.sharding.sharded import ShardedGraph
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.graph.sqlite import SqliteGraph
 from shoal.ops.checking.report import nothing
 from shoal.ops.moves.moving import Sums, move_network

@@ -25,8 +25,8 @@ from shoal.core.events import InverseOwed
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Store
 from shoal.graph.postgres import ranks
-from shoal.graph.sharding.moves import Digest, RowKind, RowNames
-from shoal.graph.sharding.sharded import ShardedGraph
+from shoal.graph.sharding.shard_map import Digest, RowKind, RowNames
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 
 SOURCES = range(12, 16)
 LOADED = range(8, 20)

@@ -14,8 +14,8 @@ from tests.stores import Backend, add, all_links, all_objects, id_on
 
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
+from shoal.graph.bulk import ASSOC_BYTES, Spread, weigh
 from shoal.graph.contract import Store
-from shoal.graph.rows import ASSOC_BYTES, Spread, weigh
 from shoal.graph.schema import encode_node
 from shoal.graph.sharding.shard_map import ShardMap, first_map, parse_sources, ranges_of, shown_url
 from shoal.ops.checking.report import nothing

@@ -12,8 +12,7 @@ from tests.running import run
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import compose
-from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Share
-from shoal.core.reports import Report
+from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Report, Share
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES, TAGGED, AnyNode, tag_id

@@ -14,8 +14,8 @@ from tests.running import in_loop
 from shoal import Shoal
 from shoal.core.ids import shard_of
 from shoal.core.model import App
+from shoal.graph.changes import take_off
 from shoal.graph.contract import Batch
-from shoal.graph.payloads.agenda import take_off
 from shoal.ops.checking.check import check
 from shoal.ops.checking.report import CheckReport
 from shoal.services.login import apps, grants

@@ -12,13 +12,13 @@ from tests.engines import dynamodb, postgres, rabbitmq, redis
 from tests.running import in_loop
 
 from shoal import settings as configuration
-from shoal.broker.rabbitmq import RabbitOutbox
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.ops.vitals.contract import EngineProbe, EngineVitals, Vital
 from shoal.ops.vitals.rabbitmq import look as look_at_broker
 from shoal.ops.vitals.watch import EngineWatch
+from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.wiring import open_network
 from shoal.wiring.vitals import engine_probes
 

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shoal import outbox
 from shoal.core import queueing
 from shoal.discovery import filler
 from shoal.fanout.effects import Effects
@@ -31,6 +30,7 @@ from shoal.ops.planner.simulation.scenario import Scenario, audiences_of
 from shoal.ops.planner.simulation.sharing import JobGroup, SharedWorkers
 from shoal.ops.planner.simulation.stores import SimulatedStores
 from shoal.ops.planner.simulation.writer import SimulatedWriter, sync_time
+from shoal.outbox import runner as outbox
 from shoal.services import pressure
 from shoal.settings import Settings
 from shoal.wiring import small_parts

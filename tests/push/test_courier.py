@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 
+from shoal.backoff import Rests
 from shoal.core.errors import NotYet
 from shoal.push import courier as couriers
 from shoal.push.courier import Courier
 from shoal.push.server_key import ServerKey
-from shoal.resting import Rests
 from tests.running import in_loop
 
 ONE, OTHER, THIRD = "https://one.example/app", "https://other.example/app", "https://third.example/app"
@@ -122,7 +122,7 @@ async def test_what_waits_is_given_up_at_the_end(courier: Courier) -> None:
 
 def test_rests_double_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("shoal.resting.time.monotonic", lambda: now)
+    monkeypatch.setattr("shoal.backoff.time.monotonic", lambda: now)
     rests = Rests(2.0, 10.0, 2)
     assert not rests.is_resting("a")
     assert rests.lengthen("a") == 2.0

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from shoal.core.ids import shard_of
-from shoal.core.login.token_use import TokenUse
+from shoal.core.tokens import TokenUse
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import PUSHES
 from shoal.ops import upkeep

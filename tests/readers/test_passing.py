@@ -17,9 +17,8 @@ from shoal.api.http import passing
 from shoal.api.http.passing import Balance, OwnerPassing, ReadableRoutes, ReaderPassing
 from shoal.api.table import table
 from shoal.core.errors import Unavailable
-from shoal.core.login.bearer import opened
-from shoal.core.login.token_use import Origin
 from shoal.core.model import Token
+from shoal.core.tokens import Origin, opened
 from shoal.readers.link import CONNECTION, HERE, ProcessLink, ProcessMessage
 from shoal.readers.memory import SharedMemory
 from shoal.readers.messages import OWNER, ConnectionParts

@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 
 from shoal.core.errors import Unavailable
-from shoal.graph.redis.nodes import Nodes
+from shoal.graph.redis.client import Nodes
 from shoal.ops.engines import redis as engine
 from shoal.ops.engines.redis import RedisCluster, RedisServer
 from shoal.streaming.contract import Gap, Position

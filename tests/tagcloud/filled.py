@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from itertools import count
 
 from shoal.core.text import canonical_tag
-from shoal.tagcloud.increment import DAY_MS, Increment, TagChange, Use
+from shoal.tagcloud.contract import DAY_MS, Increment, TagChange, Use
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Merger
-from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.reader import TagCloud
 
 HOUR_MS = 3_600_000
 NOW = 20_500 * DAY_MS + 11 * HOUR_MS

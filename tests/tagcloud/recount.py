@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from shoal.graph.schema import tag_id
 from shoal.tagcloud.cloud import DAYS, ORDERS, ranks
-from shoal.tagcloud.contract import CloudStore, Day, TagRow
+from shoal.tagcloud.contract import DAY_MS, CloudStore, Day, TagRow, Use
 from shoal.tagcloud.heat import COLD, Heat, heated, warmth
-from shoal.tagcloud.increment import DAY_MS, Use
 
 FIRST = -(2**63)
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from shoal.graph.schema import tag_id
-from shoal.tagcloud.contract import AuthorKey, CloudStore, Day, Head, Merge, TagRow, TagRule
+from shoal.tagcloud.contract import DAY_MS, AuthorKey, CloudStore, Day, Head, Merge, TagRow, TagRule
 from shoal.tagcloud.dynamodb import DynamoCloud
 from shoal.tagcloud.heat import Heat, heated
-from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.postgres import PostgresCloud
 from shoal.tagcloud.sqlite import SqliteCloud

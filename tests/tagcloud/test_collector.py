@@ -10,10 +10,8 @@ import pytest
 
 from shoal.graph.schema import tag_id
 from shoal.settings import Settings, SettingsError, load
-from shoal.tagcloud.collector import Collector
-from shoal.tagcloud.contract import Parcel, Transport
-from shoal.tagcloud.inbox import Inbox
-from shoal.tagcloud.increment import Increment, TagChange, Use, encode
+from shoal.tagcloud.collection import Collector, Inbox
+from shoal.tagcloud.contract import Increment, Parcel, TagChange, Transport, Use, encode
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.wiring import open_network
 from shoal.wiring.network import ProcessRole

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shoal.core.errors import Unavailable
-from shoal.tagcloud import dynamodb_intent
+from shoal.tagcloud import dynamodb
 from shoal.tagcloud.contract import KEEP_CLOUDS, Overtaken
 from shoal.tagcloud.dynamodb import DynamoCloud
 from tests.engines.dynamodb import PATIENT_SECONDS, new_table
@@ -47,8 +47,8 @@ class Mortal:
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few rows are many of them, one after the other."""
-    monkeypatch.setattr(dynamodb_intent, "SLICE_CHANGES", 4)
-    monkeypatch.setattr(dynamodb_intent, "_SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(dynamodb, "SLICE_CHANGES", 4)
+    monkeypatch.setattr(dynamodb, "_SIDE_BY_SIDE", 1)
 
 
 @asynccontextmanager

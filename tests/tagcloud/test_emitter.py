@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from shoal.tagcloud.emitter import Emitter
-from shoal.tagcloud.increment import TagChange, Use, decode
+from shoal.tagcloud.collection import Emitter
+from shoal.tagcloud.contract import TagChange, Use, decode
 from tests.running import in_loop
 
 

@@ -20,10 +20,8 @@ from hypothesis import strategies as st
 from shoal.graph.schema import tag_id
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud.cloud import ORDERS
-from shoal.tagcloud.collector import Collector
-from shoal.tagcloud.contract import CloudStore, Parcel, Transport
-from shoal.tagcloud.emitter import Emitter
-from shoal.tagcloud.increment import DAY_MS, TagChange, Use
+from shoal.tagcloud.collection import Collector, Emitter
+from shoal.tagcloud.contract import DAY_MS, CloudStore, Parcel, TagChange, Transport, Use
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Sizes
 from shoal.tagcloud.sqlite import SqliteCloud

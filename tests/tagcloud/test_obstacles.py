@@ -10,9 +10,8 @@ from typing import cast
 import pytest
 
 from shoal.graph.schema import tag_id
-from shoal.tagcloud.collector import Collector
-from shoal.tagcloud.contract import Head, Merge, Parcel, Transport
-from shoal.tagcloud.increment import DAY_MS, Increment, TagChange, Use, encode
+from shoal.tagcloud.collection import Collector
+from shoal.tagcloud.contract import DAY_MS, Head, Increment, Merge, Parcel, TagChange, Transport, Use, encode
 from shoal.tagcloud.memory import MemoryCloud
 from tests.running import eventually, in_loop
 
@@ -61,7 +60,7 @@ def collector(store: MemoryCloud, transport: Scripted, *, increments: int = 500,
 
 @in_loop
 async def test_what_cannot_be_read_is_kept_until_another_has_merged_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.tagcloud.collector._LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("shoal.tagcloud.collection._LOOK_AGAIN_SECONDS", 0.0)
     store, transport = MemoryCloud(), Scripted()
     old = collector(store, transport)
     old.take([STRANGE, parcel(1)])
@@ -89,7 +88,7 @@ async def test_what_cannot_be_read_is_asked_for_now_and_then_only() -> None:
 
 @in_loop
 async def test_an_error_that_nobody_foresaw_does_not_end_a_collector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.tagcloud.collector._AWAY_SECONDS", 0.001)
+    monkeypatch.setattr("shoal.tagcloud.collection._AWAY_SECONDS", 0.001)
     store, transport = MemoryCloud(), Scripted([parcel(1)], failures=2)
     working = collector(store, transport)
     working.start()

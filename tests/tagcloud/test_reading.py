@@ -8,13 +8,11 @@ from typing import cast
 import pytest
 
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.tagcloud.cloud import ORDERS
-from shoal.tagcloud.contract import CloudStore, TagRule
-from shoal.tagcloud.increment import DAY_MS
+from shoal.tagcloud.cloud import HISTORY, ORDERS, Shown
+from shoal.tagcloud.contract import DAY_MS, CloudStore, TagRule
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Sizes
-from shoal.tagcloud.reading import TagCloud
-from shoal.tagcloud.words import HISTORY, Shown
+from shoal.tagcloud.reader import TagCloud
 from tests.flows.simulation.chaos import Between
 from tests.running import in_loop
 from tests.tagcloud.filled import HOUR_MS, NOW, Clock, a_cloud, count_into, use, uses

@@ -15,7 +15,7 @@ from redis import Redis
 from shoal.core.errors import StorageFull
 from shoal.core.ids import EPOCH_MS, compose
 from shoal.graph.contract import Cursor
-from shoal.graph.redis.nodes import Nodes, keys_of
+from shoal.graph.redis.client import Nodes, keys_of
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
 from shoal.timelines.redis import RedisTimelines

@@ -16,7 +16,7 @@ import pytest
 from redis import Redis
 
 from shoal.core.errors import Unavailable
-from shoal.graph.redis.nodes import Nodes, shards_of
+from shoal.graph.redis.client import Nodes, shards_of
 from shoal.graph.redis.topology import Topology
 from shoal.ops.engines.redis import RedisCluster, RedisServer
 from shoal.timelines.redis import RedisTimelines

@@ -12,17 +12,17 @@ from urllib.parse import urlencode
 
 import pytest
 
-from shoal.amqp.hosts import url_of_each
-from shoal.broker.rabbitmq import RabbitOutbox
+from shoal.amqp import url_of_each
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, with_cause
 from shoal.core.events import PostCreated
+from shoal.graph.connection_errors import MisconfiguredEngine
 from shoal.graph.contract import Job
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.postgres import PostgresGraph
-from shoal.graph.reaching import MisconfiguredEngine
-from shoal.graph.redis.nodes import Nodes
+from shoal.graph.redis.client import Nodes
 from shoal.media.store import MediaStore
 from shoal.ops.vitals.rabbitmq import look
+from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.tagcloud.rabbitmq import RabbitTransport
 from tests.engines import dynamodb, postgres, rabbitmq, redis
 from tests.engines.certificates import SelfSigned, trusted, unknown

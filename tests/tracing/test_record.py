@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.graph.cache.batching import Batching
+from shoal.graph.redis.client import Batching
 from shoal.tracing.entries import LoggedRequest, before_sending, request_entry, summary_of
 from shoal.tracing.record import SEND, Record, begin_recording, for_many, recording, timed
 from tests.running import in_loop

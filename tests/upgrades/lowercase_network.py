@@ -27,7 +27,7 @@ from shoal.ops.checking import tag_spellings
 from shoal.ops.tag_upgrade import TagUpgrade
 from shoal.services import feedback
 from shoal.settings import build
-from shoal.tagcloud.ruling import denying, merging
+from shoal.tagcloud.rules import denying, merging
 from shoal.wiring import open_network
 from shoal.wiring.network import Network
 

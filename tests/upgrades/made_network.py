@@ -32,7 +32,8 @@ async def _set_one_aside(runner: Any) -> int:
 
 
 async def _made(url: str, told: Path) -> None:
-    from shoal import Shoal, outbox  # noqa: PLC0415  # of the version that is to write
+    from shoal import Shoal  # noqa: PLC0415  # of the version that is to write
+    from shoal.outbox import runner as outbox  # noqa: PLC0415  # of the version that is to write
 
     async with Shoal.open(url, media=f"{told.parent.as_uri()}/media") as shoal:
         people = {name: await shoal.register(name, PASSWORD) for name in NAMES}

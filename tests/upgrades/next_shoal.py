@@ -19,7 +19,7 @@ from shoal.core.events import Event, PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.migrations import Migration, TableIndex
-from shoal.graph.postgres import migrating, owner
+from shoal.graph.postgres import migrations, owner
 from shoal.graph.schema import Key
 from shoal.graph.sqlite import sql as sqlite
 from shoal.ops.cluster.supervisor import Supervisor
@@ -57,10 +57,10 @@ async def turn(effects: Any, event: TideTurned, _mark: int) -> None:
 def become() -> None:
     """Make this process one of the next version. It must not have opened anything yet."""
     sqlite.MIGRATIONS = _expanded(sqlite.MIGRATIONS, "")
-    migrating.GRAPH = migrating.GRAPH._replace(migrations=_expanded(migrating.GRAPH.migrations, "shoal."))
-    for function in (migrating.migrate, migrating.check_version):
-        function.__defaults__ = (migrating.GRAPH,)
-    owner.__dict__["SESSION_NAME"] = f"{migrating.SESSION}{len(migrating.GRAPH.migrations)}"
+    migrations.GRAPH = migrations.GRAPH._replace(migrations=_expanded(migrations.GRAPH.migrations, "shoal."))
+    for function in (migrations.migrate, migrations.check_version):
+        function.__defaults__ = (migrations.GRAPH,)
+    owner.__dict__["SESSION_NAME"] = f"{migrations.SESSION}{len(migrations.GRAPH.migrations)}"
     events._decoder = cast("Any", msgspec.msgpack.Decoder(events._KnownEvent | TideTurned))
     emit = Batch.emit
 

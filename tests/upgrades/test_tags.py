@@ -28,7 +28,7 @@ from shoal.ops.checking.tag_spellings import fold_all
 from shoal.services import tastes
 from shoal.settings import build
 from shoal.tagcloud.contract import TagRule
-from shoal.tagcloud.ruling import allowing, denying, folded, merging
+from shoal.tagcloud.rules import allowing, denying, folded, merging
 from shoal.wiring import open_network
 from tests.engines import dynamodb, postgres
 from tests.running import eventually, in_loop, run

@@ -19,9 +19,9 @@ from shoal.core.errors import Unavailable
 from shoal.graph.migrations import Migration, Walk, readable_from, short
 from shoal.graph.schema import FOLLOWS, LIKES, POSTED
 from shoal.graph.sqlite import SqliteGraph, sql
-from shoal.graph.sqlite import migrating as sqlite_migrating
-from shoal.graph.sqlite.migrating import BATCH_ROWS, migrate, place
-from shoal.graph.sqlite.snapshot import SqliteSnapshot
+from shoal.graph.sqlite import migrations as sqlite_migrating
+from shoal.graph.sqlite.bulk import SqliteSnapshot
+from shoal.graph.sqlite.migrations import BATCH_ROWS, migrate, place
 from shoal.graph.sqlite.upgrade import SqliteUpgrade
 from tests.running import in_loop, run
 
@@ -32,7 +32,7 @@ _DYING = """
 import os, signal, sqlite3, sys
 from pathlib import Path
 from shoal.graph.sqlite import sql
-from shoal.graph.sqlite.migrating import migrate
+from shoal.graph.sqlite.migrations import migrate
 
 left = 4
 

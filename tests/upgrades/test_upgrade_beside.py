@@ -17,9 +17,9 @@ from shoal.cli import main
 from shoal.discovery import postgres as index
 from shoal.discovery import sqlite_sql as index_sql
 from shoal.graph.migrations import Migration, TableIndex, Walk
-from shoal.graph.postgres import migrating
+from shoal.graph.postgres import migrations
 from shoal.graph.sharding.shard_map import shown_url
-from shoal.graph.sqlite import holder, sql
+from shoal.graph.sqlite import files, sql
 from shoal.graph.sqlite.upgrade import SqliteUpgrade
 from shoal.tagcloud import postgres as cloud
 from shoal.tagcloud import sqlite_sql as cloud_sql
@@ -55,11 +55,11 @@ def test_the_files_of_search_and_tags_are_upgraded_with_the_store(
     assert versions() == {"": 2, ".search": 2, ".tags": 1}
     # The files belong to whoever has the store open.
     run(SqliteUpgrade(store).upgrade(lambda _what, _done, _total: None))
-    lock = holder.own(tmp_path / "shoal.db")
+    lock = files.own(tmp_path / "shoal.db")
     said = CliRunner().invoke(main, ["--store", store, "upgrade"])
     assert said.exit_code == 1
     assert versions() == {"": len(sql.MIGRATIONS), ".search": 2, ".tags": 1}
-    holder.release(lock)
+    files.release(lock)
     said = CliRunner().invoke(main, ["--store", store, "upgrade"])
     assert said.exit_code == 0, said.output
     assert versions() == {suffix: len(steps) for suffix, steps in made.items()}
@@ -89,7 +89,7 @@ async def test_search_and_tags_in_a_database_are_upgraded_with_the_store(
     assert await connection.fetchval(
         "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('shoal.next_to_come')"
     )
-    assert await migrating.applied(connection, ledger) == len(ledger.migrations) + 1
+    assert await migrations.applied(connection, ledger) == len(ledger.migrations) + 1
     await connection.close()
     await restore(url)
     del database

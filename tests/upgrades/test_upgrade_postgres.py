@@ -15,10 +15,9 @@ from shoal.core.errors import Unavailable, of_other_version
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.migrations import Migration, TableIndex, short
-from shoal.graph.postgres import PostgresGraph, migrating, sql
-from shoal.graph.postgres.migrating import GRAPH
-from shoal.graph.postgres.snapshot import PostgresSnapshot
-from shoal.graph.postgres.upgrade import PostgresUpgrade
+from shoal.graph.postgres import PostgresGraph, migrations, sql
+from shoal.graph.postgres.bulk import PostgresSnapshot
+from shoal.graph.postgres.migrations import GRAPH, PostgresUpgrade
 from shoal.graph.schema import FOLLOWS, LIKES
 from tests.engines import postgres as engine
 from tests.running import eventually, in_loop
@@ -184,7 +183,7 @@ async def test_a_long_upgrade_of_a_database_is_left_to_the_command(
 ) -> None:
     url = await engine.database(database := Database())
     await old_database(tmp_path, url, 2_000)
-    monkeypatch.setattr(migrating, "SHORT_ROWS", 1_000)
+    monkeypatch.setattr(migrations, "SHORT_ROWS", 1_000)
     with pytest.raises(Unavailable, match="run `shoal upgrade`"):
         await PostgresGraph.open(url)
     # Interrupted, it is as long: the indexes are there, and nobody may use them.
@@ -217,7 +216,7 @@ async def test_a_database_of_the_next_version_is_used_where_that_only_expanded_a
     contracts = short("ALTER TABLE shoal.object DROP COLUMN tide", readable_from=version + 1)
     connection = await asyncpg.connect(url)
     try:
-        await migrating.migrate(connection, GRAPH._replace(migrations=(*GRAPH.migrations, expands)))
+        await migrations.migrate(connection, GRAPH._replace(migrations=(*GRAPH.migrations, expands)))
         await ours.commit(following(2))
         theirs = await PostgresGraph.open(url)
         await theirs.commit(following(3))
@@ -226,12 +225,12 @@ async def test_a_database_of_the_next_version_is_used_where_that_only_expanded_a
         with pytest.raises(
             Unavailable, match=f"older Shoal use it .schema version {version}; from version {version + 1}"
         ):
-            await migrating.migrate(connection, later)
+            await migrations.migrate(connection, later)
         await ours.commit(following(4))
         assert (await ours.assoc_count([ANN], [FOLLOWS]))[FOLLOWS] == {ANN: 4}
         await ours.close()
         await theirs.close()
-        await migrating.migrate(connection, later)
+        await migrations.migrate(connection, later)
         with pytest.raises(Unavailable, match="newer Shoal"):
             await PostgresGraph.open(url)
     finally:
@@ -283,7 +282,7 @@ async def test_who_reads_for_long_holds_up_no_upgrade_of_other_tables() -> None:
         async with reading.transaction():
             await reading.execute("SELECT FROM shoal.version")
             await working.execute("SET lock_timeout = '1s'")
-            await migrating.migrate(working, GRAPH._replace(migrations=(*GRAPH.migrations, tide)))
+            await migrations.migrate(working, GRAPH._replace(migrations=(*GRAPH.migrations, tide)))
     finally:
         await snapshot.close()
         await reading.close()
@@ -316,7 +315,7 @@ async def test_a_process_that_comes_back_to_a_store_which_went_on_without_it_cha
         await connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND application_name = $1",
-            migrating.SESSION_NAME,
+            migrations.SESSION_NAME,
         )
         await eventually(refused, f"the store {of_other_version(version, version - 1)}")
         assert [record.levelname for record in caplog.records if "newer Shoal" in record.message] == ["ERROR"]

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from bs4 import BeautifulSoup
 
-from shoal.core.model import Visibility
-from shoal.core.reports import Report
+from shoal.core.model import Report, Visibility
 from shoal.services import emoji_reactions, members, posts, reactions, relationships
 from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft

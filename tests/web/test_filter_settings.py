@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from shoal.core.filters import Filter, FilterAction, FilterContext
-from shoal.graph.payloads.filters import filters_of
+from shoal.graph.payloads.members import filters_of
 from shoal.services import filters, members, posts, relationships
 from shoal.services.filters import FilterChange
 from shoal.services.posts import Draft

@@ -13,8 +13,7 @@ from scripts.web_pages import Subjects, prepared
 from shoal import settings
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Upload
-from shoal.core.ranking.recipe_links import recipe_link
-from shoal.core.ranking.recipes import BALANCED
+from shoal.core.ranking.recipes import BALANCED, recipe_link
 from shoal.services.login import apps
 from shoal.web.table import pages
 from tests.api.world import World, picture, world

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.core.model import Visibility
-from shoal.core.notice_policy import Treatment
+from shoal.core.model import Treatment, Visibility
 from shoal.services import members, notice_policy, posts, reactions, relationships, reports
 from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft

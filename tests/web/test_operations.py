@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shoal.core.model import Member, Role, Visibility
+from shoal.graph.bulk import Spread
 from shoal.graph.contract import Store
-from shoal.graph.rows import Spread
 from shoal.ops.checking.report import Progress
 from shoal.ops.moves.shards import spread_of
 from shoal.services import moderation, posts, relationships

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from shoal.core.ranking.recipe_links import recipe_link
-from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
+from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights, recipe_link
 from shoal.core.ranking.terms import TERMS
 from shoal.feeds.foryou.preview import preview
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.services import members, posts, reactions, relationships, tastes
 from shoal.services.posts import Draft
 from tests.api.world import BASE, World, world

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from shoal.core.model import Member, Visibility
-from shoal.core.notice_policy import NoticePolicy, Treatment
+from shoal.core.model import Member, NoticePolicy, Treatment, Visibility
 from shoal.core.places import PlacePrecision
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.services import members, relationships, tastes
 from shoal.services.login import apps
 from tests.api.world import World, picture, world

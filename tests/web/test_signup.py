@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from shoal.core.ip_blocks import IpSeverity
-from shoal.core.login.proof_of_work import find_proof
+from shoal.core.blocklists import IpSeverity
 from shoal.core.model import Role
+from shoal.core.signup import find_proof
 from shoal.services import members, moderation
 from shoal.services.blocklists import email_blocks, ip_blocks
 from tests.api.world import BASE, World, world

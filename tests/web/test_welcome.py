@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from shoal.feeds.discover.portfolios import portfolios
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.services import media, members, posts, relationships
 from shoal.services.posts import Draft
 from tests.api.world import World, picture, world

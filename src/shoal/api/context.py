@@ -22,14 +22,14 @@ from shoal.api.http.readiness import Probe, Readiness
 from shoal.api.http.remembered import kept
 from shoal.api.http.replies import Reply
 from shoal.api.network_totals import NetworkTotals
-from shoal.core.audit.entries import MAX_ADDRESS, Actor
-from shoal.core.login.token_use import Origin
+from shoal.core.audit import MAX_ADDRESS, Actor
+from shoal.core.tokens import Origin
 from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Renewed
-from shoal.graph.cache.answers import Answers
-from shoal.graph.cache.noted import NotedGraph
+from shoal.graph.bulk import Spread
+from shoal.graph.cache.request_graph import NotedGraph
+from shoal.graph.cache.responses import Answers
 from shoal.graph.contract import Graph, Scanner, Store
-from shoal.graph.rows import Spread
 from shoal.media.library import MediaLibrary
 from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.ops.statistics.ledger import Ledger

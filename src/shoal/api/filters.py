@@ -14,7 +14,7 @@ from shoal.api.entities.filters import Filter, FilterKeyword, FilterStatus
 from shoal.api.http.convert import Id
 from shoal.api.listing import One, actor
 from shoal.core.filters import FilterAction, FilterContext
-from shoal.graph.payloads.filters import filters_of
+from shoal.graph.payloads.members import filters_of
 from shoal.services import filters
 from shoal.services.filters import FilterChange, KeywordChange
 

@@ -17,7 +17,7 @@ from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import listed_data
 from shoal.api.listing import One, PageOf, StatusesOf, actor, cursor_of, entries_page, people_page
 from shoal.core.errors import InvalidInput
-from shoal.core.member_lists import MemberList, RepliesPolicy
+from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import lists as feed
 from shoal.feeds import people
 from shoal.feeds.foryou.listed import FOR_YOU_LIST, for_you_list

@@ -15,7 +15,7 @@ from shoal.api.entities.notifications import Marker
 from shoal.api.http.convert import Id
 from shoal.api.listing import actor
 from shoal.core.ids import milliseconds_of
-from shoal.graph.payloads.markers import HOME, NOTIFICATIONS, Mark, marks
+from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
 from shoal.services import markers
 
 TIMELINES = (HOME, NOTIFICATIONS)

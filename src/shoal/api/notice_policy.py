@@ -22,7 +22,7 @@ from shoal.api.http.pages import PageQuery
 from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.notifications import moment_of
-from shoal.core.notice_policy import NoticePolicy, Treatment
+from shoal.core.model import NoticePolicy, Treatment
 from shoal.feeds import notice_requests as feed
 from shoal.feeds.notice_requests import NoticeRequest
 from shoal.graph.access import access_member

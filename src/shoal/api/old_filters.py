@@ -16,7 +16,7 @@ from shoal.api.http.convert import Id
 from shoal.api.listing import One, actor
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter, FilterAction
-from shoal.graph.payloads.filters import filters_of
+from shoal.graph.payloads.members import filters_of
 from shoal.services import filters
 from shoal.services.filters import FilterChange, KeywordChange
 

@@ -25,7 +25,7 @@ from shoal.feeds import people
 from shoal.feeds.relationships import followers as followers_series
 from shoal.feeds.relationships.history import history as relationship_history
 from shoal.graph.access import access_member, full_relations, members_by_id
-from shoal.graph.payloads.follow_options import mute_terms
+from shoal.graph.payloads.follows import mute_terms
 from shoal.graph.schema import BLOCKS, ENDORSES, MUTES, REQUESTED_BY, AssocType
 from shoal.services import follow_requests, relationships
 from shoal.services.relationships import FollowOptions

@@ -23,7 +23,7 @@ from shoal.graph.contract import Assoc
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
 from shoal.services import relationships
 from shoal.services.profile import featured_tags
-from shoal.tagcloud.words import DailyUses
+from shoal.tagcloud.cloud import DailyUses
 
 
 class ByName(msgspec.Struct, frozen=True):

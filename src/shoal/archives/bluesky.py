@@ -31,8 +31,7 @@ from shoal.archives.records import (
     SkippedRecord,
     odd_parts,
 )
-from shoal.core.archives import MOST_HANDLES, FollowList
-from shoal.core.handles import BLUESKY, ForeignHandle, read_handle
+from shoal.core.handles import BLUESKY, MOST_HANDLES, FollowList, ForeignHandle, read_handle
 
 _POST, _REPOST, _FOLLOW = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.graph.follow"
 _LINK = "app.bsky.richtext.facet#link"

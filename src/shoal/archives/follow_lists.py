@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shoal.archives.entries import Entries
 from shoal.archives.records import Omission, SkippedRecord
-from shoal.core.archives import MAX_ARCHIVE_BYTES, FollowList, read_archive
 from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.handles import MAX_ARCHIVE_BYTES, FollowList, read_archive
 
 _NOBODY = FollowList((), 0)
 

@@ -26,8 +26,8 @@ from shoal.archives.records import (
     SkippedRecord,
     odd_parts,
 )
-from shoal.core.archives import MOST_HANDLES
 from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.handles import MOST_HANDLES
 from shoal.core.model import MediaKind, Visibility
 from shoal.core.text import MAX_USER_NAME
 

@@ -27,8 +27,7 @@ from shoal.archives.records import (
     SkippedRecord,
 )
 from shoal.archives.report import ArchiveReport, printable
-from shoal.core.archives import MOST_HANDLES, FollowList
-from shoal.core.handles import ForeignHandle
+from shoal.core.handles import MOST_HANDLES, FollowList, ForeignHandle
 from shoal.core.text import as_text
 
 MOST_POSTS = 500_000

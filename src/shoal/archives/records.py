@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from shoal.core.archives import FollowList
+from shoal.core.handles import FollowList
 from shoal.core.model import Visibility
 
 

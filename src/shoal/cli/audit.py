@@ -10,7 +10,7 @@ import msgspec
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
 from shoal.cli.words.bars import bars
-from shoal.core.audit.entries import AuditVerb
+from shoal.core.audit import AuditVerb
 from shoal.ops.audit_log import AuditRecord
 from shoal.ops.audit_operations import MOST_LISTED, ExportAudit, ListAudit
 from shoal.settings import Settings

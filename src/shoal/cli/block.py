@@ -10,10 +10,8 @@ import click
 
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
-from shoal.core.email_blocks import EmailDomainBlock
+from shoal.core.blocklists import EmailDomainBlock, IpBlock, IpSeverity, NameBlock
 from shoal.core.ids import milliseconds_of
-from shoal.core.ip_blocks import IpBlock, IpSeverity
-from shoal.core.name_blocks import NameBlock
 from shoal.ops.block_operations import BlockAddress, BlockDomain, BlockName, BlockNetwork, Unblock, UnblockName
 from shoal.ops.blocklists import AnyBlock, Blocklists
 from shoal.services.blocklists.ip_blocks import MAX_SECONDS

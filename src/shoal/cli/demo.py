@@ -15,7 +15,7 @@ import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from shoal import private
+from shoal import private_files
 from shoal.cli.address import check_address
 from shoal.cli.demo_folder import STORE, Demo, clear, recall, remember
 from shoal.cli.serve import run
@@ -55,7 +55,7 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
     settings = build(store=f"sqlite:///{folder / STORE}", port=port, title="Shoal demo", rate_limits=False)
     if not no_serve:
         check_address(settings.host, port)
-    private.make_folder(folder)
+    private_files.make_folder(folder)
     if fresh:
         clear(folder)
     console = Console(stderr=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from shoal import private
+from shoal import private_files
 from shoal.core.errors import InvalidInput, Unavailable
 
 STORE = "shoal.db"
@@ -47,7 +47,7 @@ def recall(folder: Path) -> Demo | None:
 def remember(folder: Path, state: Demo) -> None:
     """Store the state for the next run. A crash leaves either the old or the new."""
     begun = folder / f"{_MEMORY}.part"
-    private.write(begun, msgspec.json.encode(state))
+    private_files.write(begun, msgspec.json.encode(state))
     begun.replace(folder / _MEMORY)
 
 
@@ -68,7 +68,7 @@ def clear(folder: Path) -> None:
 @contextmanager
 def _owned(folder: Path) -> Iterator[None]:
     """Hold the store's own lock, without opening a store that may be broken or of another version."""
-    lock = private.open_file(folder / f"{STORE}-lock", os.O_RDWR)
+    lock = private_files.open_file(folder / f"{STORE}-lock", os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from shoal.core.errors import ShoalError, missing_package, with_cause
-from shoal.graph.sharding.sharded import parse_shard_map
+from shoal.graph.sharding.sharded_graph import parse_shard_map
 from shoal.settings import Settings, SettingsError, load
 from shoal.tracing.formats import log_to_stderr
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from shoal import private
+from shoal import private_files
 from shoal.cli.group import GivenSettings
 from shoal.core.errors import InvalidInput
 from shoal.core.text import check_email
@@ -68,7 +68,7 @@ def init(
     }
     chosen = build(**values)
     _check(chosen)
-    private.write_new(path, render(chosen).encode())
+    private_files.write_new(path, render(chosen).encode())
     option = "" if path.absolute() == config_path().absolute() else f"--config {shlex.quote(str(path))} "
     click.echo(f"{path} is written: `shoal {option}doctor` looks at it")
 

@@ -15,8 +15,7 @@ from shoal.cli.stores import existing, perform
 from shoal.cli.words.bars import bars
 from shoal.cli.words.replays import tell
 from shoal.core.errors import InvalidInput, TooLarge
-from shoal.core.ranking.recipe_links import recipe_of_link
-from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of
+from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of, recipe_of_link
 from shoal.ops.operations import ReplayRecipe
 from shoal.ops.replays.chart import chart
 from shoal.ops.replays.replay import MOST_DAYS, MOST_MEMBERS, MOST_SEED, MOST_TOP, ReplayOptions

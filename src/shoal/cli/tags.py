@@ -21,10 +21,8 @@ from shoal.core.text import check_tag
 from shoal.feeds.discover import related
 from shoal.ops.operations import RuleTag
 from shoal.settings import Settings
-from shoal.tagcloud.cloud import ORDERS
-from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.reading import TagCloud
-from shoal.tagcloud.words import MAX_WORDS, Counted
+from shoal.tagcloud.cloud import MAX_WORDS, ORDERS, Counted, RelatedTag
+from shoal.tagcloud.reader import TagCloud
 from shoal.wiring import base_url, open_network
 from shoal.wiring.tags import open_cloud
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.mail import MailKind
+from shoal.core.email import MailKind
 from shoal.core.model import Visibility
 
 

@@ -1,9 +1,19 @@
-"""Values of filters: what a member does not want to read, and how it is treated. `filtering.py` does the matching."""
+"""A member's content filters, and matching them against text.
+
+Keywords are plain text, never patterns, and ignore case. A whole-word keyword must start at a word start if it begins with a
+letter, digit, mark or underscore, and likewise at its end, so `#cat` and `c++` match as well as `cat`. Matching is linear in
+the text.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
+from unicodedata import category
+
+import msgspec
 
 from shoal.core.model import Node
 
@@ -54,3 +64,97 @@ class Filter(Node, frozen=True, tag="filter"):
     """Whether matching posts are left out of the home timeline and the notifications altogether."""
     keywords: tuple[FilterKeyword, ...] = ()
     posts: tuple[FilterPost, ...] = ()
+
+
+_BETWEEN = "\0"
+"""Separator of the pieces of a text. No text contains it, so no keyword matches across two pieces."""
+
+
+class Text:
+    """The pieces of a text (its words, its warning, what its pictures show), prepared for searching."""
+
+    __slots__ = ("_starts", "folded")
+
+    def __init__(self, pieces: Iterable[str]) -> None:
+        self.folded = _BETWEEN.join(pieces).casefold()
+        self._starts: list[int] | None = None
+
+    def next_word(self, at: int) -> int:
+        """Return where the first word begins at or after a position; -1 after the last."""
+        if self._starts is None:
+            self._starts = _starts(self.folded)
+        place = bisect_left(self._starts, at)
+        return self._starts[place] if place < len(self._starts) else -1
+
+
+class _Word(msgspec.Struct, frozen=True):
+    """A keyword, prepared for searching."""
+
+    shown: str
+    folded: str
+    begins: bool
+    """Whether it must stand at the start of a word."""
+    ends: bool
+
+    def stands_in(self, text: Text) -> bool:
+        """Return whether the text contains the keyword."""
+        folded, size = text.folded, len(self.folded)
+        at = folded.find(self.folded)
+        while at >= 0:
+            if self.begins and at and _is_word(folded[at - 1]):
+                # On to the next word in one step: a long run of letters must not be tried from each of them.
+                at = text.next_word(at)
+                if at < 0:
+                    return False
+            elif not (self.ends and at + size < len(folded) and _is_word(folded[at + size])):
+                return True
+            else:
+                at += 1
+            at = folded.find(self.folded, at)
+        return False
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """A filter, prepared for matching."""
+
+    filter: Filter
+    words: tuple[_Word, ...]
+    posts: frozenset[int]
+
+    def keywords_in(self, text: Text) -> tuple[str, ...]:
+        """Return the keywords that the text contains, as they were typed."""
+        return tuple(word.shown for word in self.words if word.stands_in(text))
+
+
+def compiled(filter_: Filter) -> Compiled:
+    """Prepare a filter for matching. Keywords that match alike are kept once."""
+    words = {(word.folded, word.begins, word.ends): word for word in map(_word, filter_.keywords) if word.folded}
+    return Compiled(filter_, tuple(words.values()), frozenset(post.post_id for post in filter_.posts))
+
+
+def _word(keyword: FilterKeyword) -> _Word:
+    folded = keyword.keyword.casefold()
+    bound = keyword.whole_word and bool(folded)
+    return _Word(
+        shown=keyword.keyword,
+        folded=folded,
+        begins=bound and _is_word(folded[0]),
+        ends=bound and _is_word(folded[-1]),
+    )
+
+
+def _is_word(character: str) -> bool:
+    """Return whether a character belongs to a word: a letter, digit or mark, or a connector such as the underscore."""
+    return character.isalnum() or category(character) in {"Mn", "Mc", "Me", "Pc"}
+
+
+def _starts(folded: str) -> list[int]:
+    """Return the positions where words begin, in order."""
+    found: list[int] = []
+    inside = False
+    for at, character in enumerate(folded):
+        word = _is_word(character)
+        if word and not inside:
+            found.append(at)
+        inside = word
+    return found

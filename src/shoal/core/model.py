@@ -1,22 +1,64 @@
-"""The values of the network: frozen, typed, the same on every backend.
+"""The values of the network: frozen, typed, and the same on every backend.
 
-An object is a `Node`: it has an `id` (which says its shard) and a `version` that grows by one with each change. Everything
-else between objects is an association (`graph/schema.py`). Moments are Unix milliseconds, UTC.
+An object is a `Node`: it has an `id`, which contains its shard, and a `version` that each change increments. All other
+relations between objects are associations (`graph/schema.py`). Moments are Unix milliseconds, UTC.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from shoal.core.ids import milliseconds_of
-from shoal.core.login.token_use import TokenUse
-from shoal.core.notice_policy import ACCEPT_ALL, NoticePolicy
 from shoal.core.places import Place, PlacePrecision
-from shoal.core.reviews import Review
 from shoal.core.text import isolated
+from shoal.core.tokens import TokenUse
+
+
+class Treatment(StrEnum):
+    """The effect of a rule on the notifications to which it applies."""
+
+    ACCEPT = "accept"
+    FILTER = "filter"
+    """Hold them back until the member accepts the sender."""
+    DROP = "drop"
+
+
+class NoticePolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Rules for the notifications that a member wants to see at once. If several rules apply, the strictest counts."""
+
+    not_following: Treatment = Treatment.ACCEPT
+    """For senders whom the member does not follow."""
+    not_followers: Treatment = Treatment.ACCEPT
+    """For senders who do not follow the member, or have for less than three days."""
+    new_accounts: Treatment = Treatment.ACCEPT
+    """For senders who joined in the last thirty days, and whom the member does not follow."""
+    private_mentions: Treatment = Treatment.ACCEPT
+    """For direct posts of senders whom the member does not follow, in threads that the member did not begin."""
+    limited_accounts: Treatment = Treatment.ACCEPT
+    """For silenced senders whom the member does not follow."""
+
+
+ACCEPT_ALL = NoticePolicy()
+
+
+class Review(StrEnum):
+    """A post's place in the review that reports of it bring about."""
+
+    NONE = ""
+    WAITING = "waiting"
+    """Many members reported it, and no moderator has closed a report of it."""
+    CLEARED = "cleared"
+    """Moderators dismissed a report of it: further reports do not take it out of public lists."""
+    UPHELD = "upheld"
+    """Moderators found a report of it right."""
+
+
+HELD = (Review.WAITING, Review.UPHELD)
+"""Reviews of posts that are kept out of public lists."""
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -398,3 +440,79 @@ class Grant(Node, frozen=True, tag="grant"):
     expires_at: int = 0  # Unix milliseconds
     token_id: int = 0
     """The token that the code was exchanged for; 0 before."""
+
+
+class Report(Node, frozen=True, tag="report"):
+    """A member tells those who look after the network about another."""
+
+    reporter_id: int
+    target_id: int
+    post_ids: tuple[int, ...] = ()
+    comment: str = ""
+    category: str = "other"
+    forwarded: bool = False
+    rule_ids: tuple[str, ...] = ()
+    assigned_to: int = 0
+    closed_at: int = 0
+    """Unix milliseconds; 0 while it is open."""
+    closed_by: int = 0
+    upheld: bool | None = None
+    """Whether moderators found it right; None while it is open, and for one that was closed before they said so."""
+
+
+class Album(Node, frozen=True, tag="album"):
+    """An album. Who may see a photo in it is decided by the photo's post."""
+
+    owner_id: int
+    title: str
+    description: str = ""
+
+    @property
+    def created_at(self) -> int:
+        """When the album was made, in Unix milliseconds."""
+        return milliseconds_of(self.id)
+
+
+class RepliesPolicy(StrEnum):
+    """Which comments appear in the timeline of a list."""
+
+    FOLLOWED = "followed"
+    """Comments on posts of anybody whom the owner follows."""
+    LIST = "list"
+    """Comments on posts of members of the list."""
+    NONE = "none"
+
+
+class MemberList(Node, frozen=True, tag="member_list"):
+    """A list of members whose posts its owner reads in a timeline of their own."""
+
+    owner_id: int
+    title: str
+    replies: RepliesPolicy = RepliesPolicy.LIST
+    exclusive: bool = False
+    """Whether posts of its members are left out of the owner's home timeline."""
+
+
+DAY_MS = 86_400_000
+RECEIPT_DAYS = 365
+"""Days for which a receipt is kept after everything was deleted."""
+
+
+class Departure(Node, frozen=True, tag="departure"):
+    """A member who leaves. It outlives the member, as the receipt: how much there was of what, and when it was deleted."""
+
+    member_id: int
+    name: str
+    """The user name, which nobody gets again."""
+    asked_at: int
+    at: int
+    """When everything is to be deleted; until then the member may come back."""
+    ticket_id: int
+    secret_hash: bytes
+    """Hash of the secret in the address of the receipt."""
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """How many of each kind there were when the deletion began, and the bytes of files; empty before."""
+    begun_at: int = 0
+    """When the deletion began; 0: it has not, and the member may come back."""
+    done_at: int = 0
+    """When the last of it was deleted; 0: it is not done."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shoal.core.errors import InvalidInput
-from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Member, Post, Share, Visibility
-from shoal.core.reviews import HELD, Review
+from shoal.core.model import HELD, HIDDEN_BY_MODERATION, OPEN, Member, Post, Review, Share, Visibility
 
 
 class Relation(msgspec.Struct, frozen=True):

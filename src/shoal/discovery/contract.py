@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from shoal.core.words import Clause
+from shoal.core.tokenizer import Clause
 from shoal.graph.contract import MAX_TIME
 
 FORM = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.core.words import Clause
+from shoal.core.tokenizer import Clause
 from shoal.discovery.contract import Ask, PostRow, by, to
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-from shoal.core.words import Clause
+from shoal.core.tokenizer import Clause
 from shoal.discovery.contract import (
     PUBLIC,
     Ask,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from shoal.core.words import Clause
+from shoal.core.tokenizer import Clause
 from shoal.discovery.contract import FORM, Ask, FillState, IndexChange, Making, MemberRow, Order, PostRow, TagUses
 from shoal.graph.contract import MAX_TIME
 

@@ -15,7 +15,7 @@ import asyncpg
 import msgspec
 
 from shoal.core.errors import ShoalError
-from shoal.core.words import Clause
+from shoal.core.tokenizer import Clause
 from shoal.discovery import postgres_sql as sql
 from shoal.discovery.contract import (
     PUBLIC,
@@ -31,7 +31,7 @@ from shoal.discovery.contract import (
     to,
 )
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
-from shoal.graph.postgres.migrating import VersionLedger, check_version, migrate
+from shoal.graph.postgres.migrations import VersionLedger, check_version, migrate
 
 _READERS = 4
 _WRITERS = 2

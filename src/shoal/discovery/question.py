@@ -14,10 +14,9 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from shoal.core.cells import cover
 from shoal.core.errors import InvalidInput
-from shoal.core.places import Disk, disk
-from shoal.core.words import MAX_CLAUSES, Clause, clause_of
+from shoal.core.places import Disk, cover, disk
+from shoal.core.tokenizer import MAX_CLAUSES, Clause, clause_of
 from shoal.discovery.contract import Ask, within
 from shoal.discovery.rows import HAS_LINK, HAS_MEDIA, HAS_POLL, IS_REPLY, IS_SENSITIVE, written_in
 from shoal.graph.contract import MAX_TIME

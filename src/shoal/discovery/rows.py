@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from shoal.core.cells import cells_of
 from shoal.core.model import Media, Member, Node, Poll, Post, Visibility
+from shoal.core.places import cells_of
 from shoal.core.text import parse
-from shoal.core.words import words_of
+from shoal.core.tokenizer import words_of
 from shoal.discovery.contract import PUBLIC, MemberRow, PostRow, by, to, within
 
 HAS_MEDIA = ":has:media"

@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.core.words import Clause
+from shoal.core.tokenizer import Clause
 from shoal.discovery import sqlite_sql as sql
 from shoal.discovery.contract import (
     PUBLIC,
@@ -35,10 +35,10 @@ from shoal.discovery.contract import (
     to,
 )
 from shoal.discovery.sqlite_members import MemberQuestion, found_members, one
-from shoal.graph.sqlite.asking import asked, reader
 from shoal.graph.sqlite.files import connect, transaction
-from shoal.graph.sqlite.migrating import check_version, migrate
+from shoal.graph.sqlite.migrations import check_version, migrate
 from shoal.graph.sqlite.sql import in_rows
+from shoal.graph.sqlite.writer import asked, reader
 from shoal.tracing.record import timed
 
 T = TypeVar("T")

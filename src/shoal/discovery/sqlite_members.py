@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.words import Clause
+from shoal.core.tokenizer import Clause
 from shoal.discovery import sqlite_sql as sql
 from shoal.discovery.contract import MemberRow
 from shoal.discovery.fitting import says

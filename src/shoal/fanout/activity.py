@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from shoal.core.errors import Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.graph.cache.recent import Recent
+from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Graph, Missing
-from shoal.graph.payloads.activity import active_at, may_be_active, oldest_active
+from shoal.graph.payloads.posts import active_at, may_be_active, oldest_active
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS, public_list
 
 _AT_ONCE = 20

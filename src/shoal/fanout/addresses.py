@@ -8,8 +8,8 @@ import logging
 from shoal.core.events import EmailChanged, MemberRegistered, MemberRemoved
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.fanout.effects import Effects
-from shoal.graph.addresses import free_address, keep_address, release_address
 from shoal.graph.contract import KeyTaken
+from shoal.graph.member_lookup import free_address, keep_address, release_address
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from shoal.core.ids import shard_of
 from shoal.fanout.effects import Effects
 from shoal.graph.access import association
 from shoal.graph.contract import Batch, Cursor
-from shoal.graph.payloads.albums import collected_of
+from shoal.graph.payloads.members import collected_of
 from shoal.graph.schema import COLLECTED_IN, COLLECTS
 
 _PAGE = 15

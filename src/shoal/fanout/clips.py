@@ -17,7 +17,7 @@ from shoal.core.model import Media, MediaState, Member
 from shoal.fanout.effects import Effects
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
-from shoal.graph.media_life import charge
+from shoal.graph.media import charge
 from shoal.media.library import PlacedClip
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from shoal.core.ids import IdMaker
-from shoal.core.login.token_use import FOR_EVER, TokenLifetime
+from shoal.core.tokens import FOR_EVER, TokenLifetime
 from shoal.discovery.filler import Filler
 from shoal.discovery.nowhere import NoIndex
 from shoal.fanout.activity import Activity
@@ -21,7 +21,7 @@ from shoal.mail.postman import Postman
 from shoal.media.workshop import Workshop
 from shoal.push.courier import Courier
 from shoal.streaming.contract import Channel
-from shoal.tagcloud.emitter import Emitter
+from shoal.tagcloud.collection import Emitter
 from shoal.timelines.contract import Seats, Timelines
 from shoal.timelines.tally import PushTally
 

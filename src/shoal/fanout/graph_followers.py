@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from shoal.fanout.effects import Act
 from shoal.fanout.loudness import Loudness
-from shoal.graph.cache.recent import Recent
-from shoal.graph.cache.stamps import Stamps
+from shoal.graph.cache.coherence import Stamps
+from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.schema import EVERYBODY, followers
 from shoal.timelines.contract import Seats, Timelines

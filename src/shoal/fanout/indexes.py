@@ -19,7 +19,7 @@ from shoal.fanout import tags
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.schema import ATTACHED
-from shoal.outbox import Outcome
+from shoal.outbox.runner import Outcome
 
 _PAGE = 500
 """Posts with the same media that are indexed together."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from shoal.core.events import FollowChanged, ListChanged
 from shoal.core.ids import shard_of
-from shoal.core.member_lists import MemberList
+from shoal.core.model import MemberList
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, is_tag

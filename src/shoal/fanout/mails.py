@@ -12,17 +12,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from shoal.core.credentials import Login
+from shoal.core.email import PROOF_MS, MailKind, Proof, given_up_at
 from shoal.core.events import MailDue
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
-from shoal.core.login.bearer import hash_of, new_secret, text_of
-from shoal.core.login.credentials import Login
-from shoal.core.mail import PROOF_MS, MailKind, Proof, given_up_at
 from shoal.core.model import Member
+from shoal.core.tokens import hash_of, new_secret, text_of
 from shoal.fanout.effects import Effects
-from shoal.graph.addresses import login_of, member_called, release_address
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import put_on, retry_on_conflict
 from shoal.graph.contract import Batch, Graph, IdTaken
-from shoal.graph.payloads.agenda import put_on
+from shoal.graph.member_lookup import login_of, member_called, release_address
 from shoal.mail import letters
 from shoal.mail.letters import About
 from shoal.mail.postman import Postman

@@ -23,15 +23,14 @@ from shoal.core.events import (
     ShareCreated,
 )
 from shoal.core.ids import shard_of
-from shoal.core.model import Member, Poll, Post, ScheduledPost, Share, Visibility
-from shoal.core.notice_policy import Treatment
+from shoal.core.model import Member, Poll, Post, ScheduledPost, Share, Treatment, Visibility
 from shoal.core.visibility import may_see_share
 from shoal.fanout import pushes
 from shoal.fanout.effects import Effects
 from shoal.fanout.welcome import reception
 from shoal.graph.access import association, relations
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
-from shoal.graph.payloads.follow_options import follow_terms
+from shoal.graph.payloads.follows import follow_terms
 from shoal.graph.payloads.notifications import Kind, Notice, begun, end_of_poll, ended, release, unpublished
 from shoal.graph.schema import (
     ACCEPTS_NOTICES,
@@ -48,7 +47,7 @@ from shoal.graph.schema import (
     AssocType,
     is_tag,
 )
-from shoal.outbox import Outcome
+from shoal.outbox.runner import Outcome
 from shoal.streaming import updates
 
 _PAGE = 100

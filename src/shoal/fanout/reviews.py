@@ -16,14 +16,12 @@ from msgspec.structs import replace
 
 from shoal.core.events import PostHidden, ReportFiled, VerdictChanged
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Member, Post
-from shoal.core.reports import Report
-from shoal.core.reviews import HELD, Review
+from shoal.core.model import HELD, Member, Post, Report, Review
 from shoal.fanout.effects import Effects
 from shoal.fanout.inverses import settle_links
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Assoc, Batch, Cursor
-from shoal.graph.payloads.reported import reports_of
+from shoal.graph.payloads.posts import reports_of
 from shoal.graph.schema import POST_REPORTED_BY, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST
 
 _MOST = 1_000

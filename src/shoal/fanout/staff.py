@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from shoal.core.events import MemberRegistered, ProfileChanged, ReportFiled
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Member
-from shoal.core.reports import Report
+from shoal.core.model import Member, Report
 from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import note
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor

@@ -71,7 +71,7 @@ from shoal.fanout import (
 )
 from shoal.fanout.cleanups import block_cleanup, cleanup, notification_retraction, vain_shares
 from shoal.fanout.effects import Effects
-from shoal.outbox import Consequence
+from shoal.outbox.runner import Consequence
 
 _log = logging.getLogger(__name__)
 

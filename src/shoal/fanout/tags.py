@@ -11,9 +11,9 @@ from shoal.core.model import HIDDEN_WITH_AUTHOR, Member, Post
 from shoal.fanout.effects import Effects
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import MAX_TIME, Cursor
-from shoal.graph.payloads.tag_uses import hidden_batch
+from shoal.graph.payloads.posts import hidden_batch
 from shoal.graph.schema import POSTED
-from shoal.tagcloud.increment import TagChange, Use
+from shoal.tagcloud.contract import TagChange, Use
 
 _PAGE = 100
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal.core.events import LikeChanged, PostCreated, ReactionChanged, ShareCreated
 from shoal.core.model import OPEN
 from shoal.fanout.effects import Effects
-from shoal.outbox import Outcome
+from shoal.outbox.runner import Outcome
 
 
 async def count_reaction(effects: Effects, event: LikeChanged | ReactionChanged, mark: int) -> Outcome:

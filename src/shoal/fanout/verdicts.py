@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.core.events import VerdictChanged
-from shoal.core.reports import Report
+from shoal.core.model import Report
 from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import forget, note
 from shoal.graph.payloads.notifications import Kind, Notice

@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterator
 
 from shoal.core.ids import milliseconds_of
-from shoal.core.model import Member, Post, Role, Visibility
-from shoal.core.notice_policy import ACCEPT_ALL, NoticePolicy, Treatment
+from shoal.core.model import ACCEPT_ALL, Member, NoticePolicy, Post, Role, Treatment, Visibility
 from shoal.core.visibility import Relation, may_see
 from shoal.fanout.effects import Effects
 from shoal.graph.access import relations
 from shoal.graph.payloads.conversations import root_of
-from shoal.graph.payloads.follow_options import follow_terms
+from shoal.graph.payloads.follows import follow_terms
 from shoal.graph.payloads.notifications import NEVER_HELD, Kind, Notice
 from shoal.graph.schema import ACCEPTS_NOTICES, FOLLOWED_BY, MUTES_THREAD
 

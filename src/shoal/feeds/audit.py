@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import NamedTuple
 
-from shoal.core.audit.entries import AuditEntry, AuditVerb
+from shoal.core.audit import AuditEntry, AuditVerb
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.feeds.merging.pull import pull_entries
 from shoal.feeds.merging.sparse import look_through
 from shoal.graph.contract import Assoc, Cursor, Reader
-from shoal.graph.payloads.audit import decode_entry
+from shoal.graph.payloads.members import decode_entry
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS, public_list
 
 _SEARCHED = 200

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from shoal.graph.contract import Assoc, Reader
-from shoal.graph.payloads.emoji import EmojiPlace, chosen_of, emoji_places
+from shoal.graph.payloads.posts import EmojiPlace, chosen_of, emoji_places
 from shoal.graph.schema import EMOJI_PUT_BY
 
 

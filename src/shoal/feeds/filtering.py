@@ -11,13 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from shoal.core.filtering import Compiled, Text, compiled
-from shoal.core.filters import Filter, FilterContext
+from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
 from shoal.feeds.hydrate import Entry, Filtered
-from shoal.graph.cache.read_sets import good_until
-from shoal.graph.cache.recent import Recent
+from shoal.graph.cache.dependencies import good_until
+from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Reader
-from shoal.graph.payloads.filters import filters_of
+from shoal.graph.payloads.members import filters_of
 
 _MANY = 50
 """Keywords above which other tasks get a turn between two entries."""

@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
-from shoal.core.model import Post, Visibility
-from shoal.core.reviews import HELD
+from shoal.core.model import HELD, Post, Visibility
 from shoal.core.visibility import Relation, may_come
 from shoal.feeds import lists
 from shoal.feeds.filtering import NO_SIEVE, sieve_of
@@ -30,9 +29,9 @@ from shoal.feeds.merging.pull import Sources, pull
 from shoal.feeds.paging import MOST_AT_ONCE, SLACK, RowReader
 from shoal.feeds.pipeline import Page, Skeleton, itself
 from shoal.feeds.reads import Reads
-from shoal.graph.cache.ahead import AheadGraph
-from shoal.graph.cache.freshness import one_request
-from shoal.graph.cache.read_sets import depends_on
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.cache.dependencies import depends_on
+from shoal.graph.cache.request_graph import AheadGraph
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.throttled_log import ThrottledLog

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from shoal.core.member_lists import MemberList, RepliesPolicy
-from shoal.core.model import Post, Visibility
+from shoal.core.model import MemberList, Post, RepliesPolicy, Visibility
 from shoal.core.visibility import may_come
 from shoal.feeds.filtering import NO_SIEVE
 from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
@@ -16,7 +15,7 @@ from shoal.feeds.paging import RowReader
 from shoal.feeds.pipeline import Page, itself
 from shoal.feeds.reads import Reads
 from shoal.graph.access import own_list
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
 

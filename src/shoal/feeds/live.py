@@ -16,7 +16,7 @@ from shoal.feeds.hydrate import Entry
 from shoal.feeds.reads import Reads
 from shoal.feeds.subscriptions import among
 from shoal.graph.access import relations
-from shoal.graph.cache.freshness import another_request
+from shoal.graph.cache.coherence import another_request
 from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Hub

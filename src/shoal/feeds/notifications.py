@@ -17,8 +17,7 @@ import msgspec
 
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
-from shoal.core.model import Member, Post, Role, ScheduledPost, Share
-from shoal.core.reports import Report
+from shoal.core.model import Member, Post, Report, Role, ScheduledPost, Share
 from shoal.core.visibility import Relation, may_see_share
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles
@@ -26,7 +25,7 @@ from shoal.feeds.paging import Fit, RowReader, read_items
 from shoal.feeds.reads import Reads
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor
-from shoal.graph.payloads.markers import CLEARED, NOTIFICATIONS, marks
+from shoal.graph.payloads.members import CLEARED, NOTIFICATIONS, marks
 from shoal.graph.payloads.notifications import (
     ABOUT_POSTS,
     ABOUT_REPORTS,

@@ -14,10 +14,10 @@ from shoal.feeds.hydrate import Profile, profiles, profiles_by_id
 from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post, members_by_id, relation, relations
-from shoal.graph.cache.read_sets import good_until
+from shoal.graph.cache.dependencies import good_until
 from shoal.graph.contract import Assoc, Cursor
-from shoal.graph.payloads.emoji import EmojiPlace
-from shoal.graph.payloads.follow_options import mute_terms
+from shoal.graph.payloads.follows import mute_terms
+from shoal.graph.payloads.posts import EmojiPlace
 from shoal.graph.schema import (
     EMOJI_PUT_BY,
     FOLLOWED_BY,

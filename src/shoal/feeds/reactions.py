@@ -19,8 +19,7 @@ from shoal.core.ids import EPOCH_MS, floor_at
 from shoal.core.model import Post
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Assoc, Cursor, Reader
-from shoal.graph.payloads.activity import oldest_active
-from shoal.graph.payloads.threads import placed
+from shoal.graph.payloads.posts import oldest_active, placed
 from shoal.graph.schema import COMMENTED_BY, LIKED_BY, REACTED_BY, SHARED_BY, THREAD
 
 HALF_LIFE_MS = 6 * 3_600_000

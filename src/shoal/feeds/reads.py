@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.core.ranking.interests import PackedInterests
 from shoal.core.ranking.people import FriendsOfFriends
+from shoal.core.ranking.preferences import PackedInterests
 from shoal.core.ranking.recipes import BALANCED, Recipe
 from shoal.discovery.contract import SearchIndex
 from shoal.discovery.nowhere import NoIndex
 from shoal.feeds.shared_answers import Remembered, Renewed
 from shoal.graph.contract import Reader, RememberingReader
-from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.cloud import RelatedTag
+from shoal.tagcloud.reader import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Timelines
 from shoal.timelines.readings import MemoryReadings, Readings

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shoal.core.model import Post
-from shoal.core.reports import Report
-from shoal.core.reviews import Review
+from shoal.core.model import Post, Report, Review
 from shoal.feeds.merging.sparse import look_through
 from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.schema import EVERYBODY, REPORTED

@@ -16,8 +16,8 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Post
 from shoal.core.places import Disk
 from shoal.core.text import canonical_tag, check_user_name
+from shoal.core.tokenizer import MAX_CLAUSES, Clause, clause_of, fold
 from shoal.core.visibility import Relation, is_hushed
-from shoal.core.words import MAX_CLAUSES, Clause, clause_of, fold
 from shoal.discovery.contract import Ask, PostRow, by
 from shoal.discovery.fitting import fits, says
 from shoal.discovery.question import read_question

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from shoal.graph.cache.read_sets import not_noted
+from shoal.graph.cache.dependencies import not_noted
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")

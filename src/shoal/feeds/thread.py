@@ -17,7 +17,7 @@ from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post
 from shoal.graph.contract import Assoc, Cursor
-from shoal.graph.payloads.threads import ThreadPlace, placed
+from shoal.graph.payloads.posts import ThreadPlace, placed
 from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD, AssocType
 
 MOST = 20_000

@@ -9,16 +9,14 @@ from functools import lru_cache
 
 from msgspec import structs
 
-from shoal.core.albums import Album
 from shoal.core.errors import Gone, NotFound
-from shoal.core.member_lists import MemberList
-from shoal.core.model import Member, Poll, Post, Share
+from shoal.core.model import Album, Member, MemberList, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
-from shoal.graph.cache.ahead import author_to_ask_about
-from shoal.graph.cache.freshness import foresee
-from shoal.graph.cache.read_sets import good_until
+from shoal.graph.cache.coherence import foresee
+from shoal.graph.cache.dependencies import good_until
+from shoal.graph.cache.request_graph import author_to_ask_about
 from shoal.graph.contract import Assoc, Reader
-from shoal.graph.payloads.follow_options import MuteTerms, follow_terms, mute_terms
+from shoal.graph.payloads.follows import MuteTerms, follow_terms, mute_terms
 from shoal.graph.schema import (
     BLOCKED_BY,
     BLOCKS,

@@ -1,7 +1,8 @@
-"""Changes of objects: read one, decide, commit, and begin again when somebody else changed it in between.
+"""Build changes to objects: optimistic read-modify-commit, and tickets on the agenda of due objects.
 
-A commit names the version that it replaces (`Batch.obj_set`), so of two changes at once one is refused with `Conflict`. That one
-reads again and is applied to what the other left: both take effect, and neither undoes the other.
+A commit names the version that it replaces (`Batch.obj_set`). Of two concurrent changes one gets `Conflict`, reads again and is
+applied to the result of the other, so both take effect. A ticket is an id on the shard of its object, added and removed by the
+commit that changes the object. The first ticket has the object's own id, later ones a fresh id; no ticket is used twice.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from shoal.core.errors import Conflict
-from shoal.core.ids import shard_of
+from shoal.core.ids import SEQUENCE_BITS, SHARD_BITS, floor_at, shard_of
 from shoal.core.model import Node
 from shoal.graph.contract import Batch, Graph
+from shoal.graph.schema import AGENDA, DUE_ON
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Node)
@@ -77,3 +79,21 @@ async def change_object(
         return after
 
     return await retry_on_conflict(attempt)
+
+
+_LOW = (1 << SHARD_BITS + SEQUENCE_BITS) - 1
+
+
+def put_on(batch: Batch, ticket: int, at: int, id_: int) -> None:
+    """Make an object due at a moment (Unix ms). The commit fails with `IdTaken` if the ticket was used before.
+
+    The low bits of the tickets order those of one moment.
+    """
+    batch.fresh.add(ticket)
+    batch.assoc_add(ticket, DUE_ON, AGENDA, floor_at(at) | ticket & _LOW, id_.to_bytes(8))
+
+
+def take_off(batch: Batch, ticket: int, now: int) -> None:
+    """It is done, or is not to be any more; nothing happens when it was taken off before."""
+    if ticket:
+        batch.assoc_del(ticket, DUE_ON, AGENDA, now)

@@ -1,7 +1,7 @@
-"""The contract of a graph, whatever keeps it: objects, associations, keys, and the outbox that commits with them.
+"""The contract of a graph store: objects, associations, keys, the transactional outbox, and the lists a commit has changed.
 
-Every reading method takes many ids and costs one round trip; what is not there is left out of the answer. `commit` is all
-or nothing, and returns once the batch is durable. One suite (`tests/contracts/`) runs on every graph.
+Every read takes many ids and costs one round trip; missing ids are omitted from the result. `commit` is all or nothing, and
+returns once the batch is durable. One suite (`tests/contracts/`) runs on every store.
 
 Glossary (`docs/glossary.md`): lift, owed, tally.
 """
@@ -17,9 +17,39 @@ from msgspec import Struct, structs
 from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
 from shoal.core.model import Node
-from shoal.graph.judged import JudgedLists
 from shoal.graph.schema import AnyNode, AssocType, Key
 from shoal.tracing.record import carried
+
+
+class JudgedLists:
+    """Lists that a commit judged on the store where it acted: what it changed of their entries and lengths.
+
+    A list that is not among `counts` may have changed, too.
+    """
+
+    __slots__ = ("counts", "entries")
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[int, int], int] = {}
+        """By how much each list became longer, by its object and type."""
+        self.entries: dict[tuple[int, int], dict[int, tuple[int, bytes] | None]] = {}
+        """Time and data of entries by the object that they lead to, in each list; None of those that ended."""
+
+    def judge(self, id1: int, atype: int, by: int = 0) -> None:
+        """A list was looked at, or became longer."""
+        pair = (id1, atype)
+        self.counts[pair] = self.counts.get(pair, 0) + by
+
+    def note(self, id1: int, atype: int, id2: int, entry: tuple[int, bytes] | None) -> None:
+        """An entry of a list is so from now on."""
+        self.judge(id1, atype)
+        self.entries.setdefault((id1, atype), {})[id2] = entry
+
+    def forget(self) -> None:
+        """The commit is judged anew."""
+        self.counts.clear()
+        self.entries.clear()
+
 
 MAX_TIME = 2**63 - 1
 WakeUp = Callable[[], None]

@@ -11,10 +11,10 @@ from heapq import heappop, heappush
 from shoal.core.events import InverseOp
 from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
+from shoal.graph.bulk import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
-from shoal.graph.leases import Leases
+from shoal.graph.embedded import Leases
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, decide
-from shoal.graph.rows import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
 from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, UNSWEPT, AnyNode, AssocType, Key
 
 

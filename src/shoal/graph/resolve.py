@@ -23,9 +23,8 @@ from typing import NamedTuple
 from shoal.core.events import AnyEvent, InverseOp, InverseOwed
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
-from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, Missing, Standing
-from shoal.graph.judged import JudgedLists
-from shoal.graph.payloads import follow_times
+from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, JudgedLists, KeyTaken, Missing, Standing
+from shoal.graph.payloads import follows
 from shoal.graph.schema import ASSOC_TYPES
 
 Triple = tuple[int, int, int]
@@ -174,7 +173,7 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
         op = op._replace(time=stored.time + 1)
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):
         # Changed while it was being ended: it begins now.
-        op = op._replace(data=follow_times.begun_anew(op.data))
+        op = op._replace(data=follows.begun_anew(op.data))
     _move(op, known, changes)
     inverse = atype.inverse
     if not inverse:
@@ -225,15 +224,15 @@ def _remember(
     """
     aside = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
     held = known.links.get(aside)
-    known_moments = follow_times.moments_of(held.data) if held is not None else frozenset()
+    known_moments = follows.moments_of(held.data) if held is not None else frozenset()
     moments = _moments(stored) | _moments_of_operation(op)
     if not after.alive:
-        return after._replace(data=follow_times.encode_moments(moments - known_moments))
+        return after._replace(data=follows.encode_moments(moments - known_moments))
     added = moments - _moments(after) - known_moments
     if added:
-        data = follow_times.encode_moments(known_moments | added)
+        data = follows.encode_moments(known_moments | added)
         if held is None or data != held.data:
-            time = abs(follow_times.in_order(known_moments | added)[-1])
+            time = abs(follows.in_order(known_moments | added)[-1])
             known.links[aside] = changes.links[aside] = StoredAssoc(time, alive=False, data=data)
     return after
 
@@ -242,14 +241,14 @@ def _moments(stored: StoredAssoc | None) -> frozenset[int]:
     if stored is None:
         return frozenset()
     if stored.alive:
-        return frozenset((follow_times.beginning(stored.time, stored.data),))
-    return follow_times.moments_until(stored.time, stored.data)
+        return frozenset((follows.beginning(stored.time, stored.data),))
+    return follows.moments_until(stored.time, stored.data)
 
 
 def _moments_of_operation(op: AssocOp) -> frozenset[int]:
     if op.alive:
-        return frozenset((follow_times.beginning(op.time, op.data),))
-    told = follow_times.moments_of(op.data)
+        return frozenset((follows.beginning(op.time, op.data),))
+    told = follows.moments_of(op.data)
     return told if op.silent else told | {-op.time}
 
 

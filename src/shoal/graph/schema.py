@@ -10,24 +10,31 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.albums import Album
-from shoal.core.contacts import ContactSalt
-from shoal.core.departures import Departure
-from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
+from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
+from shoal.core.credentials import ChallengeKey, Login
+from shoal.core.email import ContactSalt, Proof
 from shoal.core.errors import NewerNeeded
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
-from shoal.core.ip_blocks import IpBlock
-from shoal.core.login.challenges import ChallengeKey
-from shoal.core.login.credentials import Login
-from shoal.core.login.invitations import Invitation
-from shoal.core.mail import Proof
-from shoal.core.member_lists import MemberList
-from shoal.core.model import App, Grant, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
-from shoal.core.name_blocks import NameBlock
+from shoal.core.model import (
+    Album,
+    App,
+    Departure,
+    Grant,
+    Media,
+    Member,
+    MemberList,
+    Poll,
+    Post,
+    Report,
+    Revision,
+    ScheduledPost,
+    Share,
+    Token,
+)
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
-from shoal.core.ranking.taste import SeenPosts, Taste
-from shoal.core.reports import Report
+from shoal.core.ranking.preferences import SeenPosts, Taste
+from shoal.core.signup import Invitation
 
 
 class AssocType(msgspec.Struct, frozen=True, eq=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from shoal.core.audit.entries import Actor
+from shoal.core.audit import Actor
 from shoal.core.errors import NotFound
 from shoal.core.model import Member
 from shoal.feeds.hydrate import Profile

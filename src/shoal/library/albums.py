@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from shoal.core.albums import Album
+from shoal.core.model import Album
 from shoal.feeds.profile import albums as feed
 from shoal.feeds.profile.albums import AlbumPage, Albums, Cover
 from shoal.graph.contract import MAX_TIME

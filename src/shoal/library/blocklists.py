@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
-from shoal.core.ip_blocks import IpBlock, IpSeverity
+from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, IpSeverity
 from shoal.library.arguments import one_of
 from shoal.ops.blocklists import Blocklists
 from shoal.services.blocklists import email_blocks, ip_blocks

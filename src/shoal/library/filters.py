@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
-from shoal.graph.payloads.filters import filters_of
+from shoal.graph.payloads.members import filters_of
 from shoal.library.arguments import AnyPost, one_of, post_id
 from shoal.services import filters
 from shoal.services.filters import FilterChange, KeywordChange

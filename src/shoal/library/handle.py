@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.core.audit.entries import Actor
+from shoal.core.audit import Actor
 from shoal.core.model import Member
 from shoal.library.albums import OwnAlbums, SeesAlbums
 from shoal.library.contacts import FindsContacts

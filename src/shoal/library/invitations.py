@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.core.login.invitations import Invitation
+from shoal.core.signup import Invitation
 from shoal.library.acting import Acting
 from shoal.services import invitations
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from shoal.core.audit.entries import NOBODY, Actor, AuditVerb, verb_of
+from shoal.core.audit import NOBODY, Actor, AuditVerb, verb_of
 from shoal.core.errors import NotFound
-from shoal.core.model import Member, Post, Role
-from shoal.core.reports import Report
+from shoal.core.model import Member, Post, Report, Role
 from shoal.feeds import audit, reported
 from shoal.feeds.audit import AuditPage, WantedEntries
 from shoal.feeds.discover import everybody, popular

@@ -7,9 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Unpack
 
 from shoal import settings as configuration
-from shoal.core.departures import Departure
 from shoal.core.errors import NotFound
-from shoal.core.model import Post
+from shoal.core.model import Departure, Post
 from shoal.graph.access import access_member
 from shoal.library.acting import AnyMember, resolve
 from shoal.library.arguments import AnyPost

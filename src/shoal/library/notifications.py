@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal, TypeAlias
 
-from shoal.core.notice_policy import NoticePolicy, Treatment
+from shoal.core.model import NoticePolicy, Treatment
 from shoal.feeds import notice_requests
 from shoal.feeds import notifications as feed
 from shoal.feeds.notice_requests import HeldBack, NoticeRequest, NoticeRequests
 from shoal.feeds.notifications import GroupedPage, Notification, NotificationPage, NotificationQuery
 from shoal.graph.access import access_member
-from shoal.graph.payloads.markers import HOME, NOTIFICATIONS, Mark, marks
+from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
 from shoal.library.acting import AnyMember, resolve
 from shoal.library.arguments import one_of, part

@@ -13,7 +13,7 @@ from shoal.feeds.relationships.followers import DAYS, FollowersOfDay, by_day
 from shoal.feeds.relationships.history import RelationshipHistory
 from shoal.feeds.relationships.history import history as relationship_history
 from shoal.graph.access import access_member, full_relations, members_by_id
-from shoal.graph.cache.freshness import foresee
+from shoal.graph.cache.coherence import foresee
 from shoal.graph.schema import BLOCKS, ENDORSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTED_BY, AssocType
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import part

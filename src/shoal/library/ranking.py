@@ -5,16 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from shoal.core.errors import InvalidInput
-from shoal.core.ranking.recipe_links import recipe_link, recipe_of_link
-from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of
-from shoal.core.ranking.wishes import Wishes
+from shoal.core.ranking.preferences import Wishes
+from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_link, recipe_of, recipe_of_link
 from shoal.feeds.discover.tag_offers import TagOffer, offers
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.catchup import CatchUp, catch_up
 from shoal.feeds.foryou.effects import Effect, effect_of
 from shoal.feeds.foryou.feed import ForYou, Verdict
 from shoal.feeds.foryou.reading import decode_cursor
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.library.acting import Acting
 from shoal.library.arguments import AnyMoment, AnyPost, milliseconds, post_id
 from shoal.services import feedback, tastes

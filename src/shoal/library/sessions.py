@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.core.login.second_factor import new_key
+from shoal.core.credentials import new_key
 from shoal.graph.access import access_member
 from shoal.library.acting import Acting
 from shoal.library.arguments import part

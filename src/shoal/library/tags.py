@@ -11,8 +11,7 @@ from shoal.feeds.reads import Reads
 from shoal.library.acting import Acting
 from shoal.library.arguments import part
 from shoal.services import relationships
-from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.words import MAX_WORDS, Counted, Shown, Word
+from shoal.tagcloud.cloud import MAX_WORDS, Counted, RelatedTag, Shown, Word
 
 CloudOrder = Literal["all", "hour", "day", "week", "rising"]
 

@@ -6,7 +6,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime, localtime, make_msgid, parseaddr
 
-from shoal.core.email_blocks import ascii_domain
+from shoal.core.blocklists import ascii_domain
 from shoal.mail.contract import Letter
 
 

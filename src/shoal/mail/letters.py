@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from shoal.core.mail import MailKind
+from shoal.core.email import MailKind
 from shoal.mail.contract import Letter
 from shoal.words.languages import LANGUAGES, Translated, words_in
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from shoal.backoff import Rests
 from shoal.core.errors import NotYet, Unavailable
+from shoal.locks import TurnLimits, Turns, Work
 from shoal.mail.contract import Letter, Mailer, NotNow, Undeliverable
 from shoal.mail.letters import Stationery
-from shoal.resting import Rests
-from shoal.turns import TurnLimits, Turns, Work
 
 _log = logging.getLogger("shoal.mail")
 

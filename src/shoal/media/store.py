@@ -24,9 +24,9 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
-from shoal import private
+from shoal import private_files
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, Unavailable
-from shoal.graph.reaching import UnreachableEngine, read_authorities
+from shoal.graph.connection_errors import UnreachableEngine, read_authorities
 
 if TYPE_CHECKING:
     from obstore import GetResult
@@ -113,8 +113,8 @@ class MediaStore:
         parts = urlsplit(url)
         if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
             root = Path(unquote(parts.path))
-            private.make_folder(root)
-            private.narrow(root)
+            private_files.make_folder(root)
+            private_files.narrow(root)
             return cls(LocalStore(root, mkdir=True, automatic_cleanup=True), root=root)
         if parts.scheme == "s3" and parts.netloc:
             return cls(_s3(parts))
@@ -321,7 +321,7 @@ def _settle(file: Path, root: Path) -> None:
     for path in (file, *(parent for parent in file.parents if parent.is_relative_to(root))):
         handle = os.open(path, os.O_RDONLY)
         try:
-            private.narrow(handle)
+            private_files.narrow(handle)
             os.fsync(handle)
         finally:
             os.close(handle)

@@ -16,16 +16,15 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from shoal.core.departures import Departure
+from shoal.core.blocklists import IpBlock
+from shoal.core.email import Proof
 from shoal.core.errors import Conflict, ShoalError, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.ids import floor_at, shard_of
-from shoal.core.ip_blocks import IpBlock
-from shoal.core.mail import Proof
-from shoal.core.model import App, Media, Poll, ScheduledPost
-from shoal.graph import media_life as life
+from shoal.core.model import App, Departure, Media, Poll, ScheduledPost
+from shoal.graph import media as life
+from shoal.graph.changes import take_off
 from shoal.graph.contract import Assoc, Batch, Cursor
-from shoal.graph.payloads.agenda import take_off
 from shoal.graph.schema import AGENDA, DUE, AnyNode
 from shoal.services import scheduling
 from shoal.services.blocklists import ip_blocks

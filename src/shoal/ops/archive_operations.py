@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.archives.report import ArchiveReport
-from shoal.core.audit.entries import AuditVerb, member_target
+from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import NotFound
 from shoal.core.model import Visibility
 from shoal.ops.archives.importing import import_archive

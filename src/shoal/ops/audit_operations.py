@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from shoal.core.audit.entries import verb_of
+from shoal.core.audit import verb_of
 from shoal.core.errors import NotFound
 from shoal.feeds import audit
 from shoal.feeds.audit import DatedEntry, WantedEntries
-from shoal.graph.addresses import id_called
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
+from shoal.graph.member_lookup import id_called
 from shoal.ops.audit_log import AuditRecord, record_of
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.core.ip_blocks import IpSeverity
+from shoal.core.blocklists import IpSeverity
 from shoal.ops.blocklists import Blocklists
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock, check_domain
+from shoal.core.blocklists import (
+    CanonicalEmailBlock,
+    EmailDomainBlock,
+    IpBlock,
+    IpSeverity,
+    NameBlock,
+    check_domain,
+    check_network,
+)
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network
-from shoal.core.name_blocks import NameBlock
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import (
     BLOCKS_EMAIL,

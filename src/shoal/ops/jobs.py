@@ -11,11 +11,11 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from shoal.broker.tally import WorkerFigures
-from shoal.core.audit.entries import NOBODY, Actor, AuditTarget, AuditVerb, TargetKind
+from shoal.core.audit import NOBODY, Actor, AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import IdMaker
 from shoal.graph.contract import Graph, Job, Outbox
+from shoal.outbox.runner import WorkerFigures
 from shoal.services.audit import commit_entry
 
 _NAME = re.compile(r"(?:(\d+):)?(\d+)")

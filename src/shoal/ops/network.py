@@ -8,7 +8,7 @@ from shoal.fanout.effects import Effects
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Store
 from shoal.media.library import MediaLibrary
-from shoal.outbox import Runner
+from shoal.outbox.runner import Runner
 from shoal.services.writes import Writes
 from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.merger import Amendment

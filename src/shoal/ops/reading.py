@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.core.ranking.words import words_of
+from shoal.core.ranking.terms import words_of
 from shoal.feeds import home
 from shoal.feeds.discover import suggestions
 from shoal.feeds.foryou import feed

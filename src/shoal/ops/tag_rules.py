@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shoal.core.audit.entries import AuditTarget, AuditVerb, TargetKind
+from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
 from shoal.services.audit import note_alone
 from shoal.services.writes import Writes
-from shoal.tagcloud import ruling
+from shoal.tagcloud import rules
 from shoal.tagcloud.contract import TagRule
-from shoal.tagcloud.reading import TagCloud
-from shoal.tagcloud.ruling import Decide
+from shoal.tagcloud.reader import TagCloud
+from shoal.tagcloud.rules import Decide
 
 
 class Ruling(NamedTuple):
@@ -26,22 +26,22 @@ class Ruling(NamedTuple):
 
 def denying(name: str) -> Ruling:
     """Show a tag nowhere."""
-    return Ruling(AuditVerb.TAG_DENIED, ruling.denying(name))
+    return Ruling(AuditVerb.TAG_DENIED, rules.denying(name))
 
 
 def allowing(name: str) -> Ruling:
     """Show a tag again."""
-    return Ruling(AuditVerb.TAG_ALLOWED, ruling.allowing(name))
+    return Ruling(AuditVerb.TAG_ALLOWED, rules.allowing(name))
 
 
 def merging(name: str, target: str) -> Ruling:
     """Count a tag as another."""
-    return Ruling(AuditVerb.TAG_MERGED, ruling.merging(name, target))
+    return Ruling(AuditVerb.TAG_MERGED, rules.merging(name, target))
 
 
 def unmerging(name: str) -> Ruling:
     """Count a tag for itself again."""
-    return Ruling(AuditVerb.TAG_UNMERGED, ruling.unmerging(name))
+    return Ruling(AuditVerb.TAG_UNMERGED, rules.unmerging(name))
 
 
 async def lay_down(writes: Writes, tags: TagCloud, wanted: Ruling) -> TagRule:

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 import httpcore
 
+from shoal.backoff import Rests
 from shoal.core.errors import NotYet
+from shoal.locks import TurnLimits, Turns, Work
 from shoal.push.connections import Network, open_pool
 from shoal.push.encryption import seal
 from shoal.push.server_key import ServerKey
 from shoal.push.subscription import PushSubscription
-from shoal.resting import Rests
-from shoal.turns import TurnLimits, Turns, Work
 
 _log = logging.getLogger("shoal.push")
 

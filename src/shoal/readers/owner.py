@@ -16,8 +16,8 @@ import msgspec
 from shoal.api.context import Front
 from shoal.api.http.passing import Balance, OwnerPassing, Passing, ReadableRoutes
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.core.login.token_use import Origin
 from shoal.core.model import Token
+from shoal.core.tokens import Origin
 from shoal.feeds.home import warm_up
 from shoal.ops.socket_files import at, bound, remove
 from shoal.readers.link import CONNECTION, HERE, USED, WARM, WARMED, ProcessLink, ProcessMessage

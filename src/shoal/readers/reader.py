@@ -14,7 +14,7 @@ import msgspec
 from shoal.api.context import Front
 from shoal.api.http.passing import Balance, Passing, ReadableRoutes, ReaderPassing
 from shoal.core.errors import Unavailable
-from shoal.core.login.token_use import Origin
+from shoal.core.tokens import Origin
 from shoal.ops.socket_files import at
 from shoal.readers.link import CONNECTION, HERE, USED, WARM, WARMED, ProcessLink, ProcessMessage
 from shoal.readers.memory import SharedMemory

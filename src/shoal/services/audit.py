@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
-from shoal.core.audit.entries import Actor, AuditTarget, AuditVerb, TargetKind, entry_of
+from shoal.core.audit import Actor, AuditTarget, AuditVerb, TargetKind, entry_of
 from shoal.core.errors import ShoalError
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.placement import place
 from shoal.core.text import MAX_USER_NAME
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Assoc, Batch, Cursor, Graph, IdTaken
-from shoal.graph.payloads.audit import put_entry, take_entry
+from shoal.graph.payloads.members import put_entry, take_entry
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 from shoal.services.writes import Writes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoal.core.errors import Unfit
 from shoal.core.model import Post
-from shoal.graph import media_life as life
+from shoal.graph import media as life
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import ATTACHED

@@ -14,10 +14,10 @@ from shoal.core.events import ReactionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Post
 from shoal.graph.access import access_post, association, post_by_id
-from shoal.graph.cache.freshness import another_request
+from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Missing
-from shoal.graph.payloads.emoji import EmojiPlace, chosen_of, emoji_places, encode_chosen, encode_place
+from shoal.graph.payloads.posts import EmojiPlace, chosen_of, emoji_places, encode_chosen, encode_place
 from shoal.graph.schema import EMOJI_PUT_BY, PUTS_EMOJI, REACTS, SHOWS_EMOJI, Key, emoji_id_key, emoji_place_key
 from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes

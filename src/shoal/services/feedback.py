@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Post
-from shoal.core.ranking.wishes import Wishes
+from shoal.core.ranking.preferences import Wishes
 from shoal.core.text import canonical_tag, check_tag
 from shoal.graph.access import access_post
 from shoal.services import tastes

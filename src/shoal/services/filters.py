@@ -18,7 +18,7 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.text import check_text
 from shoal.graph.access import access_post
 from shoal.graph.contract import Batch, IdTaken, Reader
-from shoal.graph.payloads.filters import MAX_FILTERS, filters_of
+from shoal.graph.payloads.members import MAX_FILTERS, filters_of
 from shoal.graph.schema import OWNS_FILTER
 from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes, add_node

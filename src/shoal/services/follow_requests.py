@@ -10,7 +10,7 @@ from shoal.core.ids import shard_of
 from shoal.core.visibility import Relation
 from shoal.graph.access import association, relation
 from shoal.graph.contract import Batch
-from shoal.graph.payloads.follow_options import encode, follow_terms
+from shoal.graph.payloads.follows import encode, follow_terms
 from shoal.graph.schema import FOLLOWED_BY, REQUESTED_BY, WATCHED_BY
 from shoal.services.writes import Writes
 

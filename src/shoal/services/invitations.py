@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, invitation_target
+from shoal.core.audit import AuditVerb, invitation_target
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound, OutcomeUnknown, ShoalError, is_refusal
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.login.bearer import fits, hash_of, new_secret, opened
-from shoal.core.login.invitations import (
+from shoal.core.model import Member, Role
+from shoal.core.placement import place
+from shoal.core.signup import (
     HOLD_MS,
     LEAST_SECONDS,
     MOST_SECONDS,
@@ -28,11 +29,10 @@ from shoal.core.login.invitations import (
     Invited,
     may_invite,
 )
-from shoal.core.model import Member, Role
-from shoal.core.placement import place
 from shoal.core.text import check_user_name
+from shoal.core.tokens import fits, hash_of, new_secret, opened
 from shoal.graph.access import access_member, members_by_id
-from shoal.graph.cache.freshness import another_request
+from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import OWNS_INVITATION

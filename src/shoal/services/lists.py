@@ -12,7 +12,7 @@ import msgspec
 from shoal.core.errors import InvalidInput, NotFound, Taken
 from shoal.core.events import ListChanged
 from shoal.core.ids import shard_of
-from shoal.core.member_lists import MemberList, RepliesPolicy
+from shoal.core.model import MemberList, RepliesPolicy
 from shoal.core.text import check_text
 from shoal.graph.access import members_by_id, own_list
 from shoal.graph.changes import change_object

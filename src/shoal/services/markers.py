@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
-from shoal.graph.payloads.markers import Mark, encode_mark, mark_id, marks
+from shoal.graph.payloads.members import Mark, encode_mark, mark_id, marks
 from shoal.graph.schema import MARKED
 from shoal.services.writes import Writes
 

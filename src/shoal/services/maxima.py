@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from shoal.core.model import Member, Node
 from shoal.graph.access import access_member
-from shoal.graph.cache.freshness import another_request
+from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.services.writes import Writes

@@ -14,7 +14,7 @@ from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of, with_copies
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.core.text import check_text
-from shoal.graph import media_life as life
+from shoal.graph import media as life
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Changed, IdTaken, Reader

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.contacts import hash_address
+from shoal.core.credentials import Login
+from shoal.core.email import MailKind, hash_address
 from shoal.core.errors import (
     CodeNeeded,
     InvalidInput,
@@ -24,20 +25,17 @@ from shoal.core.errors import (
 )
 from shoal.core.events import FilesReleased, MailDue, MemberRegistered, ProfileChanged
 from shoal.core.ids import milliseconds_of
-from shoal.core.login.credentials import Login
-from shoal.core.login.invitations import Invited
-from shoal.core.mail import MailKind
 from shoal.core.media_files import files_of_member
 from shoal.core.model import Member, Mention, ProfileField, QuotePolicy, Visibility
 from shoal.core.placement import place
 from shoal.core.places import PlacePrecision
+from shoal.core.signup import Invited
 from shoal.core.text import check_email, check_text, check_user_name, normalized
-from shoal.graph import addresses
+from shoal.graph import member_lookup
 from shoal.graph.access import access_member
-from shoal.graph.addresses import free_address, keep_address, member_called
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, IdTaken, KeyTaken
-from shoal.graph.payloads.declared import redeclare
+from shoal.graph.member_lookup import free_address, keep_address, member_called, redeclare
 from shoal.graph.schema import email_key, import_key, user_name_key
 from shoal.services import relationships
 from shoal.services.login import guesses, passwords
@@ -387,7 +385,7 @@ def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:
 
 async def login_of(writes: Writes, member: Member) -> Login | None:
     """Return the credentials of a member; None for one who has none."""
-    return await addresses.login_of(writes.graph, member)
+    return await member_lookup.login_of(writes.graph, member)
 
 
 def check_password(writes: Writes, password: str, *, field: str = "password") -> str:

@@ -10,16 +10,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, member_target, post_target
+from shoal.core.audit import AuditVerb, member_target, post_target
+from shoal.core.credentials import Login
+from shoal.core.email import MailKind
 from shoal.core.errors import NotAllowed, NotFound
 from shoal.core.events import MailDue, MemberRemoved, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.login.credentials import Login
-from shoal.core.mail import MailKind
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
-from shoal.graph.payloads.tag_uses import hidden_batch
+from shoal.graph.payloads.posts import hidden_batch
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
 from shoal.services import relationships
 from shoal.services.audit import end_addresses, note

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
-from shoal.core.model import Member
-from shoal.core.notice_policy import NoticePolicy, Treatment
+from shoal.core.model import Member, NoticePolicy, Treatment
 from shoal.graph.access import access_member
 from shoal.graph.changes import change_object
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor

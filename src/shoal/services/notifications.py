@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
-from shoal.graph.payloads.markers import CLEARED, encode_mark, mark_id, marks
+from shoal.graph.payloads.members import CLEARED, encode_mark, mark_id, marks
 from shoal.graph.payloads.notifications import Group, ended, group_of, notice_of
 from shoal.graph.schema import MARKED, NOTIFIED
 from shoal.services.writes import Writes

@@ -16,9 +16,8 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Poll, PollOption, Post
 from shoal.core.text import check_text, visible
 from shoal.graph.access import access_poll, association
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, KeyTaken, Missing, Reader
-from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import CHOOSES, VOTES, vote_key
 from shoal.services.writes import Limits, Writes
 

@@ -18,12 +18,16 @@ from shoal.core.visibility import narrowed
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, IdTaken, KeyTaken, Missing
-from shoal.graph.media_life import attach
-from shoal.graph.payloads.activity import may_be_active
-from shoal.graph.payloads.cells import move_between_cells
-from shoal.graph.payloads.listings import narrow, relist
-from shoal.graph.payloads.tag_uses import tags_used
-from shoal.graph.payloads.threads import enter_thread, leave_thread
+from shoal.graph.media import attach
+from shoal.graph.payloads.posts import (
+    enter_thread,
+    leave_thread,
+    may_be_active,
+    move_between_cells,
+    narrow,
+    relist,
+    tags_used,
+)
 from shoal.graph.schema import ACTIVE, PINS, POSTED, PUBLISHED, REVISED, TAGGED, import_key, public_list, tag_id
 from shoal.services import polls
 from shoal.services.media import check_attachable, descriptions_of, with_media

@@ -10,9 +10,9 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
 from shoal.graph.access import access_post, association, own_post, post_by_id
-from shoal.graph.cache.freshness import foreseen_change
+from shoal.graph.cache.coherence import foreseen_change
 from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing, Standing
-from shoal.graph.payloads.listings import relist
+from shoal.graph.payloads.posts import relist
 from shoal.graph.schema import (
     BOOKMARKS,
     LIKES,

@@ -19,16 +19,9 @@ from shoal.core.model import Member
 from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
 from shoal.graph.access import access_member, association, members_by_id, relation, relation_and_bonds
-from shoal.graph.cache.freshness import foresee
+from shoal.graph.cache.coherence import foresee
 from shoal.graph.contract import Assoc, Batch
-from shoal.graph.payloads.follow_options import (
-    FOLLOW,
-    MAX_LANGUAGES,
-    FollowTerms,
-    MuteTerms,
-    encode,
-    follow_terms,
-)
+from shoal.graph.payloads.follows import FOLLOW, MAX_LANGUAGES, FollowTerms, MuteTerms, encode, follow_terms
 from shoal.graph.schema import (
     BLOCKS,
     ENDORSES,

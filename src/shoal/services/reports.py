@@ -8,18 +8,17 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, report_target
+from shoal.core.audit import AuditVerb, report_target
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import ReportFiled, VerdictChanged
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post
-from shoal.core.reports import Report
+from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Report
 from shoal.core.text import check_text
 from shoal.core.visibility import may_see
 from shoal.graph.access import access_member, relation
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Missing, Reader
-from shoal.graph.payloads.reported import encode_reports
+from shoal.graph.payloads.posts import encode_reports
 from shoal.graph.schema import EVERYBODY, FILED, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST, AssocType
 from shoal.services.audit import note
 from shoal.services.writes import Writes, add_node

@@ -15,10 +15,9 @@ from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError
 from shoal.core.events import PublishRefused
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
-from shoal.graph.media_life import hold
-from shoal.graph.payloads.agenda import put_on, take_off
+from shoal.graph.media import hold
 from shoal.graph.payloads.notifications import unpublished
 from shoal.graph.schema import NOTIFIED, SCHEDULES
 from shoal.services import posts

@@ -10,14 +10,23 @@ from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import MAX_ID
+from shoal.core.ranking.preferences import (
+    NO_WISHES,
+    SeenPosts,
+    Taste,
+    Wishes,
+    add_seen,
+    check_picked,
+    encode_wishes,
+    fitting,
+    folded,
+    tapped,
+)
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.ranking.seen import add_seen
-from shoal.core.ranking.taste import SeenPosts, Taste
-from shoal.core.ranking.wishes import NO_WISHES, Wishes, check_picked, encode_wishes, fitting, folded, tapped
 from shoal.core.text import check_tag
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.graph.schema import Key, seen_key, taste_key
 from shoal.services.writes import Writes, add_node
 

@@ -8,17 +8,16 @@ from typing import TypeVar
 
 import msgspec
 
-from shoal.core.audit.entries import NOBODY, Actor
-from shoal.core.audit.repeats import RepeatCounter
+from shoal.core.audit import NOBODY, Actor, RepeatCounter
 from shoal.core.errors import Conflict
 from shoal.core.ids import IdMaker
-from shoal.core.login.invitations import Inviters
-from shoal.core.login.token_use import FOR_EVER, TokenLifetime
 from shoal.core.model import Node
+from shoal.core.signup import Inviters
+from shoal.core.tokens import FOR_EVER, TokenLifetime
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Graph, IdTaken
 from shoal.graph.schema import Key
-from shoal.graph.turns import NamedTurns
+from shoal.locks import NamedTurns
 from shoal.media.library import MediaLibrary
 from shoal.services.login.background import Background
 from shoal.services.pressure import Pressure

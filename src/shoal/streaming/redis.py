@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 
 from shoal.core.errors import Unavailable
-from shoal.graph.cache.batching import Batching
-from shoal.graph.redis.nodes import Nodes, Script, keys_of, shards_of
-from shoal.graph.redis.waiting import ShardConnection
+from shoal.graph.redis.client import Batching, Nodes, Script, ShardConnection, keys_of, shards_of
 from shoal.streaming.contract import Gap, Position, Told
 
 _AT = np.zeros(1, np.int64)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.core.albums import Album
+from shoal.core.model import Album
 from shoal.feeds.profile import albums as feed
 from shoal.feeds.profile.albums import AlbumPage, Albums
 from shoal.library import albums as awaited

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
-from shoal.core.ip_blocks import IpBlock, IpSeverity
-from shoal.core.name_blocks import NameBlock
+from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, IpSeverity, NameBlock
 from shoal.library import blocklists as awaited
 from shoal.library.blocklists import SeverityName
 from shoal.ops.blocklists import AnyBlock

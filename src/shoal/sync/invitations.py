@@ -5,7 +5,7 @@ Made from `shoal.library.invitations` by `python -m scripts.sync_library`.
 
 from __future__ import annotations
 
-from shoal.core.login.invitations import Invitation
+from shoal.core.signup import Invitation
 from shoal.library import invitations as awaited
 from shoal.sync.calling import Acting
 

@@ -5,7 +5,7 @@ Made from `shoal.library.lists` by `python -m scripts.sync_library`.
 
 from __future__ import annotations
 
-from shoal.core.member_lists import MemberList, RepliesPolicy
+from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import people
 from shoal.feeds.people import MemberPage
 from shoal.feeds.pipeline import Page

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.core.audit.entries import AuditVerb
-from shoal.core.model import Member, Post, Role
-from shoal.core.reports import Report
+from shoal.core.audit import AuditVerb
+from shoal.core.model import Member, Post, Report, Role
 from shoal.feeds.audit import AuditPage
 from shoal.feeds.discover.everybody import Members, MemberState
 from shoal.feeds.hydrate import Entry

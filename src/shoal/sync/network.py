@@ -5,8 +5,7 @@ Made from `shoal.library.network` by `python -m scripts.sync_library`.
 
 from __future__ import annotations
 
-from shoal.core.departures import Departure
-from shoal.core.model import Post
+from shoal.core.model import Departure, Post
 from shoal.library import network as awaited
 from shoal.library.acting import AnyMember
 from shoal.library.arguments import AnyPost

@@ -5,8 +5,8 @@ Made from `shoal.library.ranking` by `python -m scripts.sync_library`.
 
 from __future__ import annotations
 
+from shoal.core.ranking.preferences import Wishes
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.ranking.wishes import Wishes
 from shoal.feeds.discover.tag_offers import TagOffer
 from shoal.feeds.foryou.catchup import CatchUp
 from shoal.feeds.foryou.effects import Effect

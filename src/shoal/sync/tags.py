@@ -9,8 +9,7 @@ from shoal.feeds.profile.featured import FollowedTags
 from shoal.library import tags as awaited
 from shoal.library.tags import CloudOrder
 from shoal.sync.calling import Acting, Calling
-from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.words import MAX_WORDS, Counted, Shown, Word
+from shoal.tagcloud.cloud import MAX_WORDS, Counted, RelatedTag, Shown, Word
 
 
 class Tags(Calling):

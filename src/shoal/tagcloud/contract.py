@@ -1,14 +1,15 @@
-"""The contracts of a store of the tag cloud, and of the transport that carries increments to the collectors.
+"""Contracts of a tag cloud store and its transport; the increments that travel, and the rows that databases store.
 
-The cloud is derived from the graph: it may be dropped at any time, and is counted again. It has *versions*: a merge reads what it
-touches, and writes all that it changes with the next version in one step, if nobody else has written that version meanwhile.
-One suite (`tests/contracts/test_tag_stores.py`) runs on every store.
+The cloud is derived from the graph and can be dropped and recounted at any time. A merge reads what it touches and writes all
+its changes as the next version in one step, unless another merge has written it. A `Use` states which tags one event added to
+or removed from a post, identified by post and version, so it is counted once however often it is sent. One suite
+(`tests/contracts/test_tag_stores.py`) runs on every store.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -222,3 +223,134 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Let go of every resource."""
         ...
+
+
+DAY_MS = 86_400_000
+BUCKET_BITS = 19
+"""Uses are remembered by the 8.7 minutes (2**19 ms) in which they happened, so that a repeat is looked for in one place."""
+_VERSION_BITS = 32
+
+
+class TagChange(NamedTuple):
+    """One tag of a post: its canonical name, as the author typed it, and +1 (it came) or -1 (it went)."""
+
+    name: str
+    form: str
+    by: int
+
+
+class Use(msgspec.Struct, frozen=True, array_like=True):
+    """The change that one event made to the tags of one post."""
+
+    post_id: int
+    version: int
+    """Version of the post after the change; at most one use of a post has it. 1 to 2**32 - 1."""
+    author_id: int
+    written: int
+    """When the post was written (Unix ms): in which windows its tags count."""
+    at: int
+    """When the change was made (Unix ms)."""
+    changes: tuple[TagChange, ...]
+
+    @property
+    def day(self) -> int:
+        """The day on which the post was written, in days since 1970-01-01 UTC."""
+        return self.written // DAY_MS
+
+    @property
+    def bucket(self) -> int:
+        """Where the use is remembered."""
+        return self.at >> BUCKET_BITS
+
+    @property
+    def mark(self) -> int:
+        """Post and version in one number of 96 bits."""
+        return self.post_id << _VERSION_BITS | self.version
+
+
+class Increment(msgspec.Struct, frozen=True, array_like=True):
+    """Uses that one emitter sends together, under an id of its own (16 bytes)."""
+
+    id: bytes
+    emitter: bytes
+    through: int
+    """Whatever the emitter was given before this moment (Unix ms) is in this or an earlier increment."""
+    uses: tuple[Use, ...]
+
+    @property
+    def changes(self) -> int:
+        """How many tags came or went."""
+        return sum(len(use.changes) for use in self.uses)
+
+
+_MARK_BYTES = 12
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Increment] = msgspec.msgpack.Decoder(Increment)
+
+
+def encode(increment: Increment) -> bytes:
+    """An increment as bytes, for a transport."""
+    return _encoder.encode(increment)
+
+
+def decode(data: bytes) -> Increment:
+    """An increment from its bytes. Raises `msgspec.DecodeError`, or `msgspec.ValidationError`, for what is none."""
+    return _decoder.decode(data)
+
+
+def pack_marks(marks: Iterable[int]) -> bytes:
+    """Marks of uses as bytes, 12 each."""
+    return b"".join(mark.to_bytes(_MARK_BYTES, "big") for mark in sorted(marks))
+
+
+def unpack_marks(data: bytes) -> set[int]:
+    """The marks that `pack_marks` was given."""
+    return {int.from_bytes(data[at : at + _MARK_BYTES], "big") for at in range(0, len(data), _MARK_BYTES)}
+
+
+Rest = tuple[tuple[Heat, Heat, Heat], dict[str, int], dict[int, Day]]
+
+ORDER_COLUMNS = ("hour", "day", "week", "n")
+"""By the windows of `heat`; the last one is that of window -1."""
+
+_rest_decoder = msgspec.msgpack.Decoder(Rest)
+
+
+def row_values(row: TagRow) -> tuple[int, str, int, float, float, float, bytes]:
+    """Id, name, uses, the ranks of the three heats, and the rest."""
+    hour, day, week = row.heats
+    rest = _encoder.encode((row.heats, row.forms, row.days))
+    return row.id, row.name, row.n, hour.rank, day.rank, week.rank, rest
+
+
+def rows_of(found: Iterable[Any]) -> list[TagRow]:
+    """Rows from their id, name, uses and rest."""
+    return [TagRow(id_, name, n, *_rest_decoder.decode(rest)) for id_, name, n, rest in found]
+
+
+class Parts:
+    """The changes of a merge to each table, in the order of the table's key: neighbours share a page.
+
+    And two writers that change the same rows do so in one order, so that they never wait for each other in a circle.
+    """
+
+    def __init__(self, merge: Merge) -> None:
+        rows = sorted({row.id: row for row in merge.rows}.items())
+        self.rows = [row_values(row) for _, row in rows if not row.blank]
+        self.gone = [id_ for id_, row in rows if row.blank]
+        recent = sorted(
+            (day, tag, member, n) for (tag, day, member), n in merge.authors.items() if day >= merge.before_day
+        )
+        self.authors = [author for author in recent if author[3]]
+        """Day, tag, member, and how often."""
+        self.silent = [author[:3] for author in recent if not author[3]]
+        rules = {rule.name: rule for rule in merge.rules}.values()
+        self.rules = [rule for rule in rules if says_something(rule)]
+        self.revoked = [rule.name for rule in rules if not says_something(rule)]
+        self.increments = sorted(set(merge.increments))
+        self.marks = sorted(merge.marks.items())
+
+
+def says_something(rule: TagRule) -> bool:
+    """Whether a rule is to be kept."""
+    return rule.denied or bool(rule.target)

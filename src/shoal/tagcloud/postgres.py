@@ -15,20 +15,22 @@ import asyncpg
 
 from shoal.core.errors import ShoalError
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
-from shoal.graph.postgres.migrating import VersionLedger, check_version, migrate
+from shoal.graph.postgres.migrations import VersionLedger, check_version, migrate
 from shoal.tagcloud import postgres_sql as sql
 from shoal.tagcloud.contract import (
     KEEP_CLOUDS,
     KEEP_INCREMENTS_MS,
     LOCK_SECONDS,
+    ORDER_COLUMNS,
     AuthorKey,
     Head,
     Merge,
     Overtaken,
+    Parts,
     TagRow,
     TagRule,
+    rows_of,
 )
-from shoal.tagcloud.rows import ORDER_COLUMNS, Parts, rows_of
 
 _READERS = 4
 _WRITERS = 4

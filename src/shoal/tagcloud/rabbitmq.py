@@ -1,27 +1,185 @@
-"""Increments carried by RabbitMQ: a fan-out exchange puts each into every one of a few durable queues, which collectors take from.
+"""Tag cloud increments over RabbitMQ: a fan-out exchange with durable queues, single active consumers, and deduplicated
+deliveries.
 
-What is sent is on the broker's disks in all queues before `send` returns. A collector gives the receipt for a delivery when the
-increment is in a version, so whatever dies before that, the increment is delivered again; by then it may be in a version, and is
-dropped. A queue loses nothing for having the wrong collector, or several one after the other: see `places`.
+`send` returns once every queue has the increment on disk. A collector acknowledges it when it is in a version; what is
+redelivered after a crash is dropped if counted. Every collector consumes every queue; the broker delivers to the first and
+fails over. A collector that is first on more queues than its share requeues itself on one. Receipts are valid for one
+connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
+from pamqp.common import FieldValue
 
-from shoal.amqp.depth import depth_of
-from shoal.amqp.link import Link
-from shoal.amqp.roll_call import Roll, RollCall
+from shoal.amqp import Link, Roll, RollCall, depth_of
 from shoal.core.errors import TooLarge, Unavailable
 from shoal.tagcloud.contract import Parcel
-from shoal.tagcloud.deliveries import Deliveries, QueueReceipt
-from shoal.tagcloud.places import QueueNames, QueuePlace, too_many
+
+QUEUES = 3
+_numbers = itertools.count(1)
+_ARGUMENTS: dict[str, FieldValue] = {
+    "x-queue-type": "quorum",
+    "x-single-active-consumer": True,
+    # Half an hour of hard work without any collector; after that events wait in their outbox, and not here.
+    "x-max-length": 1_000_000,
+    "x-overflow": "reject-publish",
+    # Newer brokers throw away what was delivered some twenty times: so many collectors may die, or go to the end of a line.
+    "x-delivery-limit": 1_000_000,
+}
+
+
+Deliver = Callable[["QueuePlace", int, bytes], Awaitable[None]]
+"""Gets where a delivery came from, its number there, and the message."""
+
+
+class QueueNames:
+    """The names of one network's exchange and queues. `namespace` tells networks on one broker apart."""
+
+    def __init__(self, namespace: str) -> None:
+        self.exchange = f"{namespace}.tags"
+        self.queues = [f"{namespace}.tags.{number}" for number in range(1, QUEUES + 1)]
+        self.census = f"{namespace}.tags.census"
+        self.roll = f"{namespace}.tags.collectors"
+        """A queue that stays empty. Every collector consumes it: of the others the broker counts only who is first."""
+
+    async def declare(self, channel: AbstractChannel) -> None:
+        """Make what is not there. Emitters do so too: an increment must be safe though no collector ever ran."""
+        await channel.exchange_declare(self.exchange, exchange_type="fanout", durable=True)
+        await channel.exchange_declare(self.census, exchange_type="fanout", durable=True)
+        await channel.queue_declare(self.roll, durable=True, arguments={"x-queue-type": "quorum"})
+        for queue in self.queues:
+            await channel.queue_declare(queue, durable=True, arguments=_ARGUMENTS)
+            await channel.queue_bind(queue, self.exchange)
+
+    async def collectors(self, channel: AbstractChannel) -> int:
+        """How many collectors there are."""
+        return (await depth_of(channel, self.roll)).consumers
+
+
+class QueuePlace:
+    """A place in the line for one queue, on a channel of its own."""
+
+    def __init__(self, queue: str, channel: AbstractChannel, deliver: Deliver) -> None:
+        self.queue = queue
+        self.channel = channel
+        self._deliver = deliver
+        self._ticket = ""
+        self.first_since = 0
+        """The moment, by a count of such moments, from which on this is the first in line; 0 when it may not be."""
+
+    async def stand(self) -> None:
+        """Go to the end of the line."""
+        self._ticket, self.first_since = f"{self.queue}.{next(_numbers)}", 0
+        await self.channel.basic_consume(self.queue, self._came, consumer_tag=self._ticket)
+
+    async def leave(self) -> None:
+        """Nothing comes any more when this returns; what came goes to the next at `give_back`."""
+        await self.channel.basic_cancel(self._ticket)
+        self._ticket = ""
+
+    async def give_back(self) -> None:
+        """Have what came and has no receipt delivered to others. The numbers of all that came are void."""
+        await self.channel.basic_recover(requeue=True)
+
+    async def _came(self, delivered: DeliveredMessage) -> None:
+        tag = getattr(delivered.delivery, "delivery_tag", None)
+        # What came just before this collector left is given back with the rest.
+        if tag is None or getattr(delivered.delivery, "consumer_tag", None) != self._ticket:
+            return
+        self.first_since = self.first_since or next(_numbers)
+        await self._deliver(self, tag, delivered.body)
+
+
+def too_many(places: Sequence[QueuePlace], collectors: int) -> QueuePlace | None:
+    """The place that one of so many collectors should give up, if any: the one in which it was first last.
+
+    It then goes round among the others until it finds one that has room; with so many queues somebody has.
+    """
+    first = sorted((place for place in places if place.first_since), key=lambda place: place.first_since)
+    return first[-1] if len(first) > -(-QUEUES // max(1, collectors)) else None
+
+
+_REMEMBERED = 10_000
+"""So many ids of increments that are done are known here, for the copies that other queues bring soon after."""
+
+
+class QueueReceipt(NamedTuple):
+    """From which place in the line for a queue it came, and under which number."""
+
+    place: QueuePlace
+    tag: int
+
+
+class Deliveries:
+    """Increments by id, with a receipt for each of their deliveries; `arrived` are those that nobody has looked at."""
+
+    def __init__(self) -> None:
+        self._parcels: dict[bytes, Parcel] = {}
+        self._receipts: dict[bytes, list[QueueReceipt]] = {}
+        self._done: OrderedDict[bytes, None] = OrderedDict()
+        self.arrived: list[Parcel] = []
+        self.taken = 0
+
+    def arrive(self, parcel: Parcel, receipt: QueueReceipt) -> bool:
+        """A delivery came. False when its increment is done: then the receipt can be given at once."""
+        self.taken += 1
+        if parcel.id in self._done:
+            return False
+        self._receipts.setdefault(parcel.id, []).append(receipt)
+        if parcel.id not in self._parcels:
+            self._parcels[parcel.id] = parcel
+            self.arrived.append(parcel)
+        return True
+
+    def again(self) -> None:
+        """Have everything that is not done looked at once more."""
+        self.arrived = list(self._parcels.values())
+
+    def take(self) -> list[Parcel]:
+        """Take the increments that have arrived since the last call."""
+        taken, self.arrived = self.arrived, []
+        return taken
+
+    def done(self, ids: Iterable[bytes]) -> list[QueueReceipt]:
+        """These are done: the receipts to give for them."""
+        given: list[QueueReceipt] = []
+        for id_ in ids:
+            self._parcels.pop(id_, None)
+            given += self._receipts.pop(id_, ())
+            self._done[id_] = None
+        while len(self._done) > _REMEMBERED:
+            self._done.popitem(last=False)
+        return given
+
+    def forget(self, place: QueuePlace) -> None:
+        """Forget a place's deliveries: the broker gives them to others. Those that also came from elsewhere stay."""
+        for id_, receipts in list(self._receipts.items()):
+            left = [receipt for receipt in receipts if receipt.place is not place]
+            if left:
+                self._receipts[id_] = left
+            else:
+                del self._receipts[id_], self._parcels[id_]
+
+    def clear(self) -> None:
+        """The connection has ended."""
+        self._parcels.clear()
+        self._receipts.clear()
+        self.arrived.clear()
+
+    def by_place(self) -> Counter[QueuePlace]:
+        """How many deliveries from each place wait for their receipt."""
+        return Counter(receipt.place for receipts in self._receipts.values() for receipt in receipts)
+
 
 _log = logging.getLogger(__name__)
 

@@ -19,25 +19,27 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from shoal import private
+from shoal import private_files
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.graph.sqlite.asking import asked, fetched, reader
 from shoal.graph.sqlite.files import connect, transaction
-from shoal.graph.sqlite.migrating import check_version, migrate
+from shoal.graph.sqlite.migrations import check_version, migrate
 from shoal.graph.sqlite.sql import in_rows
+from shoal.graph.sqlite.writer import asked, fetched, reader
 from shoal.tagcloud import sqlite_sql as sql
 from shoal.tagcloud.contract import (
     KEEP_CLOUDS,
     KEEP_INCREMENTS_MS,
     LOCK_SECONDS,
+    ORDER_COLUMNS,
     AuthorKey,
     Head,
     Merge,
     Overtaken,
+    Parts,
     TagRow,
     TagRule,
+    rows_of,
 )
-from shoal.tagcloud.rows import ORDER_COLUMNS, Parts, rows_of
 from shoal.tracing.record import timed
 
 T = TypeVar("T")
@@ -181,7 +183,7 @@ def _arrive(path: Path, undo: ExitStack) -> tuple[bool, int]:
     The lock in the table outlives a process that is killed, this one does not: the first process to come need not wait
     for the rest of the thirty seconds. Later ones wait until that is settled.
     """
-    file = private.open_file(f"{path}-lock", os.O_RDWR)
+    file = private_files.open_file(f"{path}-lock", os.O_RDWR)
     undo.callback(os.close, file)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.ids import milliseconds_of
-from shoal.graph.cache.batching import Batching
 from shoal.graph.contract import Cursor
-from shoal.graph.redis.nodes import Nodes, PartialAnswer, Script, keys_of, shards_of
+from shoal.graph.redis.client import Batching, Nodes, PartialAnswer, Script, keys_of, shards_of
 from shoal.timelines import redis_scripts as scripts
 from shoal.timelines.contract import Window
 

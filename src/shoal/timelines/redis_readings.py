@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoal.graph.redis.nodes import Nodes, Script, keys_of, shards_of
+from shoal.graph.redis.client import Nodes, Script, keys_of, shards_of
 from shoal.timelines.readings import KEPT_SECONDS
 
 _PREFIX = "r"

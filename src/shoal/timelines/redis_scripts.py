@@ -14,7 +14,7 @@ Glossary (`docs/glossary.md`): floor.
 
 from __future__ import annotations
 
-from shoal.graph.redis.nodes import KEY_BYTES, Script
+from shoal.graph.redis.client import KEY_BYTES, Script
 
 HEAD_BYTES = 32
 MARK_AT, MARK_BYTES = 16, 2

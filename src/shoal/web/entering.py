@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.core.credentials import is_answer
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
-from shoal.core.login.passkeys import is_answer
 from shoal.core.model import HALFWAY, Member
 from shoal.services.login import sessions
 from shoal.services.login.apps import NewToken

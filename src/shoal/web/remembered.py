@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from shoal.api.context import Context
 from shoal.api.http.remembered import MAX_QUERY
 from shoal.api.http.replies import NOT_MODIFIED, Reply, encode
-from shoal.graph.cache.answers import Answers
+from shoal.graph.cache.responses import Answers
 from shoal.web.packing import pack
 from shoal.web.rendering import HEADERS
 from shoal.web.views.shell import look_of

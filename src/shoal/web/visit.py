@@ -22,9 +22,9 @@ from shoal.api.http.authentication import origin_of_request
 from shoal.api.http.calls import ANONYMOUS, Caller
 from shoal.api.login.browser import Browser
 from shoal.core.errors import NotAllowed, Unauthenticated
-from shoal.core.login.token_use import Origin
 from shoal.core.model import Member
-from shoal.graph.cache.read_sets import good_until
+from shoal.core.tokens import Origin
+from shoal.graph.cache.dependencies import good_until
 from shoal.services.login import sessions
 from shoal.words.languages import LANGUAGES, Translated, When, language_for, words_in
 

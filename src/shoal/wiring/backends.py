@@ -35,23 +35,23 @@ STORES: Mapping[str, Backend] = {
     "dynamodb": Backend("shoal.graph.dynamodb", "DynamoGraph", "dynamodb"),
 }
 LIVE_STORES: Mapping[str, Backend] = dict.fromkeys(
-    ("postgresql", "postgres"), Backend("shoal.graph.postgres.map", "PostgresPost", "postgres")
+    ("postgresql", "postgres"), Backend("shoal.graph.postgres.moves", "PostgresPost", "postgres")
 )
 """Stores whose data sources may move while processes run: the classes that tell a process of it."""
 MOVING_STORES: Mapping[str, Backend] = dict.fromkeys(
-    ("postgresql", "postgres"), Backend("shoal.graph.postgres.moving", "PostgresSide", "postgres")
+    ("postgresql", "postgres"), Backend("shoal.graph.postgres.moves", "PostgresSide", "postgres")
 )
 """Stores that data sources can move between: the classes through which a mover sees them."""
 SNAPSHOTS: Mapping[str, Backend] = {
-    "sqlite": Backend("shoal.graph.sqlite.snapshot", "SqliteSnapshot"),
-    "postgresql": Backend("shoal.graph.postgres.snapshot", "PostgresSnapshot", "postgres"),
-    "postgres": Backend("shoal.graph.postgres.snapshot", "PostgresSnapshot", "postgres"),
+    "sqlite": Backend("shoal.graph.sqlite.bulk", "SqliteSnapshot"),
+    "postgresql": Backend("shoal.graph.postgres.bulk", "PostgresSnapshot", "postgres"),
+    "postgres": Backend("shoal.graph.postgres.bulk", "PostgresSnapshot", "postgres"),
 }
 """Stores that a backup reads as they are at one moment."""
 UPGRADES: Mapping[str, Backend] = {
     "sqlite": Backend("shoal.graph.sqlite.upgrade", "SqliteUpgrade"),
-    "postgresql": Backend("shoal.graph.postgres.upgrade", "PostgresUpgrade", "postgres"),
-    "postgres": Backend("shoal.graph.postgres.upgrade", "PostgresUpgrade", "postgres"),
+    "postgresql": Backend("shoal.graph.postgres.migrations", "PostgresUpgrade", "postgres"),
+    "postgres": Backend("shoal.graph.postgres.migrations", "PostgresUpgrade", "postgres"),
 }
 """Stores with upgrades that may take long."""
 INDEX_VERSIONS: Mapping[str, Backend] = {

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from shoal.core.errors import InvalidInput
+from shoal.graph.bulk import SnapshotSource
 from shoal.graph.sharding.shard_map import shown_url
-from shoal.graph.snapshots import SnapshotSource
 from shoal.media.store import MediaStore
 from shoal.ops.backups.backup import BackedNetwork
 from shoal.ops.backups.manifest import KeptTagRule

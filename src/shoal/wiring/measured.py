@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from shoal.core.errors import InvalidInput
-from shoal.graph.rows import Movable
+from shoal.graph.bulk import Movable
 from shoal.ops.network import AnyNetwork
 from shoal.settings import Settings
 from shoal.wiring import process

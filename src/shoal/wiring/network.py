@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any
 
 from shoal.api.http.limits.ratelimit import Limiter
-from shoal.broker.relay import Relay
 from shoal.core.errors import Unavailable
 from shoal.core.ids import IdMaker
-from shoal.core.login.token_use import TokenLifetime
 from shoal.core.ranking.recipes import recipe_of
+from shoal.core.tokens import TokenLifetime
 from shoal.discovery.filler import Filler
 from shoal.fanout.activity import forget_inactive
 from shoal.fanout.effects import Effects, Followers, Holding
@@ -24,27 +23,28 @@ from shoal.fanout.graph_followers import ListedFollowers
 from shoal.fanout.loudness import Loudness
 from shoal.fanout.seated_followers import PackedFollowers
 from shoal.feeds.reads import Reads
-from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.noted import NotedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.request_graph import NotedGraph
 from shoal.graph.contract import Graph, Outbox, Store
-from shoal.graph.histories import Histories
+from shoal.graph.failover import Histories
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.ops.agenda import Agenda
 from shoal.ops.tag_upgrade import TagUpgrade
 from shoal.ops.upkeep import Upkeep, begin_histories, begin_token_uses
 from shoal.ops.vitals.contract import EngineProbe
-from shoal.outbox import Runner
+from shoal.outbox.relay import Relay
+from shoal.outbox.runner import Runner
 from shoal.push.server_key import ServerKey
 from shoal.services.audit import drop_old
 from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
 from shoal.streaming.memory import MemoryChannel
-from shoal.tagcloud.amending import amend
 from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.merger import Amendment
-from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.reader import TagCloud
+from shoal.tagcloud.rules import amend
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from shoal.api.http.limits.ratelimit import rules
 from shoal.api.http.limits.shared_limiter import SharedLimiter
 from shoal.core.errors import InvalidInput
-from shoal.graph.cache.shared_log import FollowedLog, OwnersLog
+from shoal.graph.cache.coherence import FollowedLog, OwnersLog
 from shoal.readers.memory import NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
 from shoal.readers.messages import OWNER
 from shoal.readers.owner import StoreOwner

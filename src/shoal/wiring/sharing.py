@@ -12,8 +12,8 @@ from typing import Any
 
 from shoal.api.http.limits.ratelimit import Limiter, rules
 from shoal.core.errors import InvalidInput
-from shoal.graph.cache.stamps import Stamps
-from shoal.graph.histories import HistoricStamps, Histories
+from shoal.graph.cache.coherence import Stamps
+from shoal.graph.failover import HistoricStamps, Histories
 from shoal.settings import Settings
 from shoal.streaming.contract import Channel
 from shoal.timelines.contract import Timelines
@@ -22,14 +22,14 @@ from shoal.wiring.backends import Backend, scheme_of
 
 _DAY_SECONDS = 86_400.0
 
-_NODES = Backend("shoal.graph.redis.nodes", "Nodes", "redis")
-_STAMPS = Backend("shoal.graph.redis.stamps", "RedisStamps", "redis")
+_NODES = Backend("shoal.graph.redis.client", "Nodes", "redis")
+_STAMPS = Backend("shoal.graph.redis.version_tokens", "RedisStamps", "redis")
 _TIMELINES = Backend("shoal.timelines.redis", "RedisTimelines", "redis")
 _READINGS = Backend("shoal.timelines.redis_readings", "RedisReadings", "redis")
 _LIMITER = Backend("shoal.api.http.limits.redis_limiter", "RedisLimiter", "redis")
 _CHANNEL = Backend("shoal.streaming.redis", "RedisChannel", "redis")
 _BROKERS: Mapping[str, Backend] = dict.fromkeys(
-    ("amqp", "amqps"), Backend("shoal.broker.rabbitmq", "RabbitOutbox", "rabbitmq")
+    ("amqp", "amqps"), Backend("shoal.outbox.rabbitmq", "RabbitOutbox", "rabbitmq")
 )
 _SHARED = dict.fromkeys(("redis", "rediss", "redis+cluster", "rediss+cluster"), _NODES)
 _SHOWN = "memory://, redis://host:port, redis+cluster://host:port,host:port"

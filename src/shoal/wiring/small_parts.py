@@ -9,7 +9,7 @@ from shoal.discovery.filler import Filler
 from shoal.fanout.effects import Effects
 from shoal.fanout.table import TABLE
 from shoal.graph.contract import Outbox, Store
-from shoal.outbox import Runner
+from shoal.outbox.runner import Runner
 from shoal.services.pressure import Pressure
 from shoal.services.writes import Limits
 from shoal.settings import Settings

@@ -10,12 +10,11 @@ from urllib.parse import urlsplit
 from shoal.core.errors import InvalidInput
 from shoal.core.placement import source_of
 from shoal.graph.contract import Store
-from shoal.graph.histories import Histories
+from shoal.graph.failover import Histories
 from shoal.graph.resolve import Owns
 from shoal.graph.sharding.live_map import LiveMap, MapKeeper
-from shoal.graph.sharding.moves import Side, SourceState
-from shoal.graph.sharding.shard_map import ShardMap, first_map
-from shoal.graph.sharding.sharded import ShardedGraph
+from shoal.graph.sharding.shard_map import ShardMap, Side, SourceState, first_map
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.settings import Settings
 from shoal.wiring.backends import LIVE_STORES, MOVING_STORES, STORES, scheme_of
 from shoal.wiring.places import sqlite_path

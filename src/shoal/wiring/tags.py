@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from shoal.settings import Settings
-from shoal.tagcloud.collector import Collector
+from shoal.tagcloud.collection import Collector, Emitter, Inbox
 from shoal.tagcloud.contract import CloudStore, TagRule, Transport
-from shoal.tagcloud.emitter import Emitter
-from shoal.tagcloud.inbox import Inbox
-from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.reader import TagCloud
 from shoal.wiring.backends import CLOUDS, TRANSPORTS, scheme_of
 from shoal.wiring.places import file_beside, store_urls
 

@@ -14,8 +14,8 @@ from websockets.sync.client import connect
 
 from shoal.api.http.limits.ip_guard import IpGuard
 from shoal.api.http.limits.listeners import USUAL
+from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import Unavailable
-from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Role
 from shoal.ops.agenda import Agenda
 from shoal.ops.blocklists import Blocklists

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from shoal.core.archives import MAX_ARCHIVE_BYTES
+from shoal.core.handles import MAX_ARCHIVE_BYTES
 from tests.api.world import World, world
 
 CONTACTS = "/api/shoal/v1/contacts"

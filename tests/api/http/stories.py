@@ -15,7 +15,7 @@ from shoal.core.model import Role
 from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Remembered, Renewed
 from shoal.server import Deps, application
-from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.reader import TagCloud
 from shoal.wiring import Network
 from tests.api.world import BASE, Someone, World, picture
 

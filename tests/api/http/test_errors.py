@@ -10,7 +10,7 @@ from shoal.api.http import errors as api_errors
 from shoal.api.http.errors import TABLE, reply_for
 from shoal.api.http.routing import Context, Route
 from shoal.core import errors
-from shoal.graph.histories import Histories
+from shoal.graph.failover import Histories
 from tests.api.harness import ask, make_app
 
 

@@ -12,7 +12,7 @@ from redis import Redis
 
 from shoal.api.http.limits.ratelimit import RateKey, RateRule, RateWindow
 from shoal.api.http.limits.redis_limiter import RedisLimiter
-from shoal.graph.redis.nodes import Nodes
+from shoal.graph.redis.client import Nodes
 from tests.engines import redis
 from tests.running import eventually, in_loop
 

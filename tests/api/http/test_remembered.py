@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from shoal.core.login.bearer import opened
+from shoal.core.tokens import opened
 from shoal.feeds import home
 from shoal.feeds.discover import popular, trends
-from shoal.graph.cache import read_sets
-from shoal.graph.cache.read_sets import ChangeLog, ReadSet
+from shoal.graph.cache import dependencies
+from shoal.graph.cache.dependencies import ChangeLog, ReadSet
 from shoal.services.login import sessions
-from shoal.tagcloud import reading
+from shoal.tagcloud import reader
 from tests.api.http.stories import HOME, FrontEnd, Story, differs, told
 from tests.api.world import world
 from tests.examples import examples
@@ -25,11 +25,11 @@ STEPS = 120
 
 async def unnoted(ask: Callable[[], Awaitable[Any]]) -> Any:
     """Put a question, and note nothing."""
-    token = read_sets._READ.set(None)
+    token = dependencies._READ.set(None)
     try:
         return await ask()
     finally:
-        read_sets._READ.reset(token)
+        dependencies._READ.reset(token)
 
 
 def played(seed: int, steps: int) -> str:
@@ -53,7 +53,7 @@ def test_a_remembered_page_is_as_a_fresh_one(seed: int) -> None:
         (ReadSet, "note_lists"),
         (home, "depends_on"),
         (trends, "compared"),
-        (reading, "compared"),
+        (reader, "compared"),
         (popular, "compared"),
         (ChangeLog, "add"),
         (ChangeLog, "unchanged"),

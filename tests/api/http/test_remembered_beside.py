@@ -14,8 +14,8 @@ import pytest
 from shoal import settings as configuration
 from shoal.core.errors import Unavailable
 from shoal.feeds import home
-from shoal.graph.cache.read_sets import ReadSet
-from shoal.graph.cache.shared_log import FollowedLog, OwnersLog
+from shoal.graph.cache.coherence import FollowedLog, OwnersLog
+from shoal.graph.cache.dependencies import ReadSet
 from shoal.readers.memory import SharedMemory
 from shoal.wiring import open_network
 from shoal.wiring.several import Several, one_of_several

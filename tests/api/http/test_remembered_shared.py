@@ -12,12 +12,12 @@ from typing import Any, cast
 import pytest
 
 from shoal.feeds import home
-from shoal.graph.cache.read_sets import ReadSet
-from shoal.graph.cache.stamped import StampGuard
+from shoal.graph.cache.coherence import StampGuard
+from shoal.graph.cache.dependencies import ReadSet
 from shoal.server import Deps
-from shoal.tagcloud import reading
+from shoal.tagcloud import reader
 from shoal.tagcloud.contract import CloudStore
-from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.reader import TagCloud
 from shoal.wiring import open_network
 from tests.api.http.stories import HOME, FrontEnd, Story, differs, never_old, told
 from tests.api.http.test_remembered import unnoted
@@ -61,7 +61,7 @@ def test_a_page_that_a_process_remembers_is_as_another_one_makes_it(seed: int) -
 
 @pytest.mark.parametrize(
     ("where", "what"),
-    [(StampGuard, "are_still"), (ReadSet, "note_stamps"), (home, "depends_on"), (reading, "compared")],
+    [(StampGuard, "are_still"), (ReadSet, "note_stamps"), (home, "depends_on"), (reader, "compared")],
 )
 def test_that_would_fail_if_stamps_were_not_noted_or_not_compared(
     monkeypatch: pytest.MonkeyPatch, where: object, what: str

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from shoal.core.credentials import Login
 from shoal.core.errors import Unavailable
-from shoal.core.login.credentials import Login
 from shoal.services.login import apps, passwords, renewals
 from tests.api.visitor import CALLBACK, PASSWORD, Visitor, register, text_of
 from tests.api.visitor import Client as Registered

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from shoal.core.ip_blocks import IpSeverity
+from shoal.core.blocklists import IpSeverity
 from shoal.core.model import Role
 from shoal.ops.checking.check import check
 from shoal.services import moderation

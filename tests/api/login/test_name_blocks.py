@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from shoal.core.blocklists import NameBlock
 from shoal.core.errors import NotFound, Taken
-from shoal.core.name_blocks import NameBlock
 from shoal.ops.blocklists import Blocklists
 from shoal.ops.checking.check import check
 from shoal.services import members

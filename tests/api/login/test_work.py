@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from shoal.core.login.proof_of_work import find_proof, is_proof
 from shoal.core.model import Role
+from shoal.core.signup import find_proof, is_proof
 from tests.api.visitor import Client
 from tests.api.world import BASE, World, world
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shoal.core.login.bearer import opened
-from shoal.core.login.invitations import Hold, Invitation, Inviters, may_invite
 from shoal.core.model import Member, Role
+from shoal.core.signup import Hold, Invitation, Inviters, may_invite
+from shoal.core.tokens import opened
 
 NOW = 1_000
 

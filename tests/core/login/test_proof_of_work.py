@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.login.proof_of_work import GOOD_SECONDS, MAX_BITS, find_proof, is_proof
+from shoal.core.signup import GOOD_SECONDS, MAX_BITS, find_proof, is_proof
 
 NOW = 1_764_086_400
 BITS = 5

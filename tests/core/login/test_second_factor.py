@@ -11,15 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.login.second_factor import (
-    RECOVERY_CODES,
-    SecondFactor,
-    address_of,
-    key_of,
-    new_key,
-    new_recovery_codes,
-    used,
-)
+from shoal.core.credentials import RECOVERY_CODES, SecondFactor, address_of, key_of, new_key, new_recovery_codes, used
 
 RFC_KEY = b"12345678901234567890"
 """The secret of RFC 6238, appendix B."""

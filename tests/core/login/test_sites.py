@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.core.login.passkeys import site_of
+from shoal.core.credentials import site_of
 
 SPELLINGS = {
     "https://shoal.test": ("https://shoal.test", "shoal.test"),

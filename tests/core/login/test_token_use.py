@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.login.token_use import Origin, TokenLifetime, TokenUse, origin_of
+from shoal.core.tokens import Origin, TokenLifetime, TokenUse, origin_of
 
 _DAY = 86_400_000
 _WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.ranking.catching_up import AUTHOR_MOST, chosen, end_words
+from shoal.core.ranking.reranking import AUTHOR_MOST, chosen, end_words
 
 
 def test_quiet_friends_come_first_and_nobody_has_more_than_two() -> None:

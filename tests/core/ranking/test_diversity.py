@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.ranking.diversity import AUTHOR, EXPLORATION, SOURCE_MOST, TAG_MOST, WINDOW, Part, Ranked, diversify
+from shoal.core.ranking.reranking import AUTHOR, EXPLORATION, SOURCE_MOST, TAG_MOST, WINDOW, Part, Ranked, diversify
 
 POSTS = st.builds(
     Ranked,

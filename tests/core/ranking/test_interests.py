@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.places import Place
-from shoal.core.ranking.interests import FOLLOWED_STRENGTH, Interests, author_affinity, pack, strongest, unpack
 from shoal.core.ranking.people import friends_of_friends
+from shoal.core.ranking.preferences import FOLLOWED_STRENGTH, Interests, author_affinity, pack, strongest, unpack
 
 _ids = st.integers(1, 2**63 - 1)
 _forces = st.floats(-1, 1)

@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidInput
-from shoal.core.ranking.recipe_links import MOST_LINK, NAMES, recipe_link, recipe_of_link
-from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
+from shoal.core.ranking.recipes import (
+    BALANCED,
+    MOST_LINK,
+    NAMES,
+    PRESETS,
+    TERM_NAMES,
+    Recipe,
+    Weights,
+    recipe_link,
+    recipe_of_link,
+)
 
 ROOT = "https://shoal.test"
 recipes = st.builds(

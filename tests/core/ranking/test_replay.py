@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from shoal.core.ranking.replay import (
+from shoal.core.ranking.comparison import (
     MOST_CHANGES,
     BeforeAfter,
     ShownAuthor,

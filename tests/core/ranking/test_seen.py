@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.ids import MAX_ID
-from shoal.core.ranking.seen import MOST, MOST_TIMES, add_seen, times_seen
+from shoal.core.ranking.preferences import MOST, MOST_TIMES, add_seen, times_seen
 
 IDS = st.integers(1, MAX_ID)
 

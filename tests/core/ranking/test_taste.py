@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from shoal.core.ranking.preferences import Taste
 from shoal.core.ranking.recipes import PRESETS
-from shoal.core.ranking.taste import Taste
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidInput
-from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.people import friends_of_friends
-from shoal.core.ranking.taste import Taste
-from shoal.core.ranking.wishes import (
+from shoal.core.ranking.preferences import (
     MOST_BYTES,
     MOST_REMEMBERED,
     MOST_TAPS,
     NO_WISHES,
+    Interests,
+    Taste,
     Wishes,
     check_picked,
     encode_wishes,

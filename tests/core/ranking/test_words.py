@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES
-from shoal.core.ranking.words import TITLES, words_of
+from shoal.core.ranking.terms import TITLES, words_of
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from shoal.fanout.activity import Activity, forget_inactive
 from shoal.fanout.table import TABLE
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.payloads.activity import WINDOW_MS, active_at
+from shoal.graph.payloads.posts import WINDOW_MS, active_at
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS, public_list
 from shoal.ops.checking.check import check
 from shoal.ops.upkeep import Upkeep

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from shoal import Handle, Shoal
-from shoal.core.ranking.catching_up import QUIET_MOST
+from shoal.core.ranking.reranking import QUIET_MOST
 from shoal.errors import InvalidInput
 from shoal.feeds.foryou.catchup import CatchUp, catch_up
 from shoal.feeds.foryou.feed import RankedEntry

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from shoal import Handle, Shoal, hash_address
-from shoal.core.archives import MOST_HANDLES
 from shoal.core.errors import InvalidInput, TooLarge, Unfit
+from shoal.core.handles import MOST_HANDLES
 from shoal.feeds.discover import contacts
 from shoal.feeds.discover.contacts import ContactsFound
 from shoal.feeds.reads import Reads

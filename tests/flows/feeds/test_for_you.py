@@ -14,7 +14,7 @@ from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
-from shoal.core.ranking.sources import EXPLORED_BELOW, Source
+from shoal.core.ranking.reranking import EXPLORED_BELOW, Source
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.feed import RankedEntry
 from shoal.feeds.foryou.reading import ReadingCursor, Why, decode_cursor

@@ -20,7 +20,7 @@ from shoal.feeds import home
 from shoal.graph.contract import Batch, Cursor, Job
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import EVERYBODY, LOUD, tag_id
-from shoal.graph.sharding.sharded import ShardedGraph
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.settings import Settings
 from shoal.timelines.audience import Audience, Audiences
 from shoal.wiring import Network, open_network

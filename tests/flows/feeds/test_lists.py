@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from shoal import Handle, Shoal
 from shoal.core.errors import InvalidInput, NotFound, Taken
-from shoal.core.member_lists import MemberList, RepliesPolicy
+from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import home
 from shoal.feeds import lists as feed
 from shoal.graph.contract import Batch, Cursor

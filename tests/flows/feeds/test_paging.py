@@ -10,7 +10,7 @@ import pytest
 from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
-from shoal.core.member_lists import MemberList, RepliesPolicy
+from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import conversations, lists, notifications, paging, public, saved, tagged, user
 from shoal.feeds.paging import RowReader, read_items, unsifted
 from shoal.graph.contract import Batch, Cursor

@@ -14,8 +14,7 @@ import pytest
 
 from shoal import Handle, Shoal, Visibility
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
-from shoal.core.model import Post
-from shoal.core.reviews import Review
+from shoal.core.model import Post, Review
 from shoal.fanout.activity import forget_inactive
 from shoal.feeds import reactions
 from shoal.feeds.discover import popular
@@ -24,10 +23,10 @@ from shoal.feeds.reactions import HALF_LIFE_MS, Reactions, reactions_to
 from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Renewed
 from shoal.graph.contract import Batch
-from shoal.graph.payloads.activity import WINDOW_MS
+from shoal.graph.payloads.posts import WINDOW_MS
 from shoal.services import posts as post_services
 from shoal.tagcloud.memory import MemoryCloud
-from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.reader import TagCloud
 from tests.flows.feeds.test_search import change
 from tests.flows.people import register, texts
 from tests.flows.reading import calls

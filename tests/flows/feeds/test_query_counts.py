@@ -19,10 +19,10 @@ from shoal.core.model import Post
 from shoal.feeds import home, people, thread, user
 from shoal.feeds.reads import Reads
 from shoal.feeds.relationships.history import history
-from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.dynamodb import DynamoGraph
-from shoal.graph.dynamodb.service import Service
+from shoal.graph.dynamodb.client import Service
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.schema import EVERYBODY, FOLLOWED_BY, FOLLOWS, LOUD
 from shoal.graph.sqlite import SqliteGraph

@@ -13,7 +13,7 @@ import pytest
 
 from shoal.core.ids import EPOCH_MS, compose
 from shoal.core.model import Post
-from shoal.core.words import clause_of
+from shoal.core.tokenizer import clause_of
 from shoal.discovery.contract import Ask, IndexChange
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.rows import post_row

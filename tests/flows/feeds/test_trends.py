@@ -18,11 +18,10 @@ from shoal.feeds.discover import related, trends
 from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Remembered
 from shoal.graph.contract import Batch
-from shoal.tagcloud.increment import DAY_MS
-from shoal.tagcloud.likeness import RelatedTag, likeness
+from shoal.tagcloud.cloud import RelatedTag, Shown, likeness
+from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
-from shoal.tagcloud.reading import TagCloud
-from shoal.tagcloud.words import Shown
+from shoal.tagcloud.reader import TagCloud
 from tests.flows.people import register
 from tests.flows.reading import calls, statements
 from tests.running import in_loop

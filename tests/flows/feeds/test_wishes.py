@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from shoal import Handle, Shoal, Visibility
-from shoal.core.ranking.sources import Source
-from shoal.core.ranking.wishes import MOST_PICKED
+from shoal.core.ranking.preferences import MOST_PICKED
+from shoal.core.ranking.reranking import Source
 from shoal.errors import InvalidInput, NotFound
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.feed import RankedEntry

@@ -23,8 +23,8 @@ from shoal.core.errors import (
     Unavailable,
 )
 from shoal.core.ids import IdMaker, milliseconds_of
-from shoal.core.login.invitations import HOLD_MS, Invitation
 from shoal.core.model import Member, Role
+from shoal.core.signup import HOLD_MS, Invitation
 from shoal.graph.contract import Batch, Graph
 from shoal.graph.schema import FOLLOWS, OWNS_INVITATION, REQUESTS
 from shoal.ops.checking.check import check

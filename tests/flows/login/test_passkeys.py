@@ -15,12 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
-from shoal.core.audit.entries import AuditVerb
+from shoal.core import credentials as challenge_rules
+from shoal.core.audit import AuditVerb
+from shoal.core.credentials import (
+    GOOD_MS,
+    BadAnswer,
+    Passkey,
+    Purpose,
+    is_good,
+    new_challenge,
+    read_assertion,
+    read_new_key,
+    site_of,
+)
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound, Unauthenticated
 from shoal.core.ids import IdMaker, shard_of
-from shoal.core.login import challenges as challenge_rules
-from shoal.core.login.challenges import GOOD_MS, Purpose, is_good, new_challenge
-from shoal.core.login.passkeys import BadAnswer, Passkey, read_assertion, read_new_key, site_of
 from shoal.core.model import Member
 from shoal.graph.access import access_member
 from shoal.graph.schema import used_challenge_key

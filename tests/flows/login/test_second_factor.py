@@ -8,9 +8,9 @@ import time
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.core.credentials import Site
 from shoal.core.errors import CodeNeeded, InvalidInput, NotAllowed, SecondFactorNeeded, Unauthenticated
 from shoal.core.ids import milliseconds_of
-from shoal.core.login.passkeys import Site
 from shoal.core.model import Role
 from shoal.graph.access import access_member
 from shoal.ops.checking.check import check

@@ -13,8 +13,8 @@ import pytest
 from shoal import Shoal
 from shoal.core.errors import InvalidToken, Unavailable
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
-from shoal.core.login.token_use import Origin, TokenLifetime, TokenUse
 from shoal.core.model import Token
+from shoal.core.tokens import Origin, TokenLifetime, TokenUse
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, PUSHES, TOKEN_USES_KEPT
 from shoal.library.handle import Handle

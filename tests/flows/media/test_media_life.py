@@ -21,13 +21,13 @@ from shoal.core.model import Media, Member, Post, Revision, ScheduledPost
 from shoal.fanout import files
 from shoal.fanout.cleanups import cleanup
 from shoal.fanout.effects import Effects
-from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Cursor, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AGENDA, ATTACHED, DUE, OWNS
 from shoal.media.library import MediaLibrary, StoredPicture
 from shoal.ops.agenda import Agenda
-from shoal.outbox import Consequence, Runner
+from shoal.outbox.runner import Consequence, Runner
 from shoal.services import media, members, posts, scheduling
 from shoal.services.discarding import discard
 from shoal.services.members import ProfileChange

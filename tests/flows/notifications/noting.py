@@ -9,8 +9,7 @@ from typing import Any
 from shoal import Handle, Shoal
 from shoal.core.events import Event, PollEnded, ReportFiled, RequestChanged
 from shoal.core.ids import shard_of
-from shoal.core.model import Member, Poll, PollOption, Post, Role
-from shoal.core.reports import Report
+from shoal.core.model import Member, Poll, PollOption, Post, Report, Role
 from shoal.feeds import notifications
 from shoal.feeds.notifications import Notification, NotificationQuery
 from shoal.graph.contract import Batch, Cursor

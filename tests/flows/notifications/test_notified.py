@@ -21,10 +21,10 @@ from shoal.fanout.notifications import _settle, note
 from shoal.fanout.table import TABLE
 from shoal.feeds import notifications as feed
 from shoal.graph.contract import Cursor, Graph, Outbox
-from shoal.graph.payloads.markers import CLEARED, marks
+from shoal.graph.payloads.members import CLEARED, marks
 from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS, LIKES, MUTES, NOTIFIED, REVISED
-from shoal.outbox import Runner
+from shoal.outbox.runner import Runner
 from shoal.services import members, notifications, posts, reactions, relationships
 from shoal.services.posts import Draft
 from shoal.wiring import Network, open_network

@@ -17,7 +17,7 @@ from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, REQUESTS, WATCHED_BY, WATCHES
-from shoal.graph.sharding.sharded import ShardedGraph
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.services import follow_requests, members, relationships
 from shoal.services.members import ProfileChange
 from shoal.services.relationships import FollowOptions

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
-from shoal.graph.cache.stamps import MarkedChange, Renewal
+from shoal.graph.cache.coherence import MarkedChange, Renewal
 from shoal.graph.contract import Batch, Job, Outbox, Store, WakeUp
 from tests.stamps import LocalStamps
 

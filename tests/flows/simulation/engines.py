@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 from shoal.core.placement import source_of
-from shoal.graph.cache.stamps import Stamps
+from shoal.graph.cache.coherence import Stamps
 from shoal.graph.contract import Store
 from shoal.graph.postgres import PostgresGraph
-from shoal.graph.redis.nodes import Nodes
-from shoal.graph.redis.stamps import RedisStamps
+from shoal.graph.redis.client import Nodes
+from shoal.graph.redis.version_tokens import RedisStamps
 from shoal.graph.resolve import Owns
 from shoal.timelines.contract import Timelines
 from shoal.timelines.redis import RedisTimelines

@@ -7,12 +7,22 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import HIDDEN_BY_MODERATION, HIDDEN_WITH_AUTHOR, Member, Node, Poll, Post, Share, Visibility
-from shoal.core.reports import Report
-from shoal.core.reviews import HELD, Review
+from shoal.core.model import (
+    HELD,
+    HIDDEN_BY_MODERATION,
+    HIDDEN_WITH_AUTHOR,
+    Member,
+    Node,
+    Poll,
+    Post,
+    Report,
+    Review,
+    Share,
+    Visibility,
+)
 from shoal.graph.contract import Assoc, AssocRow, Store
-from shoal.graph.payloads.emoji import EmojiPlace, chosen_of
 from shoal.graph.payloads.notifications import Kind, Notice, notice_of
+from shoal.graph.payloads.posts import EmojiPlace, chosen_of
 from shoal.graph.schema import (
     ACTIVE,
     ASSOC_TYPES,

@@ -8,10 +8,10 @@ from typing import cast
 from shoal.feeds import home
 from shoal.feeds.pipeline import Page
 from shoal.feeds.reads import Reads
-from shoal.graph.cache.answers import Answers
-from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.cache.freshness import one_request
-from shoal.graph.cache.noted import NotedGraph
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.cache.request_graph import NotedGraph
+from shoal.graph.cache.responses import Answers
 from shoal.graph.contract import Cursor, Store
 from tests.flows.simulation.chaos import Haltable
 

@@ -34,16 +34,15 @@ from shoal.feeds.pipeline import Page
 from shoal.feeds.reads import Reads
 from shoal.feeds.relationships.history import FollowPeriod, history
 from shoal.graph import changes
-from shoal.graph.cache.freshness import one_request
-from shoal.graph.cache.noted import NotedGraph
-from shoal.graph.cache.stamps import Stamps
+from shoal.graph.cache.coherence import Stamps, one_request
+from shoal.graph.cache.request_graph import NotedGraph
 from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import BLOCKS, FOLLOWS, MUTES
-from shoal.graph.sharding.sharded import ShardedGraph
+from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
-from shoal.outbox import Outcome, Runner
+from shoal.outbox.runner import Outcome, Runner
 from shoal.services import (
     emoji_reactions,
     feedback,
@@ -64,11 +63,9 @@ from shoal.services.relationships import FollowOptions
 from shoal.services.reports import Complaint
 from shoal.services.writes import Writes
 from shoal.streaming.memory import MemoryChannel
-from shoal.tagcloud.collector import Collector
-from shoal.tagcloud.emitter import Emitter
-from shoal.tagcloud.inbox import Inbox
+from shoal.tagcloud.collection import Collector, Emitter, Inbox
 from shoal.tagcloud.memory import MemoryCloud
-from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.reader import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Seats, Timelines
 from shoal.timelines.memory import MemoryTimelines

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.feeds import home
-from shoal.graph.cache.read_sets import ChangeLog, ReadSet
-from shoal.graph.cache.stamped import StampGuard
+from shoal.graph.cache.coherence import StampGuard
+from shoal.graph.cache.dependencies import ChangeLog, ReadSet
 from tests.flows.simulation.simulator import NAMES, run, run_on_engines
 
 Ops = list[tuple[str, int, int, int]]

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
 from shoal import settings
-from shoal.core.login.second_factor import new_key
+from shoal.core.credentials import new_key
 from shoal.services import posts, reactions
 from shoal.services.login import second_factor
 from shoal.services.posts import Draft

@@ -13,8 +13,8 @@ import pytest
 
 from shoal.core.errors import Unavailable
 from shoal.feeds.discover import directory, most_followed, popular, related, trends
-from shoal.tagcloud import reading
-from shoal.tagcloud.increment import DAY_MS
+from shoal.tagcloud import reader
+from shoal.tagcloud.contract import DAY_MS
 from shoal.web.pages.discover import people
 from tests.api.http.stories import FrontEnd, never_old
 from tests.api.http.test_remembered import unnoted
@@ -59,17 +59,17 @@ class Move(NamedTuple):
 
 
 MOVES = (
-    Move("/", _denied, (reading,)),
-    Move("/explore", _denied, (reading,)),
+    Move("/", _denied, (reader,)),
+    Move("/explore", _denied, (reader,)),
     Move("/explore/people", _joined, (most_followed,)),
     Move("/explore/people?order=new", _joined, (directory,)),
     Move("/explore/people?order=active", _joined, (directory,)),
-    Move("/tags/harbour", _denied, (reading, related)),
+    Move("/tags/harbour", _denied, (reader, related)),
     Move("/api/v1/trends", _denied, (trends,)),
     Move("/api/v1/trends/tags", _used, (trends,)),
     Move("/api/v1/trends/statuses", _liked, (popular,)),
-    Move("/api/v1/tags/harbour", _used, (reading,)),
-    Move("/api/shoal/v1/tags/cloud", _used, (reading,)),
+    Move("/api/v1/tags/harbour", _used, (reader,)),
+    Move("/api/shoal/v1/tags/cloud", _used, (reader,)),
     Move("/api/shoal/v1/tags/harbour/related", _used, (related,)),
 )
 

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.feeds import home
-from shoal.graph.cache.read_sets import ChangeLog, ReadSet
-from shoal.graph.cache.stamped import StampGuard
+from shoal.graph.cache.coherence import StampGuard
+from shoal.graph.cache.dependencies import ChangeLog, ReadSet
 from shoal.server import Deps
 from shoal.services.login import sessions
-from shoal.tagcloud import reading
+from shoal.tagcloud import reader
 from shoal.web import visit
 from shoal.words.languages import words_in
 from tests.api.http.stories import FrontEnd, Story, at_rest, told
@@ -124,7 +124,7 @@ def test_so_it_is_where_another_process_changes_what_is_on_it() -> None:
         (ReadSet, "note_objects"),
         (ReadSet, "note_lists"),
         (home, "depends_on"),
-        (reading, "compared"),
+        (reader, "compared"),
         (ChangeLog, "unchanged"),
     ],
 )

@@ -17,8 +17,8 @@ from shoal.api.entities.moderation import AdminAccount
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
-from shoal.core.login.credentials import Login
 from shoal.core.model import Member, Role
 from shoal.core.visibility import STRANGER
 from shoal.feeds.discover import everybody

@@ -12,7 +12,7 @@ from shoal.api.context import Context
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import cursor_of, paged
-from shoal.core.audit.entries import AuditVerb
+from shoal.core.audit import AuditVerb
 from shoal.feeds import audit
 from shoal.feeds.audit import WantedEntries
 from shoal.ops.audit_log import AuditRecord, record_of

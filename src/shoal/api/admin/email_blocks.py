@@ -16,7 +16,7 @@ from shoal.api.entities.tags import TagDay
 from shoal.api.http.errors import Blank
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged
-from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock, history
+from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, history
 from shoal.core.ids import milliseconds_of
 from shoal.feeds.object_lists import objects_page
 from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, EVERYBODY

@@ -16,9 +16,9 @@ from shoal.api.http.errors import Blank
 from shoal.api.http.limits.ip_guard import client_of
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.core.blocklists import IpBlock, IpSeverity, check_network, contains
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import milliseconds_of
-from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network, contains
 from shoal.feeds.object_lists import objects_page
 from shoal.graph.schema import BLOCKS_IP, EVERYBODY
 from shoal.services.blocklists import ip_blocks

@@ -26,7 +26,7 @@ from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.schema import tag_id
 from shoal.ops import tag_rules
 from shoal.services import moderation
-from shoal.tagcloud.words import Counted
+from shoal.tagcloud.cloud import Counted
 
 _log = logging.getLogger("shoal.moderation")
 

@@ -13,8 +13,8 @@ from shoal.api.cloud.layout import PlacedWord, place
 from shoal.api.cloud.word_sizes import shown
 from shoal.feeds.discover.trends import FOR_YOU
 from shoal.feeds.shared_answers import Remembered
-from shoal.tagcloud.reading import TagCloud
-from shoal.tagcloud.words import Shown, Word
+from shoal.tagcloud.cloud import Shown, Word
+from shoal.tagcloud.reader import TagCloud
 
 _MARGIN = 36
 _EMPTY = (720, 240)

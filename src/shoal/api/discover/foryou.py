@@ -21,14 +21,13 @@ from shoal.api.http.replies import Header, Reply, raw
 from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page
 from shoal.api.scheduled import Moment
 from shoal.core.errors import InvalidInput
-from shoal.core.ranking.recipe_links import MOST_LINK, recipe_of_link
-from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, Recipe, Weight, recipe_of
+from shoal.core.ranking.recipes import MOST_LINK, PRESETS, TERM_NAMES, Recipe, Weight, recipe_of, recipe_of_link
 from shoal.feeds.foryou import feed, listed
 from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.foryou.feed import RankedEntry
 from shoal.feeds.foryou.reading import decode_cursor
 from shoal.feeds.hydrate import Entry
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.services import tastes
 from shoal.services.scheduling import moment_of_text
 from shoal.services.tastes import MOST_SEEN_AT_ONCE

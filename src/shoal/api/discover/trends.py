@@ -22,7 +22,7 @@ from shoal.api.tags import tag_named
 from shoal.core.errors import Unauthenticated
 from shoal.feeds.discover import related, trends
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, tag_id
-from shoal.tagcloud.words import MAX_WORDS, Shown
+from shoal.tagcloud.cloud import MAX_WORDS, Shown
 
 _MOST_TRENDS = 1_000
 _PICTURE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}

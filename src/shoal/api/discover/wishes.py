@@ -14,11 +14,11 @@ from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import page_size
 from shoal.api.http.replies import raw
 from shoal.api.listing import actor
-from shoal.core.ranking.wishes import MOST_PICKED
+from shoal.core.ranking.preferences import MOST_PICKED
 from shoal.feeds.discover.tag_offers import offers
 from shoal.feeds.foryou.effects import effect_of
 from shoal.feeds.hydrate import profiles_by_id
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.services import feedback, tastes
 
 _INTERESTS = "/api/shoal/v1/interests"

@@ -7,11 +7,10 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from shoal.core.markup import to_html
 from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER
 from shoal.core.model import Mention
-from shoal.core.ranking.recipe_links import recipe_link
-from shoal.core.ranking.recipes import Recipe
+from shoal.core.ranking.recipes import Recipe, recipe_link
+from shoal.core.text import to_html
 
 
 class Addresses(msgspec.Struct, frozen=True):

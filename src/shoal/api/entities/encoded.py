@@ -23,8 +23,8 @@ from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.visibility import is_sensitive
 from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry, Profile, SharedBy
-from shoal.graph.cache.read_sets import good_until
-from shoal.graph.cache.recent import Recent
+from shoal.graph.cache.dependencies import good_until
+from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Reader
 
 _encode = msgspec.json.Encoder().encode

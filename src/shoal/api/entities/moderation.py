@@ -8,7 +8,7 @@ import msgspec
 
 from shoal.api.entities import presenter
 from shoal.api.entities.statuses import Account, Role, Status
-from shoal.core import model, reports
+from shoal.core import model
 from shoal.core.ids import milliseconds_of
 from shoal.settings import Settings
 from shoal.words.languages import language_tag
@@ -90,7 +90,7 @@ def rules_of(settings: Settings) -> list[Rule]:
     return [Rule(str(place), text) for place, text in enumerate(settings.rules, 1)]
 
 
-def report(filed: reports.Report, target: Account) -> Report:
+def report(filed: model.Report, target: Account) -> Report:
     """Show a report to the member who made it."""
     return Report(
         id=str(filed.id),
@@ -106,12 +106,12 @@ def report(filed: reports.Report, target: Account) -> Report:
     )
 
 
-def created(filed: reports.Report) -> str:
+def created(filed: model.Report) -> str:
     """Return the moment when a report was made."""
     return presenter.moment(milliseconds_of(filed.id))
 
 
-def closing(filed: reports.Report) -> str | None:
+def closing(filed: model.Report) -> str | None:
     """Return the moment when a report was closed; None if it is open."""
     return presenter.moment(filed.closed_at) if filed.closed_at else None
 

@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from shoal.api.entities.moderation import Report
 from shoal.api.entities.statuses import Account, Status
-from shoal.core.notice_policy import Treatment
+from shoal.core.model import Treatment
 
 
 class Notification(msgspec.Struct, kw_only=True):

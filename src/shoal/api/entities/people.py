@@ -7,8 +7,7 @@ import msgspec
 from shoal.api.entities.addresses import Addresses
 from shoal.api.entities.presenter import WIRE_VISIBILITY, moment
 from shoal.api.entities.statuses import Account
-from shoal.core.member_lists import MemberList
-from shoal.core.model import Member
+from shoal.core.model import Member, MemberList
 from shoal.feeds.profile.featured import Featured
 from shoal.feeds.relationships.followers import FollowersOfDay
 from shoal.feeds.relationships.history import FollowPeriod, RelationshipHistory

@@ -10,8 +10,7 @@ from msgspec import UNSET, UnsetType
 from shoal.api.entities.addresses import Addresses
 from shoal.api.entities.presenter import moment
 from shoal.graph.schema import tag_id
-from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.words import HISTORY, DailyUses, DayCount, Shown, Word
+from shoal.tagcloud.cloud import HISTORY, DailyUses, DayCount, RelatedTag, Shown, Word
 
 _DAY_SECONDS = 86_400
 

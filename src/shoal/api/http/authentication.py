@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from shoal.api.http.calls import Caller
 from shoal.api.http.limits.ratelimit import address_of
 from shoal.core.errors import InvalidToken
-from shoal.core.login.token_use import Origin, origin_of
+from shoal.core.tokens import Origin, origin_of
 from shoal.services.login.apps import check_token, check_welcome
 from shoal.services.login.uses import TokenUses
 

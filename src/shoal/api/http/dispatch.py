@@ -35,9 +35,9 @@ from shoal.core.errors import (
     Unavailable,
 )
 from shoal.core.model import Role
-from shoal.graph.cache.answers import Answers
-from shoal.graph.cache.freshness import one_request
-from shoal.graph.histories import takeovers
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.cache.responses import Answers
+from shoal.graph.failover import takeovers
 from shoal.tracing.record import AUTHENTICATE, ENCODE, HANDLE, READ, enter, recording
 
 _ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))

@@ -27,7 +27,7 @@ from shoal.api.http.matching import Trie, parameters
 from shoal.api.http.meter import Meter
 from shoal.api.http.middleware import CORS_PATHS, Edge
 from shoal.api.http.replies import Reply
-from shoal.graph.cache.answers import Answers
+from shoal.graph.cache.responses import Answers
 from shoal.tracing.recorder import Recorder
 
 _UPDATES = ("PUT", "PATCH")

@@ -11,7 +11,7 @@ from shoal.api.http.scopes import granted
 from shoal.api.live.notification_events import conversation_json, notification_json
 from shoal.api.live.stream_names import NOTIFIED
 from shoal.feeds import live
-from shoal.graph.cache.freshness import another_request
+from shoal.graph.cache.coherence import another_request
 from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.replay import PlacedUpdate
 

@@ -13,7 +13,7 @@ from shoal.api.http.errors import Malformed, NeedsMember, OutsideScopes
 from shoal.api.http.pages import WithData
 from shoal.api.http.scopes import granted
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.member_lists import MemberList
+from shoal.core.model import MemberList
 from shoal.core.text import check_tag
 from shoal.feeds.foryou.listed import FOR_YOU_LIST
 from shoal.graph.schema import tag_id

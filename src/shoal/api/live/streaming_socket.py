@@ -23,7 +23,7 @@ from shoal.api.http.replies import Reply, encode, start
 from shoal.api.live.stream_events import REFRESH, StreamEvent, events
 from shoal.api.live.stream_names import Stream, StreamName, stream_of
 from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated, Unavailable
-from shoal.graph.cache.freshness import another_request
+from shoal.graph.cache.coherence import another_request
 from shoal.streaming.connection import Connection
 from shoal.streaming.contract import Position
 from shoal.streaming.interests import PRESENCE

@@ -10,8 +10,8 @@ from starlette.types import Scope
 from shoal.api.context import Context
 from shoal.api.http.limits.admission import outside
 from shoal.api.http.limits.ratelimit import Limiter, RateKey, RateWindow, address_of, network_key
+from shoal.core.credentials import Site, site_of
 from shoal.core.errors import TooMany, TooManyMails
-from shoal.core.login.passkeys import Site, site_of
 from shoal.core.model import Member
 from shoal.services import members
 from shoal.services.leaving import departures

@@ -13,11 +13,10 @@ from shoal.api.context import Context, Front
 from shoal.api.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.api.http.limits.ratelimit import address_of, network_key
 from shoal.api.login.guesses import hashing
+from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import InvalidInput, NotAllowed, Taken, TooLarge
-from shoal.core.ip_blocks import IpSeverity
-from shoal.core.login.invitations import Invited
-from shoal.core.login.proof_of_work import is_proof
 from shoal.core.model import Member
+from shoal.core.signup import Invited, is_proof
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.schema import email_key, user_name_key
 from shoal.services import invitations, members

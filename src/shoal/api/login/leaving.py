@@ -13,7 +13,7 @@ from shoal.api.context import Context
 from shoal.api.entities.presenter import moment
 from shoal.api.listing import actor
 from shoal.api.login import guesses
-from shoal.core.departures import Departure
+from shoal.core.model import Departure
 from shoal.services.leaving import departures
 
 _Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]

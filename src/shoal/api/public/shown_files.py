@@ -13,7 +13,7 @@ from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of_member, id_in, lasting_files_of
 from shoal.core.model import Media, Member, Post
-from shoal.graph.cache.recent import Recent
+from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import ATTACHED, file_key, user_name_key
 

@@ -13,7 +13,7 @@ from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.cli.words.bars import bars
 from shoal.core.errors import InvalidInput
-from shoal.graph.rows import Spread
+from shoal.graph.bulk import Spread
 from shoal.graph.sharding.shard_map import parse_sources, ranges_of, shown_url
 from shoal.ops.checking.report import Progress
 from shoal.ops.moves.shard_moves import Mover, MoveResult, open_mover

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Column, Table
 
-from shoal.core.ranking.replay import AuthorChange, BeforeAfter, ExposureBucket, ReplayFigures
+from shoal.core.ranking.comparison import AuthorChange, BeforeAfter, ExposureBucket, ReplayFigures
 from shoal.ops.replays.chart import points
 from shoal.ops.replays.replay import ReplayReport
 

@@ -10,9 +10,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from shoal.tagcloud.cloud import Counted, RelatedTag, Shown, Trend, Word, trend
 from shoal.tagcloud.contract import TagRule
-from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.words import Counted, Shown, Trend, Word, trend
 
 _STYLES = (
     "bright_black",

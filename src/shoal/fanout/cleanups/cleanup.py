@@ -16,8 +16,8 @@ from shoal.core.model import Post, Revision
 from shoal.core.visibility import may_share
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
-from shoal.graph.media_life import release
-from shoal.graph.payloads.emoji import chosen_of, key_of_place
+from shoal.graph.media import release
+from shoal.graph.payloads.posts import chosen_of, key_of_place
 from shoal.graph.schema import (
     BOOKMARKED_BY,
     BOOKMARKS,

@@ -13,8 +13,8 @@ from shoal.core.events import PostDeleted
 from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import forget
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor
-from shoal.graph.payloads.emoji import chosen_of
 from shoal.graph.payloads.notifications import Kind, Notice
+from shoal.graph.payloads.posts import chosen_of
 from shoal.graph.schema import LIKED_BY, REACTED_BY, SHARED_BY, AssocType
 
 _PAGE = 200

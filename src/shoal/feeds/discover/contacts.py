@@ -12,10 +12,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-from shoal.core.archives import FollowList, read_archive, read_handles
-from shoal.core.contacts import check_hashes
+from shoal.core.email import check_hashes
 from shoal.core.errors import InvalidInput
-from shoal.core.handles import ForeignHandle
+from shoal.core.handles import FollowList, ForeignHandle, read_archive, read_handles
 from shoal.core.model import Member
 from shoal.core.text import check_user_name
 from shoal.core.visibility import Relation
@@ -24,7 +23,7 @@ from shoal.feeds.hydrate import Profile, profiles
 from shoal.feeds.reads import Reads
 from shoal.graph.access import full_relations, members_by_id
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.declared import declared_handles
+from shoal.graph.member_lookup import declared_handles
 from shoal.graph.schema import DECLARED_BY, Key, email_hash_id, handle_id, user_name_key
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from shoal.discovery.rows import is_listed
 from shoal.feeds.hydrate import Profile, profiles
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id, relations
-from shoal.graph.cache.read_sets import compared
+from shoal.graph.cache.dependencies import compared
 
 
 async def page(reads: Reads, viewer: int | None, order: Order, limit: int, offset: int = 0) -> list[Profile]:

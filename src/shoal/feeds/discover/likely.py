@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, distance_km
 from shoal.core.ranking import people
-from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.people import REASON_NAMES, FriendsOfFriends, PeopleFacts
+from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.terms import Column, best_first, scores
 from shoal.feeds.discover import nearby
 from shoal.feeds.discover.most_followed import most_followed
@@ -29,7 +29,7 @@ from shoal.feeds.hydrate import sight
 from shoal.feeds.public import listed_publicly
 from shoal.feeds.reads import Reads, Suggested
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.tastes import Tastes
+from shoal.graph.payloads.members import Tastes
 from shoal.graph.schema import (
     BLOCKED_BY,
     BLOCKS,

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 
 from shoal.feeds.reads import Reads
-from shoal.graph.cache.read_sets import compared
+from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.core.cells import cover
-from shoal.core.places import Disk
+from shoal.core.places import Disk, cover
 from shoal.feeds.hydrate import Row, Sight
 from shoal.feeds.merging.pull import pull
 from shoal.feeds.pipeline import Page, read_page

@@ -21,9 +21,9 @@ from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.reactions import reactions_to
 from shoal.feeds.reads import Popular, Reads, Trending
 from shoal.graph.access import members_by_id
-from shoal.graph.cache.read_sets import compared
+from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.activity import oldest_active
+from shoal.graph.payloads.posts import oldest_active
 from shoal.graph.schema import ACTIVE, LIKED_BY, PUBLIC_LISTS, SHARED_BY
 
 _ACTIVE = 2_000

@@ -9,7 +9,7 @@ from shoal.feeds.discover.tag_offers import has_media, is_presentable
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.hydrate import Entry, Row, sight
 from shoal.feeds.reads import Reads
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
 

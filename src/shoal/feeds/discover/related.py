@@ -16,10 +16,10 @@ from shoal.core.text import check_tag
 from shoal.core.visibility import STRANGER, may_list
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id
-from shoal.graph.cache.read_sets import compared
+from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import TAG_OF, tag_id
-from shoal.tagcloud.likeness import RelatedTag, likeness
+from shoal.tagcloud.cloud import RelatedTag, likeness
 
 POSTS = 400
 """Newest posts with a tag that are considered."""

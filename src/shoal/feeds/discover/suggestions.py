@@ -21,7 +21,7 @@ from shoal.feeds.discover.likely import KNOWN, Stands, is_known, likely
 from shoal.feeds.hydrate import Profile, profiles
 from shoal.feeds.reads import Reads, Suggested
 from shoal.graph.access import members_by_id
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS, MUTES
 
 MOST = 80

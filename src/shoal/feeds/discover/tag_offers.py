@@ -11,11 +11,11 @@ from shoal.core.visibility import STRANGER, is_sensitive, may_list_publicly
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
 from shoal.feeds.reads import Reads
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.graph.schema import TAG_OF, tag_id
-from shoal.tagcloud.words import Word, check_words
+from shoal.tagcloud.cloud import Word, check_words
 
 _LOOKED_AT = 12
 """Newest posts under each tag among which a picture is looked for."""

@@ -13,11 +13,10 @@ from shoal.core.visibility import may_list
 from shoal.feeds.discover.related import related_to_each
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id, relations
-from shoal.graph.cache.read_sets import compared
+from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS_TAG, LIKES, POSTED
-from shoal.tagcloud.cloud import levels
-from shoal.tagcloud.words import MAX_WORDS, Counted, DailyUses, Shown, Word, check_words, uses_of
+from shoal.tagcloud.cloud import MAX_WORDS, Counted, DailyUses, Shown, Word, check_words, levels, uses_of
 
 FOR_YOU = "for_you"
 _FALLBACKS = ("rising", "day", "week", "all")

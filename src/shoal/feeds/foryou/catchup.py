@@ -14,10 +14,9 @@ from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import floor_at, milliseconds_of
-from shoal.core.ranking.catching_up import QUIET_DAYS, QUIET_MOST, Chosen, chosen, end_words
-from shoal.core.ranking.interests import Interests
+from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import MOST_HALF_LIFE_HOURS, Recipe
-from shoal.core.ranking.sources import Source
+from shoal.core.ranking.reranking import QUIET_DAYS, QUIET_MOST, Chosen, Source, chosen, end_words
 from shoal.feeds import home
 from shoal.feeds.foryou.feed import RankedEntry, part, recipe_for
 from shoal.feeds.foryou.interests import interests_of, wished
@@ -26,10 +25,9 @@ from shoal.feeds.foryou.scoring import Scored, scored
 from shoal.feeds.foryou.sources import Candidates, Proposal, closest_followees, proposals
 from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.reads import Reads
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Assoc, Cursor
-from shoal.graph.payloads.markers import HOME, marks
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import HOME, marks, tastes_of
 from shoal.graph.schema import POSTED
 
 MOST_DAYS = 30

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shoal.core.model import Post
-from shoal.core.ranking.interests import Interests
-from shoal.core.ranking.wishes import Wishes
+from shoal.core.ranking.preferences import Interests, Wishes
 from shoal.feeds.foryou.feed import recipe_for
 from shoal.feeds.foryou.interests import interests_of, wished
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 
 
 class Effect(NamedTuple):

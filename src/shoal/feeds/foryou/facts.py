@@ -11,17 +11,16 @@ import numpy.typing as npt
 
 from shoal.core.model import Media, Post
 from shoal.core.places import Place, distance_km
-from shoal.core.ranking.interests import Interests
-from shoal.core.ranking.seen import times_seen
+from shoal.core.ranking.preferences import Interests, times_seen
 from shoal.core.ranking.terms import CandidateFacts, Column
 from shoal.feeds.discover import popular
 from shoal.feeds.foryou.sources import Proposal
 from shoal.feeds.hydrate import Row, Sight
 from shoal.feeds.reads import Reads
-from shoal.graph.cache.recent import Recent
+from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, POSTED, SHARED_BY
-from shoal.tagcloud.words import Word
+from shoal.tagcloud.cloud import Word
 
 Ids = npt.NDArray[np.int64]
 

@@ -19,12 +19,10 @@ from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
-from shoal.core.model import Post
-from shoal.core.ranking.diversity import Part, Placed, Ranked, diversify
-from shoal.core.ranking.interests import Interests
+from shoal.core.model import Post, Review
+from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.ranking.sources import EXPLORED_BELOW, Source
-from shoal.core.reviews import Review
+from shoal.core.ranking.reranking import EXPLORED_BELOW, Part, Placed, Ranked, Source, diversify
 from shoal.feeds import home, lists
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.foryou.interests import interests_of, wished
@@ -44,9 +42,9 @@ from shoal.feeds.hydrate import Entry, hydrate, sight
 from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.tastes import Tastes, tastes_of
+from shoal.graph.payloads.members import Tastes, tastes_of
 from shoal.throttled_log import ThrottledLog
 
 _outage = ThrottledLog(logging.getLogger(__name__))

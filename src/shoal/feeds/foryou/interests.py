@@ -20,9 +20,12 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from shoal.core.model import Post
-from shoal.core.ranking.interests import (
+from shoal.core.ranking.people import FOLLOWS_EACH, FriendsOfFriends, Ids, asked, friends_of_friends
+from shoal.core.ranking.preferences import (
     FOLLOWED_STRENGTH,
+    NO_WISHES,
     Interests,
+    Wishes,
     author_affinity,
     decay,
     pack,
@@ -30,9 +33,8 @@ from shoal.core.ranking.interests import (
     tag_affinity,
     tag_strengths,
     unpack,
+    with_wishes,
 )
-from shoal.core.ranking.people import FOLLOWS_EACH, FriendsOfFriends, Ids, asked, friends_of_friends
-from shoal.core.ranking.wishes import NO_WISHES, Wishes, with_wishes
 from shoal.feeds.reads import Near, Reads
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Assoc, Cursor, Reader

@@ -10,14 +10,14 @@ what a new ranking has and the reading has not, which is put in front of it. For
 
 from __future__ import annotations
 
-from shoal.core.member_lists import MemberList
+from shoal.core.model import MemberList
 from shoal.feeds import home
 from shoal.feeds.foryou.feed import DEADLINE_SECONDS, MOST_PLACES, keep, kept, new_reading, part
 from shoal.feeds.foryou.reading import Reading
 from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.pipeline import Page
 from shoal.feeds.reads import Reads
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import MAX_TIME, Cursor
 
 FOR_YOU_LIST = 1

@@ -15,9 +15,8 @@ import numpy.typing as npt
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.model import Post
-from shoal.core.ranking.diversity import Placed
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
-from shoal.core.ranking.sources import Source
+from shoal.core.ranking.reranking import Placed, Source
 from shoal.core.ranking.terms import Matrix, contributions
 
 _WRONG_CURSOR = "cursor: as the page before gave it"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from shoal.core.ranking.interests import Interests
+from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import Recipe
 from shoal.feeds import home
 from shoal.feeds.foryou.feed import author_most_for, in_order, part
@@ -19,8 +19,8 @@ from shoal.feeds.foryou.scoring import Judged, by_score, judged
 from shoal.feeds.foryou.sources import Proposal, candidates, proposals
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.reads import Reads
-from shoal.graph.cache.freshness import one_request
-from shoal.graph.payloads.tastes import Tastes, tastes_of
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.payloads.members import Tastes, tastes_of
 
 
 class LeftOut(StrEnum):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from shoal.core.model import Member, Post, Visibility
-from shoal.core.reviews import HELD, Review
+from shoal.core.model import HELD, Member, Post, Review, Visibility
 from shoal.core.visibility import Relation, is_sensitive, may_list_publicly
 
 OPEN_TO_FOLLOWERS = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)

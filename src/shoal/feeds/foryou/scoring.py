@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.core.model import Post
 from shoal.core.ranking import terms
-from shoal.core.ranking.interests import Interests
+from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.terms import CandidateFacts, Column, Matrix
 from shoal.feeds import lists
@@ -20,7 +20,7 @@ from shoal.feeds.foryou.sources import Proposal
 from shoal.feeds.hydrate import Row, Sight, sight
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.tastes import Tastes
+from shoal.graph.payloads.members import Tastes
 from shoal.graph.schema import BOOKMARKS, LIKES, POSTED, REACTS, REPORTS_POST, SHARES
 
 _ACTS = (LIKES, SHARES, BOOKMARKS, REACTS)

@@ -17,8 +17,8 @@ import numpy as np
 
 from shoal.core.model import Post, Share
 from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, Place
-from shoal.core.ranking.interests import Interests
-from shoal.core.ranking.sources import Source
+from shoal.core.ranking.preferences import Interests
+from shoal.core.ranking.reranking import Source
 from shoal.feeds import home
 from shoal.feeds.discover import nearby, popular
 from shoal.feeds.reads import Reads

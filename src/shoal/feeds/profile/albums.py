@@ -11,16 +11,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.albums import Album
 from shoal.core.errors import NotFound
-from shoal.core.model import Media
+from shoal.core.model import Album, Media
 from shoal.core.visibility import is_sensitive
 from shoal.feeds.hydrate import Entry, Profile, Row, Sight, profiles_by_id, sight
 from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_member
 from shoal.graph.contract import Assoc, Cursor
-from shoal.graph.payloads.albums import MOST_PHOTOS, collected_of, in_order
+from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, in_order
 from shoal.graph.schema import COLLECTED_IN, COLLECTS, OWNS_ALBUM, REPORTS_POST
 
 PAGE = 12

@@ -17,7 +17,7 @@ from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, floor_at, milliseconds_
 from shoal.feeds.reads import Reads
 from shoal.feeds.relationships.history import known_since, told_periods
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor
-from shoal.graph.payloads.follow_times import beginning
+from shoal.graph.payloads.follows import beginning
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWER_TIMES, AssocType
 
 DAYS = 90

@@ -14,7 +14,7 @@ from shoal.core.ids import BACKDATED_UNTIL_MS, milliseconds_of
 from shoal.feeds.reads import Reads
 from shoal.graph.access import association, members_by_id
 from shoal.graph.contract import Assoc, Reader
-from shoal.graph.payloads.follow_times import FollowSpan, beginning, moments_until, periods
+from shoal.graph.payloads.follows import FollowSpan, beginning, moments_until, periods
 from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWS, HISTORY_KEPT
 
 _DAY_MS = 86_400_000

@@ -20,6 +20,7 @@ from shoal.core.events import AnyEvent
 from shoal.core.ids import IdMaker, milliseconds_of
 from shoal.core.placement import SHARDS
 from shoal.graph.contract import Job, WakeUp
+from shoal.graph.dynamodb.client import Backoff, ConditionFailed, Service, TransactionOvertaken
 from shoal.graph.dynamodb.items import (
     END,
     Item,
@@ -39,8 +40,7 @@ from shoal.graph.dynamodb.items import (
     out_spot,
     outbox_at,
 )
-from shoal.graph.dynamodb.service import Backoff, ConditionFailed, Service, TransactionOvertaken
-from shoal.graph.dynamodb.writes import ABSENT, PRESENT, Condition, Transaction, still
+from shoal.graph.dynamodb.transactions import ABSENT, PRESENT, Condition, Transaction, still
 
 _REMEMBERED = 10_000
 """So many spots of its own events a process remembers. The rest it finds in the index."""

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from shoal.graph.contract import AssocRow
+from shoal.graph.dynamodb.client import ConditionFailed, Service
 from shoal.graph.dynamodb.items import (
     END,
     LINK_KINDS,
@@ -32,8 +33,7 @@ from shoal.graph.dynamodb.items import (
     triple_text,
     typed,
 )
-from shoal.graph.dynamodb.service import ConditionFailed, Service
-from shoal.graph.dynamodb.writes import Condition, still
+from shoal.graph.dynamodb.transactions import Condition, still
 from shoal.graph.schema import AnyNode
 
 _SWEPT_AT_ONCE = 1000

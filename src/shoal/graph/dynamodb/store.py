@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from shoal.core.errors import Conflict, OutcomeUnknown
 from shoal.core.events import InverseOp
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
+from shoal.graph.dynamodb.client import UNANSWERED, Backoff, Capacity, Service, TransactionOvertaken, parse
 from shoal.graph.dynamodb.items import (
     Pair,
     count_at,
@@ -32,15 +33,13 @@ from shoal.graph.dynamodb.items import (
     triple_in,
     typed,
 )
-from shoal.graph.dynamodb.location import parse
 from shoal.graph.dynamodb.outbox import DynamoOutbox
 from shoal.graph.dynamodb.scans import Scans
-from shoal.graph.dynamodb.service import UNANSWERED, Backoff, Capacity, Service, TransactionOvertaken
 from shoal.graph.dynamodb.table import prepare
-from shoal.graph.dynamodb.writes import Transaction, check_number
+from shoal.graph.dynamodb.transactions import Transaction, check_number
 from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
-from shoal.graph.turns import NamedTurns
+from shoal.locks import NamedTurns
 
 PATIENCE_SECONDS = 4.0
 """For so long a busy service, one that is out of reach, or a contested item is tried again."""

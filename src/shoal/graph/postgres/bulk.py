@@ -1,17 +1,42 @@
-"""Reading and writing whole rows of a PostgreSQL store: for moving a network, and for seeing how its data are distributed."""
+"""Bulk access to a PostgreSQL store: whole rows, imports by COPY, and consistent snapshots.
+
+Every commit reads the table `owner`; a snapshot locks it exclusively, which waits for running commits and delays new ones, then
+starts a repeatable-read transaction. The server ends a lock held for too long, and `release` then raises.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from io import BytesIO
+from typing import Any, TypeVar
 
 import asyncpg
+import msgspec
+import numpy as np
 
+from shoal.core.errors import Unavailable
 from shoal.core.placement import source_of
-from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool
-from shoal.graph.rows import ASSOC_BYTES, MEMBER_MARK, POST_MARK, KeyRow, Rows, Spread
+from shoal.graph.bulk import (
+    ASSOC_BYTES,
+    HOLD_SECONDS,
+    MEMBER_MARK,
+    POST_MARK,
+    KeyRow,
+    LoadPart,
+    Occupied,
+    Row,
+    Rows,
+    SnapshotTable,
+    Spread,
+    Table,
+)
+from shoal.graph.postgres import moves_sql, sql
+from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool, connect, goodbye, refusal, was_lost
+from shoal.graph.postgres.migrations import check_own_version
+from shoal.graph.postgres.primary import PrimaryConnection
 from shoal.graph.schema import encode_node
+from shoal.graph.sharding.shard_map import ShardMap
 
 _FIRST_REVISION = 1 << 30
 
@@ -115,3 +140,210 @@ class PostgresBulk:
 
 def _revision() -> int:
     return random.randrange(1, _FIRST_REVISION)  # noqa: S311  # it guards nothing
+
+
+# Both are looked at, and locked against changes, as `shoal.commit` does.
+_ALLOWED = """
+    SELECT EXISTS (SELECT FROM shoal.owner WHERE id = $1), EXISTS (SELECT FROM shoal.moving)"""
+
+_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_END = (-1).to_bytes(2, signed=True)
+_LINK = np.dtype(
+    [
+        ("fields", ">i2"),
+        *(
+            column
+            for name, form in (
+                ("id1", ">i8"),
+                ("id2", ">i8"),
+                ("time", ">i8"),
+                ("revision", ">i4"),
+                ("atype", ">i2"),
+                ("alive", "u1"),
+            )
+            for column in ((f"{name}_length", ">i4"), (name, form))
+        ),
+        ("data_length", ">i4"),
+    ]
+)
+_LINK_COLUMNS = ("id1", "id2", "time", "revision", "atype", "alive", "data")
+
+
+async def load(pool: ConnectionPool, owned_by: int, check: Callable[[], None], part: LoadPart) -> None:
+    """Store a part in a transaction of its own. Raises `Occupied`, and `Unavailable` while data sources are moving."""
+
+    async def write(connection: asyncpg.Connection) -> None:
+        async with connection.transaction():
+            owned, moving = await connection.fetchrow(_ALLOWED, owned_by)
+            if moving or not owned:
+                raise Unavailable("data sources are being moved, or others have the store: import when that is over")
+            await _copy(connection, part)
+
+    check()
+    try:
+        await pool.use(write, patience=LONG_PATIENCE)
+    except asyncpg.UniqueViolationError as error:
+        raise Occupied("a row is there already") from error
+
+
+async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:
+    for table, columns, records in (
+        ("object", ("id", "version", "revision", "data"), [(a, b, _revision(), c) for a, b, c in part.objects]),
+        (
+            "key",
+            ("space", "name", "id", "until", "revision", "source"),
+            [(*row, _revision(), source_of(row.shard)) for row in part.keys],
+        ),
+        ("count", ("id1", "atype", "n"), part.counts.tolist()),
+    ):
+        if records:
+            await connection.copy_records_to_table(table, records=records, columns=columns, schema_name="shoal")
+    if len(part.links):
+        source = BytesIO(_binary(part.links))
+        await connection.copy_to_table(
+            "association", source=source, columns=_LINK_COLUMNS, schema_name="shoal", format="binary"
+        )
+
+
+def _binary(links: Table) -> bytes:
+    """Rows as COPY reads them: the number of fields, then each with its length in bytes before it, in network order."""
+    rows = np.zeros(len(links), _LINK)
+    rows["fields"] = len(_LINK_COLUMNS)
+    for at, name in enumerate(("id1", "atype", "id2", "time")):
+        rows[name] = links[:, at]
+    rows["revision"] = np.random.default_rng().integers(1, _FIRST_REVISION, len(links))
+    rows["alive"] = 1
+    for name in _LINK_COLUMNS[:-1]:
+        rows[f"{name}_length"] = _LINK[name].itemsize
+    return _SIGNATURE + rows.tobytes() + _END
+
+
+T = TypeVar("T")
+
+_SETTINGS = {
+    "application_name": "shoal backup",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "jit": "off",
+    "statement_timeout": "0",
+    # What was read may have to wait for the place that it is written to.
+    "idle_in_transaction_session_timeout": "0",
+}
+_HOLDING = {
+    "application_name": "shoal backup",
+    "lock_timeout": f"{HOLD_SECONDS * 1_000:.0f}",
+    # The snapshots of all stores are opened meanwhile. A process that is stopped in between holds nobody up for longer.
+    "idle_in_transaction_session_timeout": "3s",
+}
+_PAGES: Mapping[SnapshotTable, str] = {
+    SnapshotTable.OBJECTS: "SELECT id, version, data FROM shoal.object WHERE id > $1 ORDER BY id LIMIT $2",
+    SnapshotTable.ASSOCIATIONS: sql.ASSOC_SCAN,
+    SnapshotTable.COUNTS: sql.COUNT_SCAN,
+    SnapshotTable.KEYS: KEYS_SCAN,
+    SnapshotTable.EVENTS: "SELECT seq, event FROM shoal.outbox.runner WHERE seq > $1 ORDER BY seq LIMIT $2",
+    SnapshotTable.BURIED: "SELECT seq, event, error FROM shoal.buried WHERE seq > $1 ORDER BY seq LIMIT $2",
+}
+_LOST = "the store was lost while it was read: run the backup again"
+
+
+class PostgresSnapshot:
+    """One database. Make one with `connect`."""
+
+    def __init__(self, url: str, reading: PrimaryConnection, holding: PrimaryConnection) -> None:
+        self._url = url
+        self._reading = reading
+        self._holding = holding
+
+    @classmethod
+    async def connect(cls, url: str) -> PostgresSnapshot:
+        """Raises `Unavailable` for a database that cannot be reached, or whose tables are of another version."""
+        reading = await connect(url, _SETTINGS)
+        try:
+            await _do(reading, check_own_version)
+            return cls(url, reading, await connect(url, _HOLDING))
+        except BaseException:
+            reading.terminate()
+            raise
+
+    async def hold(self) -> None:
+        """See `snapshots.SnapshotSource`, as of all that follows. No new map is published meanwhile either."""
+
+        async def hold(connection: asyncpg.Connection) -> None:
+            await connection.execute("BEGIN")
+            await connection.execute(sql.OWNER_LOCK)
+            await connection.execute(moves_sql.MAP_KEEP)
+
+        if self._holding.is_closed():
+            self._holding = await connect(self._url, _HOLDING)
+        await _do(self._holding, hold)
+
+    async def open(self) -> None:
+        """Begin a transaction that sees the commits until now, and no later one."""
+
+        async def begin(connection: asyncpg.Connection) -> None:
+            if connection.is_in_transaction():
+                await connection.execute("ROLLBACK")
+            await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            # It names no table: one would be locked against upgrades for as long as the backup takes.
+            await connection.execute("SELECT 1")
+
+        await _do(self._reading, begin)
+
+    async def release(self) -> None:
+        """End the transaction of the locks; that fails where the server has ended it already, or another one has taken over."""
+
+        if self._holding.is_closed() or self._holding.history != self._reading.history:
+            raise Unavailable(_LOST)
+        if self._holding.is_in_transaction():
+            await _do(self._holding, lambda connection: connection.execute("ROLLBACK"))
+
+    async def map(self) -> ShardMap | None:
+        """Read it in the snapshot."""
+        row = await _do(self._reading, lambda connection: connection.fetchrow(moves_sql.LAST_MAP))
+        return ShardMap.from_plain(row[0], msgspec.json.decode(row[1])) if row else None
+
+    async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:
+        """Ask for one page."""
+
+        async def read(connection: asyncpg.Connection) -> list[Row]:
+            rows = await connection.fetch(_PAGES[table], *after, limit, timeout=LONG_PATIENCE)
+            return list(map(tuple, rows))
+
+        return await _do(self._reading, read)
+
+    async def forget(self) -> None:
+        """From now on a vacuum may take what only the snapshot saw."""
+        if self._reading.is_in_transaction():
+            await _do(self._reading, lambda connection: connection.execute("ROLLBACK"))
+
+    async def note(self, row: KeyRow) -> None:
+        """Store the row with a statement of its own, which a mover of data sources learns of as of any other."""
+        values = (*row, 1, source_of(row.shard))
+
+        async def put(connection: asyncpg.Connection) -> None:
+            async with connection.transaction():
+                await connection.execute(sql.KEY_WATCH, [row.space], [row.name], [source_of(row.shard)])
+                await connection.execute(KEYS_PUT, *([value] for value in values))
+
+        await _do(self._holding, put)
+
+    async def close(self) -> None:
+        """End both transactions with their connections."""
+        await goodbye(self._holding)
+        await goodbye(self._reading)
+
+
+async def _do(connection: asyncpg.Connection, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    try:
+        return await work(connection)
+    except asyncpg.PostgresConnectionError as error:
+        raise Unavailable(_LOST) from error
+    except asyncpg.PostgresError as error:
+        refused = refusal(error)
+        if refused is error:
+            raise
+        raise refused from error
+    except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError, AttributeError) as error:
+        if isinstance(error, AttributeError) and not was_lost(connection, error):
+            raise
+        raise Unavailable(_LOST) from error

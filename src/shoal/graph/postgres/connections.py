@@ -19,9 +19,8 @@ import asyncpg
 
 from shoal.core.errors import OutcomeUnknown, StorageFull, Unavailable
 from shoal.graph.contract import Frozen
-from shoal.graph.histories import Histories
-from shoal.graph.postgres.location import parse
-from shoal.graph.postgres.primary import LOST, UNREACHABLE, PrimaryConnection, PrimaryFinder
+from shoal.graph.failover import Histories
+from shoal.graph.postgres.primary import LOST, UNREACHABLE, PrimaryConnection, PrimaryFinder, parse
 from shoal.tracing.record import timed
 
 T = TypeVar("T")

@@ -15,13 +15,12 @@ import secrets
 import asyncpg
 
 from shoal.core.errors import Unavailable
-from shoal.graph.histories import Histories
+from shoal.graph.connection_errors import place_of
+from shoal.graph.failover import Histories
 from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import PATIENCE, SESSION_SETTINGS, goodbye, was_lost
-from shoal.graph.postgres.location import parse
-from shoal.graph.postgres.migrating import SESSION_NAME, check_version
-from shoal.graph.postgres.primary import LOST, PrimaryConnection, PrimaryFinder, ended_after
-from shoal.graph.reaching import place_of
+from shoal.graph.postgres.migrations import SESSION_NAME, check_version
+from shoal.graph.postgres.primary import LOST, PrimaryConnection, PrimaryFinder, ended_after, parse
 
 _log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
-"""Connections to the server that accepts writes, among the hosts of a URL.
+"""Find the PostgreSQL server that accepts writes, among the hosts of a store URL.
 
-The host that accepted writes last is asked first. When it does not answer, or has become a standby, all hosts are asked side
-by side. Where two accept writes - an old primary came back, and nobody has fenced it - the one in the newer history is right:
-a standby that takes over begins a timeline of its own. A process that has seen the newer one never goes back.
+The last known primary is tried first. If it does not answer, or has become a standby, all hosts are tried concurrently. If two
+accept writes, the one on the newer PostgreSQL timeline wins, and a process never goes back to an older one. A URL may name a
+PgBouncer for work that needs no session.
 """
 
 from __future__ import annotations
@@ -11,13 +11,76 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
 
-from shoal.core.errors import Unavailable
-from shoal.graph.histories import Histories
-from shoal.graph.postgres.location import each_host
-from shoal.graph.reaching import MisconfiguredEngine, UnreachableEngine, is_lasting, place_of, why
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.graph.connection_errors import (
+    MisconfiguredEngine,
+    UnreachableEngine,
+    check_file,
+    checked_url,
+    is_lasting,
+    place_of,
+    why,
+)
+from shoal.graph.failover import Histories
+
+_POOLER = "pooler"
+_FILES = ("sslrootcert", "sslcert", "sslkey")
+
+
+class PostgresLocation(NamedTuple):
+    """URLs for the client library: of the server itself, and of its pooler, which is the same where there is none.
+
+    Either may name several hosts, of which one accepts writes at a time.
+    """
+
+    server: str
+    pooler: str
+
+    @property
+    def pooled(self) -> bool:
+        """Whether there is a pooler: then a connection may be to another session of the server in each transaction."""
+        return self.pooler != self.server
+
+
+def parse(url: str) -> PostgresLocation:
+    """`postgresql://user:password@host,host/database?sslmode=...&pooler=host:port,host:port`. Raises `InvalidInput`."""
+    parts = checked_url(url, "store")
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    for name, value in options:
+        if name in _FILES:
+            check_file(value, "store")
+    login, at, hosts = parts.netloc.rpartition("@")
+    if "," in hosts and not all(hosts.split(",")):
+        raise InvalidInput("store: its URL names several servers as host:port,host:port", field="store")
+    poolers = [value for name, value in options if name == _POOLER]
+    server = parts._replace(query=urlencode([(name, value) for name, value in options if name != _POOLER]))
+    if not poolers:
+        return PostgresLocation(url, url)
+    if len(poolers) > 1 or not all(map(_is_address, poolers[-1].split(","))):
+        raise InvalidInput(
+            f"store: {_POOLER} names a PgBouncer as host:port, several as host:port,host:port", field="store"
+        )
+    return PostgresLocation(server.geturl(), server._replace(netloc=f"{login}{at}{poolers[-1]}").geturl())
+
+
+def each_host(url: str) -> list[str]:
+    """Return a URL for each host of a URL, in its order."""
+    parts = urlsplit(url)
+    login, at, hosts = parts.netloc.rpartition("@")
+    if "," not in hosts:
+        return [url]
+    return [parts._replace(netloc=f"{login}{at}{host}").geturl() for host in hosts.split(",")]
+
+
+def _is_address(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdecimal()
+
 
 _log = logging.getLogger(__name__)
 

@@ -19,11 +19,12 @@ import asyncpg
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.events import InverseOp
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job
-from shoal.graph.histories import Histories
-from shoal.graph.postgres import loading, ranks, sql
+from shoal.graph.failover import Histories
+from shoal.graph.postgres import bulk as loading
+from shoal.graph.postgres import ranks, sql
 from shoal.graph.postgres.bulk import PostgresBulk
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
-from shoal.graph.postgres.migrating import check_version, migrate
+from shoal.graph.postgres.migrations import check_version, migrate
 from shoal.graph.postgres.outbox import PostgresOutbox
 from shoal.graph.postgres.owner import Owner
 from shoal.graph.postgres.writer import GROUPS, Writer

@@ -1,15 +1,39 @@
-"""Whole rows in and out of an SQLite store, for moving a network and for seeing how it lies."""
+"""Bulk access to an SQLite store: whole rows, imports, and snapshots read by another process.
+
+An import writes in table order, so consecutive rows go to the same page. A snapshot holds off writers with SQLite's own lock,
+then reads one state; the WAL cannot restart while it is open, so it grows by everything written.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
-from shoal.graph.rows import ASSOC_BYTES, MEMBER_MARK, POST_MARK, KeyRow, Rows, Spread
+from shoal.core.errors import Unavailable
+from shoal.graph.bulk import (
+    ASSOC_BYTES,
+    HOLD_SECONDS,
+    MEMBER_MARK,
+    POST_MARK,
+    KeyRow,
+    LoadPart,
+    Occupied,
+    Row,
+    Rows,
+    SnapshotTable,
+    Spread,
+    Table,
+)
 from shoal.graph.schema import encode_node
+from shoal.graph.sharding.shard_map import ShardMap
 from shoal.graph.sqlite import sql
-from shoal.graph.sqlite.links import put_links, remove_links
+from shoal.graph.sqlite.files import connect, transaction
+from shoal.graph.sqlite.migrations import check_own_version
+from shoal.graph.sqlite.writer import asked, put_links, remove_links
 
 KEYS_SCAN = "SELECT space, name, id, until FROM key WHERE (space, name) > (?, ?) ORDER BY space, name LIMIT ?"
 
@@ -66,3 +90,119 @@ def spread(read: sqlite3.Connection) -> dict[int, Spread]:
     for source, *part in rows:
         held[source] = held.get(source, Spread()).plus(Spread(*part))
     return held
+
+
+def load(write: sqlite3.Connection, part: LoadPart) -> None:
+    """Store a part in the transaction that is open. Raises `Occupied`."""
+    try:
+        for statement, rows, width in ((sql.NEW_OBJECTS, part.objects, 3), (sql.NEW_KEYS, part.keys, 4)):
+            for prepared, values in sql.in_rows(statement, rows, width):
+                write.execute(prepared, values)
+        _links(write, part.links)
+        write.executemany(sql.NEW_COUNT, part.counts.tolist())
+    except sqlite3.IntegrityError as error:
+        raise Occupied("a row is there already") from error
+
+
+def _links(write: sqlite3.Connection, links: Table) -> None:
+    """Many rows in a statement take half the time of many statements."""
+    whole = len(links) - len(links) % sql.ROWS_AT_ONCE
+    for start in range(0, whole, sql.ROWS_AT_ONCE):
+        write.execute(sql.NEW_LINKS, links[start : start + sql.ROWS_AT_ONCE].ravel().tolist())
+    write.executemany(sql.NEW_LINK, links[whole:].tolist())
+
+
+_CACHE_KIB = 4_096
+_NOTE_SECONDS = 30.0
+_PATIENCE = "PRAGMA busy_timeout = {:.0f}"
+_PAGES: Mapping[SnapshotTable, str] = {
+    SnapshotTable.OBJECTS: "SELECT id, version, data FROM object WHERE id > ? ORDER BY id LIMIT ?",
+    SnapshotTable.ASSOCIATIONS: sql.ASSOC_SCAN,
+    SnapshotTable.COUNTS: sql.COUNT_SCAN,
+    SnapshotTable.KEYS: KEYS_SCAN,
+    SnapshotTable.EVENTS: "SELECT seq, event FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?",
+    SnapshotTable.BURIED: "SELECT seq, event, error FROM buried WHERE seq > ? ORDER BY seq LIMIT ?",
+}
+
+
+class SqliteSnapshot:
+    """One file. Make one with `connect`."""
+
+    def __init__(self, path: Path) -> None:
+        with ExitStack() as undo:
+            self._reading = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
+            check_own_version(self._reading, path, sql.MIGRATIONS)
+            # It holds others off, and writes one row at the end.
+            self._holding = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
+            self._holding.execute("PRAGMA query_only = OFF")
+            undo.pop_all()
+
+    @classmethod
+    async def connect(cls, path: Path) -> SqliteSnapshot:
+        """Raises `Unavailable` for a file that cannot be read, or whose tables are of another version."""
+        try:
+            return await asyncio.to_thread(cls, path)
+        except (sqlite3.Error, OSError) as error:
+            raise Unavailable(f"the store {path.name} cannot be opened: {error}") from error
+
+    async def hold(self) -> None:
+        """See `snapshots.SnapshotSource`, as of all that follows."""
+
+        def hold(connection: sqlite3.Connection) -> None:
+            connection.execute(_PATIENCE.format(HOLD_SECONDS * 1_000))
+            connection.execute("BEGIN IMMEDIATE")
+
+        await asyncio.to_thread(asked, hold, self._holding)
+
+    async def open(self) -> None:
+        """Begin a transaction and read something: SQLite chooses the state at the first read."""
+
+        def begin(connection: sqlite3.Connection) -> None:
+            _end(connection)
+            connection.execute("BEGIN")
+            connection.execute("SELECT 1 FROM object LIMIT 1").fetchall()
+
+        await asyncio.to_thread(asked, begin, self._reading)
+
+    async def release(self) -> None:
+        """Nobody but this process could have ended what it holds."""
+        await asyncio.to_thread(asked, _end, self._holding)
+
+    async def map(self) -> ShardMap | None:
+        """Files keep no map."""
+        return None
+
+    async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:
+        """Read one page in a thread."""
+
+        def read(connection: sqlite3.Connection) -> list[Row]:
+            rows = connection.execute(_PAGES[table], (*after, limit)).fetchall()
+            if table is not SnapshotTable.ASSOCIATIONS:
+                return rows
+            return [(id1, atype, id2, moment, bool(alive), data) for id1, atype, id2, moment, alive, data in rows]
+
+        return await asyncio.to_thread(asked, read, self._reading)
+
+    async def forget(self) -> None:
+        """From now on the log may begin anew."""
+        await asyncio.to_thread(asked, _end, self._reading)
+
+    async def note(self, row: KeyRow) -> None:
+        """Store the row with a commit of its own, between two of the server's."""
+
+        def put(connection: sqlite3.Connection) -> None:
+            connection.execute(_PATIENCE.format(_NOTE_SECONDS * 1_000))
+            with transaction(connection):
+                connection.execute("INSERT OR REPLACE INTO key (space, name, id, until) VALUES (?, ?, ?, ?)", row)
+
+        await asyncio.to_thread(asked, put, self._holding)
+
+    async def close(self) -> None:
+        """Close both connections."""
+        for connection in (self._holding, self._reading):
+            await asyncio.to_thread(connection.close)
+
+
+def _end(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")

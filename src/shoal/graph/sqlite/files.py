@@ -1,15 +1,18 @@
-"""Connections to SQLite files, and transactions on them."""
+"""SQLite files: connections, transactions, and the lock file that names the process which has a store open."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from shoal import private
+from shoal import private_files
+from shoal.core.errors import InUse
 
 _PRAGMAS = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = {};"
 _WAL_SECONDS = 5.0
@@ -44,9 +47,9 @@ def _make_private(path: Path) -> None:
     """Make the file, so that SQLite does not: the files that it makes beside have the mode of this one."""
     # What is wrong with the path, SQLite says.
     with contextlib.suppress(OSError):
-        os.close(private.open_file(path, os.O_RDWR))
+        os.close(private_files.open_file(path, os.O_RDWR))
         for beside in ("-wal", "-shm"):
-            private.narrow(path.with_name(path.name + beside))
+            private_files.narrow(path.with_name(path.name + beside))
 
 
 def _bound_log(connection: sqlite3.Connection, log_bytes: int) -> None:
@@ -87,3 +90,59 @@ def roll_back(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
+
+
+_LONGEST_COMMAND = 200
+
+
+def note(lock: int) -> None:
+    """Write the number of this process to the lock file. A full disk does not prevent opening the store."""
+    with suppress(OSError):
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+
+def told(lock: int) -> str:
+    """The process that was written down, such as ", 57 (shoal serve)"; nothing where none was, or where it has ended."""
+    with suppress(OSError, ValueError):
+        pid = int(os.pread(lock, 20, 0))
+        return f", {pid} ({_command(pid)})"
+    return ""
+
+
+def _command(pid: int) -> str:
+    """The command as it was typed, without folders of programs and without the interpreter before a script."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+    if Path(words[0]).name.startswith("python") and len(words) > 1 and not words[1].startswith("-"):
+        del words[0]
+    return " ".join([Path(words[0]).name, *words[1:]])[:_LONGEST_COMMAND]
+
+
+def own(path: Path) -> int:
+    """Take the lock file that says which process owns the store. Raises `InUse`."""
+    lock = private_files.open_file(f"{path}-lock", os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        by = told(lock)
+        os.close(lock)
+        raise InUse(f"the store {path.name} is in use by another process{by}: stop that one first") from error
+    note(lock)
+    _held.add(lock)
+    return lock
+
+
+def release(lock: int) -> None:
+    """Let the next process have the store."""
+    _held.discard(lock)
+    os.close(lock)
+
+
+def _leave_to_parent() -> None:
+    """Close the locks that came along with a fork: otherwise the store stays locked for as long as any child lives."""
+    while _held:
+        os.close(_held.pop())
+
+
+_held: set[int] = set()
+os.register_at_fork(after_in_child=_leave_to_parent)

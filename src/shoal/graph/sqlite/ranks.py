@@ -20,7 +20,7 @@ import msgspec
 
 from shoal.graph.schema import AssocType
 from shoal.graph.sqlite import sql
-from shoal.graph.sqlite.asking import fetched
+from shoal.graph.sqlite.writer import fetched
 
 BLOCK = 64
 FAN = 64

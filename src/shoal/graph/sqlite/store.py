@@ -23,18 +23,15 @@ import msgspec
 from shoal.core import events
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.events import InverseOp
-from shoal.graph.announcing import announce
+from shoal.graph.bulk import KeyRow, LoadPart, Rows, Spread
 from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
-from shoal.graph.leases import Leases
-from shoal.graph.loading import LoadPart
+from shoal.graph.embedded import Leases, announce
 from shoal.graph.resolve import Owns
-from shoal.graph.rows import KeyRow, Rows, Spread
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
-from shoal.graph.sqlite import bulk, holder, loading, ranks, sql
-from shoal.graph.sqlite.asking import fetched
+from shoal.graph.sqlite import bulk, files, ranks, sql
 from shoal.graph.sqlite.files import connect
-from shoal.graph.sqlite.migrating import check_version, migrate
-from shoal.graph.sqlite.writer import Writer
+from shoal.graph.sqlite.migrations import check_version, migrate
+from shoal.graph.sqlite.writer import Writer, fetched
 from shoal.tracing.record import timed
 
 T = TypeVar("T")
@@ -66,8 +63,8 @@ class SqliteGraph:
         writing: sqlite3.Connection | None = None
         with ExitStack() as undo:
             if not read_only:
-                self._lock = holder.own(path)
-                undo.callback(holder.release, self._lock)
+                self._lock = files.own(path)
+                undo.callback(files.release, self._lock)
                 writing = undo.enter_context(closing(_connect(path)))
                 migrate(writing, path, sql.MIGRATIONS)
             self._reading = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
@@ -323,7 +320,7 @@ class SqliteGraph:
         await self._write(lambda write: bulk.remove_rows(write, rows))
 
     async def load(self, part: LoadPart) -> None:
-        await self._write(lambda write: loading.load(write, part))
+        await self._write(lambda write: bulk.load(write, part))
 
     async def spread(self) -> dict[int, Spread]:
         return await self._aside(bulk.spread)
@@ -341,7 +338,7 @@ class SqliteGraph:
         if self._writing is not None:
             self._writing.close()
         if self._lock is not None:
-            holder.release(self._lock)
+            files.release(self._lock)
             self._lock = None
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from shoal.core.errors import Unavailable
 from shoal.graph.migrations import Migration, PendingStep, Progress
-from shoal.graph.sqlite import holder, sql
-from shoal.graph.sqlite.asking import asked
+from shoal.graph.sqlite import files, sql
 from shoal.graph.sqlite.files import connect
-from shoal.graph.sqlite.migrating import behind_place, migrate, pending, place, put_place
+from shoal.graph.sqlite.migrations import behind_place, migrate, pending, place, put_place
+from shoal.graph.sqlite.writer import asked
 
 _Work = Callable[[Path, sqlite3.Connection], list[PendingStep]]
 
@@ -64,12 +64,12 @@ class SqliteUpgrade:
             raise
 
     def _upgrade(self, progress: Progress) -> None:
-        lock = holder.own(self._owner)
+        lock = files.own(self._owner)
         try:
             work = partial(_migrated, migrations=self._migrations, progress=progress)
             _connected(self._path, work, read_only=False)
         finally:
-            holder.release(lock)
+            files.release(lock)
 
 
 def _migrated(

@@ -1,8 +1,8 @@
-"""The one writer of an SQLite store: a thread that commits whatever is waiting as one group.
+"""The single writer thread of an SQLite store with group commit, and queries that translate SQLite errors.
 
-A group costs a fixed handful of statements and one sync to disk, however many batches are in it. Batches are judged one
-after the other (`resolve.decide`), so one that fails does not touch its neighbours. A batch is answered only after its
-group is on disk. Statements run without the interpreter's lock, beside the event loop.
+A group costs a fixed number of statements and one fsync. Batches are decided one after the other (`resolve.decide`), so a
+failed one does not affect the others. A batch is answered after its group is on disk. Statements run without the GIL. An
+association is in `association` or in `displaced`, never both (`sql.BY_ID`).
 
 Glossary (`docs/glossary.md`): owed.
 """
@@ -14,7 +14,9 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -22,11 +24,46 @@ import msgspec
 from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
 from shoal.graph.contract import Batch, Job
+from shoal.graph.migrations import Migration
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
 from shoal.graph.schema import encode_node
 from shoal.graph.sqlite import sql
-from shoal.graph.sqlite.files import roll_back
-from shoal.graph.sqlite.links import put_links
+from shoal.graph.sqlite.files import connect, roll_back
+from shoal.graph.sqlite.migrations import migrate
+from shoal.tracing.record import recording
+
+Row = tuple[int, int, int, int, bool, bytes]
+"""id1, type, id2, time, whether it is alive, data."""
+
+_BY_ID = frozenset(sql.BY_ID)
+
+
+def put_links(write: sqlite3.Connection, rows: Iterable[Row], displaced: Collection[Triple]) -> None:
+    """Store associations in the transaction that is open; `displaced` names those that may be in that table now."""
+    here: list[sql.Row] = []
+    there: list[sql.Row] = []
+    # In the order of their table: neighbours share a page.
+    for row in sorted(rows):
+        id1, atype, id2, moment, alive, data = row
+        if atype not in _BY_ID:
+            here.append(row)
+        elif alive and moment == id2:
+            here.append((id1, atype, id2, moment, sql.IN_PLACE, data))
+        else:
+            there.append(row)
+    for statement, part in ((sql.LINK_PUT, here), (sql.DISPLACED_PUT, there)):
+        for prepared, values in sql.in_rows(statement, part, 6):
+            write.execute(prepared, values)
+    write.executemany(sql.LINK_DELETE, [row[:3] for row in there])
+    if displaced:
+        write.executemany(sql.DISPLACED_DELETE, [row[:3] for row in here if row[:3] in displaced])
+
+
+def remove_links(write: sqlite3.Connection, triples: Collection[Triple]) -> None:
+    """Take associations away, in the transaction that is open."""
+    write.executemany(sql.LINK_DELETE, triples)
+    write.executemany(sql.DISPLACED_DELETE, [triple for triple in triples if triple[1] in _BY_ID])
+
 
 Owed = list[tuple[Job, InverseOp]]
 T = TypeVar("T")
@@ -300,3 +337,32 @@ def refusal(error: Exception) -> Exception:
         refused.__cause__ = error
         return refused
     return error
+
+
+def reader(path: Path, cache_kib: int, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """A connection that only reads; where there is no file, of empty tables."""
+    if path.exists():
+        return connect(path, cache_kib, read_only=True)
+    empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    migrate(empty, path, migrations)
+    return empty
+
+
+def fetched(connection: sqlite3.Connection, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+    """All rows that answer a statement, on the event loop; the record of the request under way notes it."""
+    record = recording()
+    if record is None:
+        return connection.execute(statement, values).fetchall()
+    began = perf_counter()
+    try:
+        return connection.execute(statement, values).fetchall()
+    finally:
+        record.add("sqlite", statement, began)
+
+
+def asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+    """Run the work and return its result. A failure of SQLite becomes `Unavailable` or `StorageFull`."""
+    try:
+        return work(connection)
+    except sqlite3.Error as error:
+        raise refusal(error) from error

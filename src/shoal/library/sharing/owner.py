@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable
-from shoal.graph.announcing import announcing
+from shoal.graph.embedded import announcing
 from shoal.library.sharing.failures import failure
 from shoal.library.sharing.frames import (
     Cancel,

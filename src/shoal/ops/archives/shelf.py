@@ -21,7 +21,7 @@ from typing import IO, Literal
 
 import msgspec
 
-from shoal import private
+from shoal import private_files
 from shoal.archives.report import ArchiveReport
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, Unavailable
 from shoal.core.model import Visibility
@@ -95,12 +95,14 @@ class ArchiveShelf:
                 raise InvalidInput(_ALREADY, field="file")
             if not self._has_room(now_ms()):
                 raise Unavailable("Many archives are being taken in; try again later", retry_after=_RETRY_SECONDS)
-            private.make_folder(arriving)
+            private_files.make_folder(arriving)
         state = ArchiveState(phase="looking", token=token, file=file, size=size, changed=now_ms())
         try:
-            with os.fdopen(private.open_file(arriving / _file_of(token), os.O_WRONLY | os.O_TRUNC), "wb") as target:
+            with os.fdopen(
+                private_files.open_file(arriving / _file_of(token), os.O_WRONLY | os.O_TRUNC), "wb"
+            ) as target:
                 copy_to(target)
-            private.write(arriving / "state.json", msgspec.json.encode(state))
+            private_files.write(arriving / "state.json", msgspec.json.encode(state))
             with self._turn():
                 # The form may have been sent twice at once.
                 if self.state(member_id) is not None:
@@ -173,7 +175,7 @@ class ArchiveShelf:
         """Return a lock, held until it is closed or the process ends; None where another process holds it."""
         place = self._folder / str(member_id)
         try:
-            lock = os.fdopen(private.open_file(place / "lock", os.O_RDWR), "rb")
+            lock = os.fdopen(private_files.open_file(place / "lock", os.O_RDWR), "rb")
         except FileNotFoundError:
             return None
         try:
@@ -233,14 +235,14 @@ class ArchiveShelf:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         """Have the shelf for a moment: no other thread or process looks at a state and changes it meanwhile."""
-        private.make_folder(self._folder)
-        with os.fdopen(private.open_file(self._folder / "lock", os.O_RDWR), "rb") as lock:
+        private_files.make_folder(self._folder)
+        with os.fdopen(private_files.open_file(self._folder / "lock", os.O_RDWR), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def _write(self, member_id: int, state: ArchiveState) -> None:
         place = self._folder / str(member_id)
-        private.write(place / "state.part", msgspec.json.encode(state))
+        private_files.write(place / "state.part", msgspec.json.encode(state))
         (place / "state.part").replace(place / "state.json")
 
 

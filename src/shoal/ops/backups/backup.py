@@ -20,9 +20,9 @@ import msgspec
 
 from shoal.core.errors import InvalidInput, NewerNeeded, ShoalError, Unavailable
 from shoal.core.placement import source_of
+from shoal.graph.bulk import Row, SnapshotSource, SnapshotTable, receipt
 from shoal.graph.schema import AnyNode, backup_key, decode_node
 from shoal.graph.sharding.shard_map import ShardMap, ranges_of, shown_url
-from shoal.graph.snapshots import Row, SnapshotSource, SnapshotTable, receipt
 from shoal.media.store import MediaStore
 from shoal.ops.backups.manifest import FORMAT, PUSH_KEY, DumpPart, KeptTagRule, Manifest
 from shoal.ops.backups.media_copies import MediaCopier, MediaNames

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.graph.snapshots import SnapshotSource
+from shoal.graph.bulk import SnapshotSource
 
 _ATTEMPTS = 12
 _PAUSE_SECONDS = 0.2

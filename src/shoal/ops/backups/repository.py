@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from shoal import private
+from shoal import private_files
 from shoal.core.errors import Conflict, InvalidInput, NotFound, ShoalError
 from shoal.media.store import RAW, MediaStore, StoredFile
 from shoal.ops.backups.manifest import DumpPart, Manifest, decode, encode
@@ -236,7 +236,7 @@ def _locked(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    handle = private.open_file(folder / "lock", os.O_RDWR)
+    handle = private_files.open_file(folder / "lock", os.O_RDWR)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -16,14 +16,13 @@ from typing import Any
 
 import msgspec
 
-from shoal import private
+from shoal import private_files
 from shoal.core import events
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.placement import DATA_SOURCES
+from shoal.graph.bulk import Rows, SnapshotTable
 from shoal.graph.contract import Store
-from shoal.graph.rows import Rows
 from shoal.graph.schema import decode_node
-from shoal.graph.snapshots import SnapshotTable
 from shoal.media.store import MediaStore
 from shoal.ops.backups.manifest import PUSH_KEY, DumpPart, Manifest
 from shoal.ops.backups.media_copies import carry, kept_rows, listed, nothing_done
@@ -125,7 +124,7 @@ class _Restore:
         with tempfile.TemporaryDirectory(prefix="shoal-restore-") as folder:
             await self._put_media(Path(folder))
         if push_key and self._target.push_key is not None:
-            await asyncio.to_thread(private.write, self._target.push_key, push_key)
+            await asyncio.to_thread(private_files.write, self._target.push_key, push_key)
         return self._done
 
     async def _check_empty(self) -> None:

@@ -6,8 +6,8 @@ from hashlib import blake2b
 
 from shoal.core.errors import Unavailable
 from shoal.core.ids import EPOCH_MS, compose, shard_of
+from shoal.graph.bulk import KeyRow
 from shoal.graph.contract import Reader
-from shoal.graph.rows import KeyRow
 from shoal.graph.schema import EVERYBODY, import_key
 
 _KEY = import_key(shard_of(EVERYBODY), "restore")

@@ -16,10 +16,9 @@ import msgspec
 from shoal.core import events
 from shoal.core.errors import NewerNeeded
 from shoal.core.ids import shard_of
+from shoal.graph.bulk import FIRST_KEYS, KeyRow, Row, SnapshotSource, SnapshotTable
 from shoal.graph.contract import AssocRow
-from shoal.graph.rows import KeyRow
 from shoal.graph.schema import decode_node
-from shoal.graph.snapshots import FIRST_KEYS, Row, SnapshotSource, SnapshotTable
 from shoal.ops.backups.manifest import DumpPart
 from shoal.ops.backups.repository import BackupDamaged
 

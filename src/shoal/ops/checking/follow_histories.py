@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shoal.core.ids import floor_at, shard_of
 from shoal.graph.access import association
 from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch
-from shoal.graph.payloads.follow_times import MOST_PERIODS, encode_moments, in_order, moments_until
+from shoal.graph.payloads.follows import MOST_PERIODS, encode_moments, in_order, moments_until
 from shoal.graph.schema import ASSOC_TYPES, FOLLOWED_BY, FOLLOWS, AssocType
 from shoal.ops.checking.invariants import MOST, Found, match
 from shoal.ops.checking.report import Finding

@@ -10,17 +10,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from shoal.core.departures import DAY_MS, RECEIPT_DAYS, Departure
+from shoal.core.blocklists import IpBlock
+from shoal.core.email import Proof
 from shoal.core.errors import Unfit
 from shoal.core.ids import shard_of
-from shoal.core.ip_blocks import IpBlock
-from shoal.core.mail import Proof
-from shoal.core.model import App, Media, Poll, ScheduledPost
+from shoal.core.model import DAY_MS, RECEIPT_DAYS, App, Departure, Media, Poll, ScheduledPost
 from shoal.graph.access import association
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import put_on, retry_on_conflict
 from shoal.graph.contract import Batch
-from shoal.graph.media_life import UNUSED_MS
-from shoal.graph.payloads.agenda import put_on
+from shoal.graph.media import UNUSED_MS
 from shoal.graph.schema import AGENDA, DUE_ON, SHOWS_EMOJI, AnyNode
 from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.report import Finding

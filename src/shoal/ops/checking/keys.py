@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shoal.core.contacts import ContactSalt
-from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
+from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock, key_text
+from shoal.core.credentials import ChallengeKey, Login
+from shoal.core.email import ContactSalt
 from shoal.core.ids import shard_of
-from shoal.core.ip_blocks import IpBlock
-from shoal.core.login.challenges import ChallengeKey
-from shoal.core.login.credentials import Login
 from shoal.core.model import Media, Member, Share
-from shoal.core.name_blocks import NameBlock, key_text
-from shoal.core.ranking.taste import SeenPosts, Taste
-from shoal.graph.media_life import key_of_files
+from shoal.core.ranking.preferences import SeenPosts, Taste
+from shoal.graph.media import key_of_files
 from shoal.graph.schema import (
     AnyNode,
     Key,

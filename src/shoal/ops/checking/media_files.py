@@ -21,7 +21,7 @@ from shoal.core.media_files import copy_of, files_of_member, lasting_files_of
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
-from shoal.graph.media_life import UNUSED_MS, charge, media_of, plan
+from shoal.graph.media import UNUSED_MS, charge, media_of, plan
 from shoal.graph.schema import AGENDA, ATTACHED, DUE_ON, OWNS, AnyNode
 from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.report import Finding

@@ -13,7 +13,7 @@ from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share
 from shoal.graph.contract import AssocOp, AssocRow, Batch, Cursor
-from shoal.graph.payloads.threads import place_of
+from shoal.graph.payloads.posts import place_of
 from shoal.graph.schema import (
     ASSOC_TYPES,
     CELL_OF,

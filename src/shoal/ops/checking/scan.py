@@ -13,19 +13,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.core.albums import Album
-from shoal.core.departures import Departure
-from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
+from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
+from shoal.core.email import Proof
 from shoal.core.ids import shard_of
-from shoal.core.ip_blocks import IpBlock
-from shoal.core.login.invitations import Invitation
-from shoal.core.mail import Proof
-from shoal.core.model import HALFWAY, App, Grant, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
-from shoal.core.name_blocks import NameBlock
+from shoal.core.model import (
+    HALFWAY,
+    Album,
+    App,
+    Departure,
+    Grant,
+    Media,
+    Member,
+    Poll,
+    Post,
+    Revision,
+    ScheduledPost,
+    Share,
+    Token,
+)
+from shoal.core.signup import Invitation
 from shoal.graph.contract import AssocRow, Scanner
-from shoal.graph.payloads.cells import cell_ids
-from shoal.graph.payloads.declared import declared_ids
-from shoal.graph.payloads.listings import places
+from shoal.graph.member_lookup import declared_ids
+from shoal.graph.payloads.posts import cell_ids, places
 from shoal.graph.schema import (
     ATTACHED,
     BLOCKS_EMAIL,

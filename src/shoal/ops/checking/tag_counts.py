@@ -9,17 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from shoal.core.model import Post
 from shoal.graph.contract import MAX_TIME, Cursor
-from shoal.graph.payloads.tag_uses import counted_tags
+from shoal.graph.payloads.posts import counted_tags
 from shoal.graph.schema import TAG_OF, AnyNode, tag_id
 from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.report import Finding, Progress
 from shoal.ops.checking.scan import FIRST
 from shoal.ops.network import AnyNetwork
 from shoal.tagcloud.cloud import DAYS, empty_row
-from shoal.tagcloud.contract import AuthorKey, CloudStore, TagRow
-from shoal.tagcloud.increment import DAY_MS, TagChange, Use
-from shoal.tagcloud.merger import Amendment
-from shoal.tagcloud.tally import authors_after, rows_after, tally
+from shoal.tagcloud.contract import DAY_MS, AuthorKey, CloudStore, TagChange, TagRow, Use
+from shoal.tagcloud.merger import Amendment, authors_after, rows_after, tally
 
 _PAGE = 1_000
 _TAGS_AT_ONCE = 200

@@ -16,8 +16,8 @@ from shoal.core.errors import NotFound
 from shoal.core.events import PostImported
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Visibility
-from shoal.core.ranking.taste import Taste
-from shoal.core.ranking.wishes import folded as folded_wishes
+from shoal.core.ranking.preferences import Taste
+from shoal.core.ranking.preferences import folded as folded_wishes
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import AssocRow, Batch, Cursor, Reader, Scanner
 from shoal.graph.schema import AnyNode, tag_id
@@ -29,7 +29,7 @@ from shoal.services import posts, tastes
 from shoal.services.named import tags_named
 from shoal.services.profile.tag_lists import FOLDED_AT_ONCE, MAX_FOLLOWED_TAGS, TAG_LISTS, fold_lists, folded
 from shoal.services.writes import Writes
-from shoal.tagcloud import ruling
+from shoal.tagcloud import rules as ruling
 from shoal.tagcloud.contract import CloudStore
 
 _AT_ONCE = 16

@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shoal import private
+from shoal import private_files
 from shoal.core.errors import Unavailable
 from shoal.ops.cluster.folder import Ports
 from shoal.ops.engines import postgres, rabbitmq, redis
@@ -172,7 +172,7 @@ def _chosen(settings: Settings) -> dict[str, Any]:
 
 def _write(path: Path, settings: Settings) -> None:
     lines = [f"{name} = {toml_value(value)}\n" for name, value in _chosen(settings).items()]
-    private.write(path, "".join(["# Written by `shoal cluster up`, anew each time.\n", *lines]).encode())
+    private_files.write(path, "".join(["# Written by `shoal cluster up`, anew each time.\n", *lines]).encode())
 
 
 def _web(folder: Path, name: str, settings: Settings, ports: Ports) -> Program:
@@ -185,7 +185,7 @@ def _web(folder: Path, name: str, settings: Settings, ports: Ports) -> Program:
 def _ours(folder: Path, name: str, settings: Settings, *options: str, **given: Any) -> Program:
     """A process of our own program, with these settings whatever the environment says."""
     home = folder / name
-    private.make_folder(home)
+    private_files.make_folder(home)
     environ = {**environment(settings), "SHOAL_CONFIG": str(folder / SETTINGS_FILE)}
     command = [sys.executable, "-m", "shoal.cli", *(options or ("worker",))]
     return Program(name, command, home, environ=environ, **given)

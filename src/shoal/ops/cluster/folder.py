@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from shoal import private
+from shoal import private_files
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.ops.engines.program import free_port
 
@@ -38,13 +38,13 @@ def held(folder: Path) -> Iterator[Path]:
     Raises `Unavailable` while another process holds it, `InvalidInput` for a folder that engines could not reach.
     """
     made = not folder.exists()
-    folder.mkdir(private.FOLDER, parents=True, exist_ok=True)
+    folder.mkdir(private_files.FOLDER, parents=True, exist_ok=True)
     folder = folder.resolve()
     if made and os.geteuid() == 0:
         # Engines run as other users then; each has a folder of its own in this one.
         folder.chmod(_ENTERED)
     _check_reachable(folder)
-    lock = private.open_file(folder / _LOCK, os.O_RDWR)
+    lock = private_files.open_file(folder / _LOCK, os.O_RDWR)
     try:
         if not _take(lock):
             raise Unavailable(f"a cluster is up in {folder.name}: `shoal cluster down` stops it")
@@ -115,7 +115,7 @@ class Ports:
             port = free_port()
         if self.known.get(name) != port:
             self.known[name] = port
-            private.write(self._path, msgspec.json.encode(self.known))
+            private_files.write(self._path, msgspec.json.encode(self.known))
         return port
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from shoal import private
+from shoal import private_files
 from shoal.core.errors import Unavailable
 
 _LAST_WORDS = 8_000
@@ -125,8 +125,8 @@ class Program:
 
     def start(self) -> None:
         """Return when it answers. Raises `Unavailable`, with the end of its log, when it ends or stays silent."""
-        private.narrow(self.folder)
-        with os.fdopen(private.open_file(self.log, os.O_WRONLY | os.O_APPEND), "ab") as log:
+        private_files.narrow(self.folder)
+        with os.fdopen(private_files.open_file(self.log, os.O_WRONLY | os.O_APPEND), "ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  # a program that we named
                 self._command,
                 cwd=self.folder,

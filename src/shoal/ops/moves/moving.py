@@ -17,8 +17,8 @@ import msgspec
 from shoal.core.errors import Conflict, InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
+from shoal.graph.bulk import KeyRow, Movable, Rows
 from shoal.graph.contract import Store
-from shoal.graph.rows import KeyRow, Movable, Rows
 from shoal.graph.schema import Key, encode_node
 from shoal.ops.checking.report import Progress
 from shoal.ops.checking.scan import FIRST

@@ -19,8 +19,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple, TypeVar
 
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
-from shoal.graph.sharding.moves import DEAD_SECONDS, Digest, RowKind, RowNames, Side
-from shoal.graph.sharding.shard_map import ShardMap, ranges_of, shown_url
+from shoal.graph.sharding.shard_map import DEAD_SECONDS, Digest, RowKind, RowNames, ShardMap, Side, ranges_of, shown_url
 from shoal.ops.checking.report import Progress
 
 K = TypeVar("K")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from shoal.core.ids import shard_of
 from shoal.core.placement import DATA_SOURCES, source_of
+from shoal.graph.bulk import ASSOC_BYTES, Spread, Spreading, weigh
 from shoal.graph.contract import Store
-from shoal.graph.rows import ASSOC_BYTES, Spread, Spreading, weigh
 from shoal.graph.sharding.shard_map import ShardMap
 from shoal.ops.checking.report import Progress
 from shoal.ops.checking.scan import FIRST, OBJECTS_AT_ONCE, ROWS_AT_ONCE

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from shoal.charts.shapes import Box, Chart, Shape, TextLine
-from shoal.core.ranking.replay import OVERLAP_BINS, AuthorChange, BeforeAfter
+from shoal.core.ranking.comparison import OVERLAP_BINS, AuthorChange, BeforeAfter
 from shoal.ops.replays.replay import ReplayReport
 
 WIDTH = 960

@@ -14,8 +14,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.core.ranking.comparison import ReplayFigures, ShownAuthor, TopPost, TwoTops, figures
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.ranking.replay import ReplayFigures, ShownAuthor, TopPost, TwoTops, figures
 from shoal.feeds.foryou.replay import LeftOut, first_entries
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.shared_answers import Remembered

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.ids import floor_at, milliseconds_of
-from shoal.core.model import Member, Post, Share
-from shoal.core.reports import Report
+from shoal.core.model import Member, Post, Report, Share
 from shoal.graph.contract import Assoc, Cursor, Store
 from shoal.graph.schema import LIKES, AnyNode
 from shoal.ops.statistics.figures import DAY_MS, WINDOW_DAYS, Bits, Figures

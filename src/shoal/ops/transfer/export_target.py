@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from shoal import private
+from shoal import private_files
 from shoal.core.errors import InvalidInput
 
 Open = Callable[[str], AbstractContextManager[IO[bytes]]]
@@ -41,13 +41,13 @@ def _folder(root: Path) -> Iterator[Open]:
     @contextmanager
     def opened(name: str) -> Iterator[IO[bytes]]:
         path = root / name
-        private.make_folder(path.parent)
-        with os.fdopen(private.open_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
+        private_files.make_folder(path.parent)
+        with os.fdopen(private_files.open_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
             yield file
 
     # Left behind by an export that was killed.
     shutil.rmtree(root, ignore_errors=True)
-    private.make_folder(root)
+    private_files.make_folder(root)
     try:
         yield opened
     except BaseException:
@@ -60,7 +60,7 @@ def _zip(path: Path) -> Iterator[Open]:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with (
-            os.fdopen(private.open_file(path, os.O_RDWR | os.O_TRUNC), "w+b") as file,
+            os.fdopen(private_files.open_file(path, os.O_RDWR | os.O_TRUNC), "w+b") as file,
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
         ):
             yield partial(entry_of, archive)

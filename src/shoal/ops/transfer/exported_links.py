@@ -10,8 +10,8 @@ from shoal.feeds import audit
 from shoal.feeds.hydrate import hydrate
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Assoc
-from shoal.graph.payloads.emoji import chosen_of
-from shoal.graph.payloads.follow_options import follow_terms, mute_terms
+from shoal.graph.payloads.follows import follow_terms, mute_terms
+from shoal.graph.payloads.posts import chosen_of
 from shoal.graph.schema import (
     AUDITED,
     BLOCKS,

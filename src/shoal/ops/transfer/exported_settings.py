@@ -8,16 +8,12 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.albums import Album
-from shoal.core.login.invitations import Invitation
-from shoal.core.member_lists import MemberList
-from shoal.core.model import App, Media, Token
+from shoal.core.model import Album, App, Media, MemberList, Token
+from shoal.core.signup import Invitation
 from shoal.graph.access import members_by_id
-from shoal.graph.addresses import login_of
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.albums import MOST_PHOTOS, collected_of, in_order
-from shoal.graph.payloads.filters import filters_of
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.member_lookup import login_of
+from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, filters_of, in_order, tastes_of
 from shoal.graph.schema import COLLECTS, LISTS, LOGGED_IN, OWNS_ALBUM, OWNS_INVITATION, OWNS_LIST
 from shoal.ops.transfer.exporting import Export, file_name, iso, when
 

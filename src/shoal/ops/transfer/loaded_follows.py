@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.ids import SEQUENCE_BITS, SHARD_BITS, shard_of
+from shoal.graph.bulk import Loading, LoadPart, Occupied, Table
 from shoal.graph.contract import AssocOp, Batch
-from shoal.graph.loading import Loading, LoadPart, Occupied, Table
 from shoal.graph.schema import ASSOC_TYPES, FOLLOWED_BY, FOLLOWS
 from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.report import Progress

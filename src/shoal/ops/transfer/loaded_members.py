@@ -14,13 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.core.credentials import Login
 from shoal.core.errors import ShoalError, Taken
 from shoal.core.ids import compose
-from shoal.core.login.credentials import Login
 from shoal.core.model import Member
 from shoal.core.placement import place
-from shoal.graph.loading import Loading, LoadPart, Occupied
-from shoal.graph.rows import KeyRow
+from shoal.graph.bulk import KeyRow, Loading, LoadPart, Occupied
 from shoal.graph.schema import encode_node, import_key, user_name_key
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork

@@ -15,7 +15,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Post
 from shoal.discovery.contract import FORM, FillState
 from shoal.discovery.filling import fill
-from shoal.graph.loading import Loading
+from shoal.graph.bulk import Loading
 from shoal.graph.schema import EVERYBODY
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.graph.dynamodb.location import parse
-from shoal.graph.dynamodb.service import Service
+from shoal.graph.dynamodb.client import Service, parse
 from shoal.ops.vitals.contract import EngineVitals, Vital
 
 _SECONDS = 2.0

@@ -10,10 +10,9 @@ import aiormq
 from aiormq.abc import AbstractChannel
 from aiormq.exceptions import AMQPError, ChannelNotFoundEntity
 
-from shoal.amqp.depth import depth_of
-from shoal.amqp.hosts import url_of_each
-from shoal.broker.queues import Queues
+from shoal.amqp import depth_of, url_of_each
 from shoal.ops.vitals.contract import EngineVitals, Vital
+from shoal.outbox.rabbitmq import Queues
 
 _SECONDS = 2.0
 

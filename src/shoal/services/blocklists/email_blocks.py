@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
-from shoal.core.audit.entries import AuditVerb, TargetKind
-from shoal.core.email_blocks import (
+from shoal.core.audit import AuditVerb, TargetKind
+from shoal.core.blocklists import (
     CanonicalEmailBlock,
     EmailDomainBlock,
     attempted,

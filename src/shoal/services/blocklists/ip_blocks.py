@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, ip_target
+from shoal.core.audit import AuditVerb, ip_target
+from shoal.core.blocklists import IpBlock, IpSeverity, check_network
 from shoal.core.errors import NotFound, Taken
 from shoal.core.ids import shard_of
-from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network
 from shoal.core.text import check_text
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Reader
-from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import BLOCKS_IP, EVERYBODY, IP_BLOCKS_CHANGED, ip_block_key
 from shoal.services.audit import note
 from shoal.services.blocklists.keeping import check_room

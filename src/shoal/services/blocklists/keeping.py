@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from shoal.core.audit.entries import AuditTarget, AuditVerb, TargetKind
+from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import NotFound, Taken, Unfit
 from shoal.core.ids import shard_of
 from shoal.core.model import Node

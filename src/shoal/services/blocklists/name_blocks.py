@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shoal.core.audit.entries import AuditVerb, TargetKind
+from shoal.core.audit import AuditVerb, TargetKind
+from shoal.core.blocklists import NameBlock, check_word, key_text, plain, refusing
 from shoal.core.errors import NotFound, Reserved, Taken
-from shoal.core.name_blocks import NameBlock, check_word, key_text, plain, refusing
 from shoal.graph.contract import Reader
 from shoal.graph.schema import BLOCKS_NAME, name_block_key
 from shoal.services.blocklists.keeping import Blocklist, add_block, remove_blocks

@@ -13,19 +13,18 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, member_target
-from shoal.core.departures import DAY_MS, RECEIPT_DAYS, Departure
+from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Conflict, NotFound
 from shoal.core.events import FilesReleased, MemberRemoved
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
-from shoal.core.model import Media, Member, Node, Poll, Post, ScheduledPost
-from shoal.graph import media_life
+from shoal.core.model import DAY_MS, RECEIPT_DAYS, Departure, Media, Member, Node, Poll, Post, ScheduledPost
+from shoal.graph import media as media_life
+from shoal.graph.changes import put_on, take_off
 from shoal.graph.contract import Assoc, Batch, Cursor
-from shoal.graph.payloads.agenda import put_on, take_off
-from shoal.graph.payloads.declared import redeclare
-from shoal.graph.payloads.emoji import chosen_of
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.member_lookup import redeclare
+from shoal.graph.payloads.members import tastes_of
+from shoal.graph.payloads.posts import chosen_of
 from shoal.graph.schema import (
     ACCEPTS_NOTICES,
     BLOCKED_BY,

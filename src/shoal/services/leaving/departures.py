@@ -10,17 +10,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, member_target
-from shoal.core.departures import DAY_MS, Departure
+from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import ProfileChanged, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.login.bearer import fits, hash_of, new_secret, opened, text_of
-from shoal.core.model import Member, Role
+from shoal.core.model import DAY_MS, Departure, Member, Role
+from shoal.core.tokens import fits, hash_of, new_secret, opened, text_of
 from shoal.graph.access import access_member
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch
-from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import EVERYBODY, SERVES
 from shoal.services import members
 from shoal.services.audit import note

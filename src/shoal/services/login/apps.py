@@ -9,19 +9,17 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, member_target
+from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, InvalidToken, Leaving, NotAllowed, Unauthenticated, Unconfirmed
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.login.bearer import decoded, fits, hash_of, new_secret, opened, text_of
-from shoal.core.login.token_use import NOWHERE, Origin
 from shoal.core.model import HALFWAY, App, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
+from shoal.core.tokens import NOWHERE, Origin, decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.graph.access import access_member
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import put_on, retry_on_conflict, take_off
 from shoal.graph.contract import Batch, Reader
-from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LEADING_TO_LOGINS, LOGGED_IN
 from shoal.services.audit import note
 from shoal.services.writes import Writes, add_node

@@ -6,26 +6,26 @@ import logging
 
 from msgspec.structs import replace
 
-from shoal.core.errors import Conflict
-from shoal.core.events import MailDue
-from shoal.core.ids import shard_of
-from shoal.core.login.challenges import Purpose
-from shoal.core.login.credentials import Login
-from shoal.core.login.passkeys import (
+from shoal.core.credentials import (
     Assertion,
     BadAnswer,
+    Login,
     Passkey,
+    Purpose,
     Site,
     asking_options,
     check_assertion,
     is_copy,
     read_assertion,
 )
-from shoal.core.mail import MailKind
+from shoal.core.email import MailKind
+from shoal.core.errors import Conflict
+from shoal.core.events import MailDue
+from shoal.core.ids import shard_of
 from shoal.core.model import Member
-from shoal.graph.addresses import login_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken
+from shoal.graph.member_lookup import login_of
 from shoal.services.login import challenges
 from shoal.services.writes import Writes
 

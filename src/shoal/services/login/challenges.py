@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from shoal.core.login.challenges import GOOD_MS, KEY_BYTES, ChallengeKey, Purpose, is_good, made_at, new_challenge
+from shoal.core.credentials import GOOD_MS, KEY_BYTES, ChallengeKey, Purpose, is_good, made_at, new_challenge
 from shoal.graph.contract import Batch
 from shoal.graph.schema import challenge_key_key, used_challenge_key
 from shoal.services.writes import Writes, made_once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from shoal.core.contacts import SALT_BYTES, ContactSalt
+from shoal.core.email import SALT_BYTES, ContactSalt
 from shoal.graph.schema import contact_salt_key
 from shoal.services.writes import Writes, made_once
 

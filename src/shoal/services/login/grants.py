@@ -15,12 +15,11 @@ from hashlib import sha256
 
 import msgspec
 
-from shoal.core.audit.entries import AuditVerb, member_target
+from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Conflict, Unauthenticated
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.login.bearer import fits, hash_of, new_secret, opened, text_of
-from shoal.core.login.token_use import NOWHERE, Origin
 from shoal.core.model import Grant, Member, Token
+from shoal.core.tokens import NOWHERE, Origin, fits, hash_of, new_secret, opened, text_of
 from shoal.graph.contract import Batch
 from shoal.graph.schema import EXPIRING
 from shoal.services.audit import note

@@ -14,18 +14,15 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from shoal.core.credentials import BadAnswer, Login, Purpose, Site, is_answer, used
+from shoal.core.email import MailKind
 from shoal.core.errors import ShoalError, TooMany, Unauthenticated
 from shoal.core.events import MailDue
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.login.challenges import Purpose
-from shoal.core.login.credentials import Login
-from shoal.core.login.passkeys import BadAnswer, Site, is_answer
-from shoal.core.login.second_factor import used
-from shoal.core.mail import MailKind
 from shoal.core.model import Member
-from shoal.graph.addresses import login_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
+from shoal.graph.member_lookup import login_of
 from shoal.services.audit import note_failed_login
 from shoal.services.login import assertions, passwords
 from shoal.services.writes import Writes

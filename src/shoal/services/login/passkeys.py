@@ -9,20 +9,28 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, member_target
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.credentials import (
+    MOST_NAME,
+    BadAnswer,
+    Login,
+    Passkey,
+    Purpose,
+    Site,
+    made,
+    making_options,
+    read_new_key,
+)
+from shoal.core.email import MailKind
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
-from shoal.core.login.challenges import Purpose
-from shoal.core.login.credentials import Login
-from shoal.core.login.passkeys import MOST_NAME, BadAnswer, Passkey, Site, made, making_options, read_new_key
-from shoal.core.mail import MailKind
 from shoal.core.model import Member
 from shoal.core.text import check_text
 from shoal.graph.access import access_member
-from shoal.graph.addresses import login_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken
+from shoal.graph.member_lookup import login_of
 from shoal.services.audit import note
 from shoal.services.login import challenges, second_factor
 from shoal.services.login.guesses import Asker

@@ -11,23 +11,20 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, member_target
-from shoal.core.contacts import hash_address
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.credentials import Login
+from shoal.core.email import PROOF_MS, MailKind, Proof, hash_address
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, ShoalError
 from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SuspensionChanged
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
-from shoal.core.login.bearer import fits, opened
-from shoal.core.login.credentials import Login
-from shoal.core.mail import PROOF_MS, MailKind, Proof
 from shoal.core.model import Member
 from shoal.core.placement import place
 from shoal.core.text import check_email, check_text
+from shoal.core.tokens import fits, opened
 from shoal.graph.access import access_member
-from shoal.graph.addresses import keep_address, release_address
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import retry_on_conflict, take_off
 from shoal.graph.contract import Batch
-from shoal.graph.payloads.agenda import take_off
-from shoal.graph.payloads.declared import redeclare
+from shoal.graph.member_lookup import keep_address, redeclare, release_address
 from shoal.services import members, moderation, relationships
 from shoal.services.audit import note
 from shoal.services.blocklists import email_blocks

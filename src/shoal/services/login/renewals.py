@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, member_target
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.email import MailKind
 from shoal.core.errors import Conflict, InvalidInput, NotFound
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
-from shoal.core.mail import MailKind
 from shoal.core.model import Member
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict

@@ -10,20 +10,17 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.audit.entries import AuditVerb, member_target
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.credentials import Login, Purpose, SecondFactor, is_answer, key_of, new_recovery_codes, used
+from shoal.core.email import MailKind
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded
 from shoal.core.events import MailDue
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.login.challenges import Purpose
-from shoal.core.login.credentials import Login
-from shoal.core.login.passkeys import is_answer
-from shoal.core.login.second_factor import SecondFactor, key_of, new_recovery_codes, used
-from shoal.core.mail import MailKind
 from shoal.core.model import Member, Role
 from shoal.graph.access import access_member
-from shoal.graph.addresses import login_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
+from shoal.graph.member_lookup import login_of
 from shoal.services.audit import note
 from shoal.services.login import guesses, sessions
 from shoal.services.login.guesses import Asker

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shoal.core.audit.entries import AuditVerb, member_target
+from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.login.bearer import new_secret, text_of
-from shoal.core.login.token_use import NOWHERE, Origin
 from shoal.core.model import HALFWAY, App, Member, Token
+from shoal.core.tokens import NOWHERE, Origin, new_secret, text_of
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.services.audit import note

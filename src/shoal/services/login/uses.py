@@ -14,8 +14,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from shoal.core.ids import shard_of
-from shoal.core.login.token_use import Origin, TokenUse
 from shoal.core.model import Token
+from shoal.core.tokens import Origin, TokenUse
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.services.login.apps import drop_token

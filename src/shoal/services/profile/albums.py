@@ -10,16 +10,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from shoal.core.albums import Album
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import AlbumDeleted
 from shoal.core.ids import shard_of
-from shoal.core.model import Post, Visibility
+from shoal.core.model import Album, Post, Visibility
 from shoal.core.text import check_text
 from shoal.graph.access import own_album, own_post
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Assoc, Batch, Cursor, Missing
-from shoal.graph.payloads.albums import MOST_PHOTOS, Collected, collected_of, encode_collected, in_order
+from shoal.graph.payloads.members import MOST_PHOTOS, Collected, collected_of, encode_collected, in_order
 from shoal.graph.schema import COLLECTS, OWNS_ALBUM
 from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes, add_node

@@ -22,8 +22,8 @@ from shoal.api.login.authorize_request import (
     issuer_of,
     read,
 )
+from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
-from shoal.core.login.passkeys import MOST_CHARACTERS
 from shoal.core.model import Member
 from shoal.services.login import grants, second_factor, sessions
 from shoal.services.login.second_factor import SecondWays

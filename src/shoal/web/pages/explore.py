@@ -10,7 +10,7 @@ from shoal.core.errors import Unavailable
 from shoal.feeds import public
 from shoal.feeds.discover import popular
 from shoal.feeds.hydrate import Profile
-from shoal.graph.cache.read_sets import not_noted
+from shoal.graph.cache.dependencies import not_noted
 from shoal.graph.contract import Cursor
 from shoal.web import rows
 from shoal.web.pages.discover.people import followed_most

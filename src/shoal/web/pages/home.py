@@ -19,9 +19,9 @@ from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page
 from shoal.feeds.tagged import TagQuery
-from shoal.graph.cache.read_sets import not_noted
+from shoal.graph.cache.dependencies import not_noted
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, feed_page, next_of
 from shoal.web.rendering import page

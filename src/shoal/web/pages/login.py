@@ -10,8 +10,8 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
-from shoal.core.login.passkeys import MOST_CHARACTERS
 from shoal.core.model import Member
 from shoal.services import members
 from shoal.services.login import proofs, second_factor, sessions

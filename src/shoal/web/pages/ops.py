@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from shoal.core.errors import NotAllowed
 from shoal.core.model import Member, Role
-from shoal.graph.rows import Spread
+from shoal.graph.bulk import Spread
 from shoal.ops import jobs
 from shoal.ops.checking.report import Progress
 from shoal.ops.moves.shards import evenness, spread_of

@@ -9,9 +9,8 @@ from msgspec import Meta
 from starlette.responses import JSONResponse, Response
 
 from shoal.api.login import guesses
+from shoal.core.credentials import MOST_CHARACTERS, Purpose, site_of
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
-from shoal.core.login.challenges import Purpose
-from shoal.core.login.passkeys import MOST_CHARACTERS, site_of
 from shoal.services.login import assertions, passkeys, sessions
 from shoal.web import rows
 from shoal.web.entering import begin, passkey_refusal

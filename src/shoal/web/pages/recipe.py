@@ -7,9 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.core.ranking.recipe_links import MOST_LINK, recipe_of_link
-from shoal.core.ranking.recipes import Recipe
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.core.ranking.recipes import MOST_LINK, Recipe, recipe_of_link
+from shoal.graph.payloads.members import tastes_of
 from shoal.services import tastes
 from shoal.web import rows
 from shoal.web.rendering import page

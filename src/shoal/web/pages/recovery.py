@@ -10,8 +10,8 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.core.email import MailKind
 from shoal.core.errors import Gone, InvalidInput, NotAllowed, Taken, TooLarge, TooMany, TooShort
-from shoal.core.mail import MailKind
 from shoal.services.login import apps, proofs, sessions
 from shoal.web import rows
 from shoal.web.entering import begin

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.ranking.words import TITLES
+from shoal.core.ranking.terms import TITLES
 from shoal.feeds.foryou.effects import effect_of
 from shoal.feeds.hydrate import hydrate
 from shoal.services import feedback

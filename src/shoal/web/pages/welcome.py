@@ -11,7 +11,7 @@ from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id, Upload
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
-from shoal.core.ranking.wishes import MOST_PICKED
+from shoal.core.ranking.preferences import MOST_PICKED
 from shoal.feeds.discover import popular
 from shoal.feeds.discover.portfolios import portfolios
 from shoal.feeds.discover.suggestions import suggestions

@@ -6,8 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from shoal.core.albums import Album
-from shoal.core.model import Member
+from shoal.core.model import Album, Member
 from shoal.feeds.profile.albums import AlbumPage, AlbumPhoto, Cover
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import Photo, PostView, photo_of, post_of

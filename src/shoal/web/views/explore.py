@@ -11,7 +11,7 @@ from shoal.api.cloud.picture import DrawnWord, Frame, NamedLevel, arranged
 from shoal.core.errors import Unavailable
 from shoal.core.model import MediaKind
 from shoal.feeds.hydrate import Entry
-from shoal.tagcloud.words import SizedTag
+from shoal.tagcloud.cloud import SizedTag
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import Photo, photo_of, tag_path
 from shoal.web.visit import Visit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shoal.core.departures import Departure
+from shoal.core.model import Departure
 from shoal.web.visit import Visit
 
 

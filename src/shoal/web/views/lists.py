@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.core.member_lists import MemberList
+from shoal.core.model import MemberList
 from shoal.web.visit import Visit
 
 

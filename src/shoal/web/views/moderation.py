@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from shoal.core.credentials import Login
 from shoal.core.ids import milliseconds_of
-from shoal.core.login.credentials import Login
-from shoal.core.model import HIDDEN_BY_MODERATION, Member, Role
-from shoal.core.reports import Report
-from shoal.core.reviews import Review
+from shoal.core.model import HIDDEN_BY_MODERATION, Member, Report, Review, Role
 from shoal.core.visibility import STRANGER
 from shoal.feeds.hydrate import Entry, Profile, hydrate_reported, profiles
 from shoal.feeds.reported import WantedReports

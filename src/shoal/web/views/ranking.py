@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.core.ranking.sources import Source
-from shoal.core.ranking.words import TITLES, ReasonWords, reason_of
+from shoal.core.ranking.reranking import Source
+from shoal.core.ranking.terms import TITLES, ReasonWords, reason_of
 from shoal.feeds.foryou.reading import Why
 from shoal.feeds.hydrate import Entry
 from shoal.web.visit import Visit

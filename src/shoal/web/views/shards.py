@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from shoal.graph.rows import Spread
+from shoal.graph.bulk import Spread
 from shoal.ops.moves.shards import Evenness
 from shoal.web.visit import Visit
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from shoal.core.errors import Unavailable
 from shoal.feeds import lists
 from shoal.feeds.profile import featured
-from shoal.graph.cache.read_sets import not_noted
+from shoal.graph.cache.dependencies import not_noted
 from shoal.graph.contract import Cursor
 from shoal.web.views.posts import tag_path
 from shoal.web.visit import Visit

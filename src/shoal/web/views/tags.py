@@ -9,9 +9,8 @@ from typing import NamedTuple
 import msgspec
 from babel.dates import format_date
 
-from shoal.tagcloud.increment import DAY_MS
-from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.words import DailyUses, TagSummary, Trend
+from shoal.tagcloud.cloud import DailyUses, RelatedTag, TagSummary, Trend
+from shoal.tagcloud.contract import DAY_MS
 from shoal.web.views.posts import tag_path
 from shoal.web.visit import Visit
 

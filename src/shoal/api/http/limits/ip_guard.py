@@ -19,9 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shoal.api.http.bodies import BodyReceiver, deliver
 from shoal.api.http.errors import reply_for
 from shoal.api.http.replies import encode
+from shoal.core.blocklists import IpSeverity, IpTable, most_severe
 from shoal.core.errors import NotAllowed, ShoalError
-from shoal.core.ip_blocks import IpSeverity, IpTable, most_severe
-from shoal.graph.cache.freshness import another_request
+from shoal.graph.cache.coherence import another_request
 from shoal.graph.contract import Reader
 from shoal.services.blocklists import ip_blocks
 from shoal.throttled_log import ThrottledLog

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from shoal.api.http.calls import Caller
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated, Unavailable
-from shoal.graph.cache.freshness import another_request
+from shoal.graph.cache.coherence import another_request
 from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Hub

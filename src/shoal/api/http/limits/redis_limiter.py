@@ -17,7 +17,7 @@ from shoal.api.http.limits.ratelimit import MemoryLimiter, RateKey, RateRule, Ra
 from shoal.core.errors import Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.placement import SHARDS
-from shoal.graph.redis.nodes import Nodes, Script
+from shoal.graph.redis.client import Nodes, Script
 from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol, TypeVar
 from shoal.core.ids import EPOCH_MS, compose
 from shoal.core.model import Member
 from shoal.core.placement import place
+from shoal.graph.bulk import KeyRow, Movable, Rows
 from shoal.graph.contract import AssocRow
-from shoal.graph.rows import KeyRow, Movable, Rows
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, user_name_key
 from shoal.ops.network import AnyNetwork
 from shoal.services import posts

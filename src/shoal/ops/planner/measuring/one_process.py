@@ -24,7 +24,7 @@ from shoal.ops.network import AnyNetwork
 from shoal.ops.planner.measuring.crowd import Crowd, Opener, gather, put_follows, put_members, together
 from shoal.ops.planner.measuring.meters import Stopwatch, line_through
 from shoal.ops.planner.measuring.posting import Posting
-from shoal.outbox import Runner
+from shoal.outbox.runner import Runner
 from shoal.services import reactions
 from shoal.settings import Settings
 from shoal.timelines.memory import MemoryTimelines

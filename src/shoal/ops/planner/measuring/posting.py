@@ -23,7 +23,7 @@ from shoal.fanout.table import TABLE
 from shoal.ops.network import AnyNetwork
 from shoal.ops.planner.measuring.crowd import TEXT, Crowd, write
 from shoal.ops.planner.measuring.meters import Elapsed, Stopwatch, line_through, written_to
-from shoal.outbox import Runner
+from shoal.outbox.runner import Runner
 from shoal.services import posts
 from shoal.services.posts import Draft
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from shoal.api.http.convert import Id
 from shoal.feeds.foryou import feed
 from shoal.feeds.hydrate import Entry
-from shoal.graph.cache.freshness import one_request
+from shoal.graph.cache.coherence import one_request
 from shoal.web import rows
 from shoal.web.pages.posts import post_with_id
 from shoal.web.rendering import page

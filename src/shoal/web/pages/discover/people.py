@@ -14,7 +14,7 @@ from shoal.feeds.discover import directory
 from shoal.feeds.discover.most_followed import most_followed
 from shoal.feeds.hydrate import Profile, profiles_by_id
 from shoal.graph.access import relations
-from shoal.graph.cache.read_sets import not_noted
+from shoal.graph.cache.dependencies import not_noted
 from shoal.web import rows
 from shoal.web.rendering import page, part
 from shoal.web.views.people import people_of

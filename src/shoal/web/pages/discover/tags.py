@@ -17,8 +17,7 @@ from shoal.feeds.filtering import filtered
 from shoal.feeds.pipeline import Page
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
 from shoal.services import relationships
-from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.words import TagSummary
+from shoal.tagcloud.cloud import RelatedTag, TagSummary
 from shoal.web import rows
 from shoal.web.pages import syndication
 from shoal.web.paging import NamedQuery, feed_page, next_of

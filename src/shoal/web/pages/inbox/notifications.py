@@ -16,7 +16,7 @@ from shoal.feeds import notice_requests
 from shoal.feeds import notifications as feed
 from shoal.feeds.notifications import Grouped, NotificationQuery
 from shoal.graph.contract import MAX_TIME
-from shoal.graph.payloads.markers import NOTIFICATIONS, marks
+from shoal.graph.payloads.members import NOTIFICATIONS, marks
 from shoal.graph.payloads.notifications import FOR_STAFF, Group, Kind
 from shoal.services import markers, notice_policy
 from shoal.services import notifications as verbs

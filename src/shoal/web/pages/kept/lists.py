@@ -11,7 +11,7 @@ from starlette.responses import Response
 from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, Taken
 from shoal.core.filters import FilterContext
-from shoal.core.member_lists import MemberList, RepliesPolicy
+from shoal.core.model import MemberList, RepliesPolicy
 from shoal.core.text import isolated
 from shoal.feeds import lists as feed
 from shoal.feeds import people, search

@@ -9,7 +9,7 @@ from babel.numbers import format_decimal
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from shoal.core.audit.entries import AuditVerb, member_target
+from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Unavailable
 from shoal.core.model import Member
 from shoal.feeds.hydrate import profiles_by_id

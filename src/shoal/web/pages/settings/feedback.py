@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from shoal.api.http.convert import Id
 from shoal.feeds.hydrate import profiles_by_id
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.members import tastes_of
 from shoal.services import tastes
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page

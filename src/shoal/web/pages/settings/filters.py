@@ -12,7 +12,7 @@ from starlette.responses import Response
 from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter, FilterAction, FilterContext
-from shoal.graph.payloads.filters import filters_of
+from shoal.graph.payloads.members import filters_of
 from shoal.services import filters, members
 from shoal.services.filters import MAX_CHARACTERS, MAX_KEYWORDS_IN_ALL, FilterChange, KeywordChange
 from shoal.services.members import ProfileChange

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Upload
-from shoal.core.audit.entries import AuditVerb, member_target
+from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
 from shoal.ops.archives.shelf import ArchiveShelf

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput
-from shoal.core.login.invitations import USUAL_SECONDS, may_invite
+from shoal.core.signup import USUAL_SECONDS, may_invite
 from shoal.services import invitations
 from shoal.services.login.second_factor import check_staff
 from shoal.web import rows

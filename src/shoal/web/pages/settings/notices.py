@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.core.notice_policy import NoticePolicy, Treatment
+from shoal.core.model import NoticePolicy, Treatment
 from shoal.graph.payloads.notifications import Kind
 from shoal.push.subscription import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushSubscription, check_bytes
 from shoal.services import notice_policy, pushes

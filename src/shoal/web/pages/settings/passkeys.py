@@ -9,8 +9,8 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.core.credentials import MOST_CHARACTERS, MOST_NAME
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound, TooMany
-from shoal.core.login.passkeys import MOST_CHARACTERS, MOST_NAME
 from shoal.services.login import passkeys
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from shoal.feeds import people
 from shoal.graph.access import relations
-from shoal.graph.payloads.follow_options import mute_terms
+from shoal.graph.payloads.follows import mute_terms
 from shoal.graph.schema import BLOCKS, MUTES
 from shoal.web import rows
 from shoal.web.pages.settings.frame import settings_page

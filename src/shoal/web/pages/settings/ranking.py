@@ -8,11 +8,19 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.core.ranking.recipe_links import MOST_LINK, NAMES, numbers_of, recipe_of_link
-from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, Recipe, recipe_of
+from shoal.core.ranking.recipes import (
+    MOST_LINK,
+    NAMES,
+    PRESETS,
+    TERM_NAMES,
+    Recipe,
+    numbers_of,
+    recipe_of,
+    recipe_of_link,
+)
 from shoal.feeds.foryou.feed import recipe_for
 from shoal.feeds.foryou.preview import preview
-from shoal.graph.payloads.tastes import Tastes, tastes_of
+from shoal.graph.payloads.members import Tastes, tastes_of
 from shoal.services import tastes
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page

@@ -11,9 +11,8 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.core.credentials import MOST_CHARACTERS, address_of, key_of, new_key
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany
-from shoal.core.login.passkeys import MOST_CHARACTERS
-from shoal.core.login.second_factor import address_of, key_of, new_key
 from shoal.core.model import Member, Role
 from shoal.services.login import second_factor, sessions
 from shoal.web import rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.core.audit.entries import AuditVerb
+from shoal.core.audit import AuditVerb
 from shoal.words.languages import Translated
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from babel.dates import format_timedelta
 
-from shoal.core.login.invitations import MOST_USES, Invitation
 from shoal.core.model import Role
+from shoal.core.signup import MOST_USES, Invitation
 from shoal.web.visit import Visit
 
 _USES = (1, 2, 5, 10, 25, MOST_USES)

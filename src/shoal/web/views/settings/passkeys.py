@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shoal.core.login.passkeys import Passkey
+from shoal.core.credentials import Passkey
 from shoal.web.visit import Visit
 
 

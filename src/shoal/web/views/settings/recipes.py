@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shoal.core.ranking.recipe_links import numbers_of
-from shoal.core.ranking.recipes import BALANCED, MOST_WEIGHT, PRESETS, TERM_NAMES, Recipe
-from shoal.core.ranking.terms import TERMS
-from shoal.core.ranking.words import TITLES
+from shoal.core.ranking.recipes import BALANCED, MOST_WEIGHT, PRESETS, TERM_NAMES, Recipe, numbers_of
+from shoal.core.ranking.terms import TERMS, TITLES
 from shoal.feeds.foryou.preview import Previewed
 from shoal.web.views.posts import PostView, post_of
 from shoal.web.views.ranking import why_of

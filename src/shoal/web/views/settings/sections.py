@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shoal.core.login.invitations import may_invite
+from shoal.core.signup import may_invite
 from shoal.web.visit import Visit
 
 _Groups = list[tuple[str, tuple[tuple[str, str, str, str], ...]]]

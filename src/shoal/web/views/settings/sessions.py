@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from shoal.api.login.scope_words import in_words
 from shoal.core.ids import milliseconds_of
-from shoal.core.login.token_use import TokenUse
+from shoal.core.tokens import TokenUse
 from shoal.services.login.sessions import Session
 from shoal.web.visit import Visit
 from shoal.words.languages import When

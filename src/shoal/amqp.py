@@ -1,0 +1,402 @@
+"""A RabbitMQ connection that reconnects, confirmed publishing, queue depth, and worker liveness.
+
+While the broker is unreachable every call raises `Unavailable`; nothing is buffered, the publisher keeps its message. A URL may
+name several nodes of a cluster. The broker reports only queued messages, so a liveness query on the exchange asks each consumer
+what it has in progress. RabbitMQ still counts consumers of a dead node, so consumers that stay silent are ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import aiormq
+import msgspec
+from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
+from aiormq.exceptions import (
+    AuthenticationError,
+    ChannelAccessRefused,
+    ConnectionNotAllowed,
+    DeliveryError,
+    ProbableAuthenticationError,
+)
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.graph.connection_errors import (
+    MisconfiguredEngine,
+    UnreachableEngine,
+    chain,
+    check_file,
+    checked_url,
+    is_lasting,
+    place_of,
+    read_authorities,
+    speaks_tls,
+    why,
+)
+
+_OPTIONS = {"cafile", "certfile", "keyfile"}
+"""Files in PEM, as aiormq names them: the certificates that are trusted, and our own. `amqps` only."""
+
+
+def url_of_each(url: str, *, heartbeat: int) -> list[str]:
+    """Return a URL for each node of `amqp(s)://user:password@host:port,host:port/vhost?cafile=FILE`, for the client library.
+
+    Raises `InvalidInput`, without the login.
+    """
+    parts = checked_url(url, "broker")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if parts.scheme not in ("amqp", "amqps") or not parts.netloc.rpartition("@")[2]:
+        raise InvalidInput("broker: a message broker is named as amqp://user:password@host:port/vhost", field="broker")
+    if options.keys() - _OPTIONS or (options and parts.scheme != "amqps"):
+        raise InvalidInput(
+            f"broker: the options of its URL are {', '.join(sorted(_OPTIONS))}, of amqps:// only", field="broker"
+        )
+    for name, file in options.items():
+        (read_authorities if name == "cafile" else check_file)(file, "broker")
+    login, at, hosts = parts.netloc.rpartition("@")
+    query = f"{parts.query}{'&' if parts.query else ''}heartbeat={heartbeat}"
+    return [parts._replace(netloc=f"{login}{at}{host}", query=query).geturl() for host in hosts.split(",")]
+
+
+T = TypeVar("T")
+Prepare = Callable[[AbstractConnection], Awaitable[Sequence[AbstractChannel]]]
+
+_log = logging.getLogger(__name__)
+_numbers = itertools.count(1)
+_LOST = ("error when creating transport", "Cancelling cause reader exited", "Unexpected connection close")
+# A link logs each of these in one line with its reason; the library adds tracebacks, for every connection.
+logging.getLogger("aiormq.connection").addFilter(lambda record: not str(record.msg).startswith(_LOST))
+
+_FIRST_PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 1.0
+_PATIENCE_SECONDS = 30.0
+"""A broker that has not answered by then counts as away."""
+_REFUSED_SECONDS = 1.0
+"""A queue that has refused everything for so long is tried over a new connection; then after twice as long, and so on."""
+_LONGEST_REFUSED_SECONDS = 60.0
+_CONNECT_SECONDS = 5.0
+_GOODBYE_SECONDS = 2.0
+_HEARTBEAT_SECONDS = 10
+"""A link that is cut without a word is noticed after three of these."""
+_AT_ONCE = 256
+"""Messages between two waits for confirmation: more bring nothing."""
+_REFUSALS = (AuthenticationError, ChannelAccessRefused, ConnectionNotAllowed, ProbableAuthenticationError)
+_PORT = 5672
+_WANTS_TLS = "it speaks TLS: name it as amqps://"
+
+
+class _Refusing(NamedTuple):
+    """Until when a queue is waited for that takes nothing, by the clock of the loop, and for how long that is."""
+
+    until: float
+    seconds: float
+
+
+class Link:
+    """One connection. `prepare` opens what its owner needs, each time; when one of those channels ends, all begins anew."""
+
+    def __init__(self, url: str, prepare: Prepare, lost: Callable[[], None]) -> None:
+        self._urls = url_of_each(url, heartbeat=_HEARTBEAT_SECONDS)
+        """One for each node of the broker. The first is the next to try."""
+        self._prepare = prepare
+        self._lost = lost
+        self._out: aiormq.Channel | None = None
+        self._over: asyncio.Future[None] | None = None
+        self._tried = asyncio.Event()
+        self._stale = asyncio.Event()
+        self._opened = False
+        self._refusal: MisconfiguredEngine | None = None
+        """How the broker refused the last attempt, where waiting does not help."""
+        self._said = ""
+        self._refusing: dict[tuple[str, str], _Refusing] = {}
+        """By exchange and key."""
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Begin to connect; returns after the first attempt. A broker that is away may come back later.
+
+        Raises `MisconfiguredEngine` where the broker refuses us, or is not trusted.
+        """
+        self._keeper = asyncio.create_task(self._keep(), name="shoal-broker")
+        await self._tried.wait()
+        if self._refusal is not None:
+            await self.close()
+            raise self._refusal
+        self._opened = True
+
+    async def close(self) -> None:
+        """Hang up. What was delivered and not acknowledged goes to others."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+
+    def renew(self) -> None:
+        """Connect anew: something is not as `prepare` left it."""
+        self._stale.set()
+
+    @property
+    def up(self) -> bool:
+        """Whether there is a connection."""
+        return self._over is not None
+
+    async def ask(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of `work`, which uses a channel here. Raises `Unavailable` if the connection ends first.
+
+        The library leaves some that wait on a lost connection waiting, and cancels others: neither may reach the caller.
+        """
+        task, over = asyncio.ensure_future(work), self._over
+        try:
+            if over is not None:
+                await asyncio.wait((task, over), timeout=_PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if not (task.done() or over.done()):
+                    # Whatever waits for the same channel would wait for ever.
+                    self.renew()
+        finally:
+            if not task.done():
+                task.cancel()
+        (answer,) = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(answer, BaseException):
+            raise Unavailable("the message broker cannot be reached, or refused a message") from answer
+        return answer
+
+    async def publish(self, queue: str, bodies: Sequence[bytes], *, exchange: str = "") -> None:
+        """Return when the broker has all of them on disk. Raises `Unavailable`: then it has some of them, perhaps.
+
+        With an exchange, `queue` is the key that it routes by, and on disk means: in every queue that it routes to.
+        """
+        for start in range(0, len(bodies), _AT_ONCE):
+            await self.ask(self._publish(exchange, queue, bodies[start : start + _AT_ONCE]))
+
+    async def _publish(self, exchange: str, queue: str, bodies: Sequence[bytes]) -> None:
+        if self._out is None:
+            raise Unavailable("the message broker cannot be reached")
+        confirmed = await asyncio.gather(
+            *[_put(self._out, exchange, queue, body) for body in bodies], return_exceptions=True
+        )
+        self._look_for_refusals((exchange, queue), confirmed)
+        for answer in confirmed:
+            if isinstance(answer, BaseException):
+                raise answer
+
+    def _look_for_refusals(self, place: tuple[str, str], answers: Sequence[object]) -> None:
+        """Connect anew when a queue is not there any more, or seems to take nothing.
+
+        It may be the channel that takes nothing. When the node that led a quorum queue dies and a channel of another node
+        publishes there for the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all
+        that follow on the same channel, until the dead node is back (`rabbit_fifo_client:enqueue/3`).
+        """
+        now = asyncio.get_running_loop().time()
+        if any(isinstance(answer, aiormq.PublishError) for answer in answers):
+            self.renew()
+        elif any(isinstance(answer, DeliveryError) for answer in answers):
+            refusing = self._refusing.setdefault(place, _Refusing(now + _REFUSED_SECONDS, _REFUSED_SECONDS))
+            if now >= refusing.until:
+                _log.warning("the message broker takes nothing for %s: it is connected to anew", "".join(place))
+                seconds = min(2 * refusing.seconds, _LONGEST_REFUSED_SECONDS)
+                self._refusing[place] = _Refusing(now + seconds, seconds)
+                self.renew()
+        elif not any(isinstance(answer, BaseException) for answer in answers):
+            self._refusing.pop(place, None)
+
+    async def _keep(self) -> None:
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await self._once()
+                pause = _FIRST_PAUSE_SECONDS
+            except Exception as error:  # noqa: BLE001  # whatever it was, the next attempt may succeed
+                await self._note(error)
+            self._tried.set()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    async def _note(self, error: Exception) -> None:
+        """Log why, when it is not as it was logged last. The first time, whoever opens this is told what will last."""
+        url = self._urls[0]
+        place, reason = place_of(url), await _reason(url, error)
+        self._refusal = None
+        if reason == _WANTS_TLS or is_lasting(error) or isinstance(error, _REFUSALS) or "OpenOk" in str(error):
+            self._refusal = MisconfiguredEngine("the message broker cannot be used as it is set up")
+            self._refusal.__cause__ = UnreachableEngine(f"{place}: {reason}")
+        if self._said != reason and (self._opened or self._refusal is None):
+            _log.warning("the message broker cannot be reached: %s: %s", place, reason)
+            self._said = reason
+        self._urls.append(self._urls.pop(0))
+
+    async def _once(self) -> None:
+        """Connect, and return when the connection has ended."""
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            connection = await aiormq.connect(self._urls[0])
+        self._stale.clear()
+        stale = asyncio.ensure_future(self._stale.wait())
+        over = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                out = cast("aiormq.Channel", await connection.channel())
+                channels = [out, *await self._prepare(connection)]
+            self._out, self._over, self._refusal, self._said = out, over, None, ""
+            self._tried.set()
+            ends = [stale, connection.closing, *[channel.closing for channel in channels]]
+            ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            errors = [one.exception() for one in ended if not one.cancelled()]
+            reason = next((f": {why(error)}" for error in errors if isinstance(error, Exception)), "")
+            _log.warning("the connection to the message broker has ended%s", reason)
+        finally:
+            self._out = self._over = None
+            over.set_result(None)
+            stale.cancel()
+            self._lost()
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_GOODBYE_SECONDS):
+                    await connection.close(ConnectionError("closed"))
+
+
+async def _put(channel: aiormq.Channel, exchange: str, queue: str, body: bytes) -> None:
+    # A number of our own, for the library would draw a random one; and no wait for the socket of each: a fifth less time.
+    properties = aiormq.spec.Basic.Properties(delivery_mode=2, message_id=str(next(_numbers)))
+    # Mandatory: a queue that is gone must not swallow it.
+    await channel.basic_publish(
+        body, exchange=exchange, routing_key=queue, properties=properties, mandatory=True, wait=False
+    )
+
+
+async def _reason(url: str, error: Exception) -> str:
+    parts = urlsplit(url)
+    if "Connection.OpenOk" in str(error):
+        # The library does not say with which words the node closed the connection instead.
+        return f"there is no virtual host {unquote(parts.path[1:]) or '/'!r}, or its user may not use it"
+    # A node that expects TLS ends the connection without a word that we could understand.
+    never_there = any(isinstance(cause, ConnectionRefusedError | TimeoutError) for cause in chain(error))
+    plain = parts.scheme == "amqp" and not isinstance(error, _REFUSALS) and not never_there
+    if plain and parts.hostname and await speaks_tls(parts.hostname, parts.port or _PORT):
+        return _WANTS_TLS
+    return why(error)
+
+
+_BROKER_PATIENCE_SECONDS = 0.25
+"""RabbitMQ waits so long for a quorum queue; then it answers that the queue is empty (`rabbit_quorum_queue:stat/1`)."""
+_TRIES = 40
+"""Ten seconds, at a broker that is too busy to know."""
+
+
+class Depth(NamedTuple):
+    """Messages that wait in a queue, and consumers that it has."""
+
+    messages: int
+    consumers: int
+
+
+async def depth_of(channel: AbstractChannel, queue: str) -> Depth:
+    """Return how full a queue is. Raises `Unavailable` if the broker cannot say.
+
+    A queue that is busy is told as empty, without messages and without consumers. An empty answer that took as long as the
+    broker waits for a queue is therefore none, and the question is put again.
+    """
+    loop = asyncio.get_running_loop()
+    for _ in range(_TRIES):
+        asked_at = loop.time()
+        declared = await channel.queue_declare(queue, passive=True)
+        depth = Depth(declared.message_count or 0, declared.consumer_count or 0)
+        if any(depth) or loop.time() - asked_at < _BROKER_PATIENCE_SECONDS:
+            return depth
+    raise Unavailable(f"the message broker is too busy to say how full {queue} is")
+
+
+_REPLIES = "amq.rabbitmq.reply-to"
+_REPLY_SECONDS = 1.0
+"""A process that has not answered by then is busy or stuck."""
+_GONE_SECONDS = 35.0
+"""As many that were silent for so long are no processes: three heartbeats, and some time to spare."""
+_FORGOTTEN_SECONDS = 60.0
+"""A silence from before a longer pause between two questions says nothing about one after it."""
+
+
+class Roll(NamedTuple, Generic[T]):
+    """The answers, and how many are `silent` that may have something in hand."""
+
+    answers: list[T]
+    silent: int
+
+
+class _Silence(NamedTuple):
+    """How many were silent, since when without a change, and when that was last seen."""
+
+    many: int
+    since: float
+    seen: float
+
+
+class RollCall(Generic[T]):
+    """Asks and answers, on a channel of its own. Who only asks has no answer of its `own`."""
+
+    def __init__(
+        self, exchange: str, kind: type[T], own: Callable[[], T] | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._exchange = exchange
+        self._own = own
+        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._channel: AbstractChannel | None = None
+        self._answers: asyncio.Queue[tuple[str | None, T]] = asyncio.Queue()
+        self._asking = asyncio.Lock()
+        self._questions = 0
+        self._clock = clock
+        self._silence = _Silence(0, 0.0, 0.0)
+
+    async def prepare(self, channel: AbstractChannel) -> None:
+        """Be ready to ask; and to answer, in a process that has an answer."""
+        await channel.basic_consume(_REPLIES, self._hear, no_ack=True)
+        if self._own is not None:
+            queue = (await channel.queue_declare("", exclusive=True, auto_delete=True)).queue or ""
+            await channel.queue_bind(queue, self._exchange)
+            await channel.basic_consume(queue, self._answer, no_ack=True)
+        self._channel = channel
+
+    async def take(self, expected: int) -> Roll[T]:
+        """Ask so many processes and return their answers; fewer when some of them are silent."""
+        async with self._asking:
+            self._questions += 1
+            question = str(self._questions)
+            found: list[T] = []
+            if expected and self._channel is not None:
+                properties = aiormq.spec.Basic.Properties(reply_to=_REPLIES, correlation_id=question)
+                await self._channel.basic_publish(b"", exchange=self._exchange, properties=properties)
+                await self._collect(question, expected, found)
+            return Roll(found, self._still_there(max(0, expected - len(found))))
+
+    def _still_there(self, silent: int) -> int:
+        """Return how many of so many that are silent may be processes."""
+        now, before = self._clock(), self._silence
+        known = silent == before.many and now - before.seen < _FORGOTTEN_SECONDS
+        self._silence = _Silence(silent, before.since if known else now, now)
+        return 0 if now - self._silence.since >= _GONE_SECONDS else silent
+
+    async def _collect(self, question: str, expected: int, found: list[T]) -> None:
+        try:
+            async with asyncio.timeout(_REPLY_SECONDS):
+                while len(found) < expected:
+                    answered, answer = await self._answers.get()
+                    if answered == question:
+                        found.append(answer)
+                    else:
+                        # It came too late, and whoever gave it is there.
+                        self._silence = _Silence(0, 0.0, 0.0)
+        except TimeoutError:
+            return
+
+    async def _hear(self, message: DeliveredMessage) -> None:
+        properties = message.header.properties
+        self._answers.put_nowait((properties.correlation_id, self._decoder.decode(message.body)))
+
+    async def _answer(self, message: DeliveredMessage) -> None:
+        asked = message.header.properties
+        if self._own is not None and asked.reply_to:
+            properties = aiormq.spec.Basic.Properties(correlation_id=asked.correlation_id)
+            body = msgspec.msgpack.encode(self._own())
+            await message.channel.basic_publish(body, routing_key=asked.reply_to, properties=properties)

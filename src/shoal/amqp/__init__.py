@@ -1,1 +1,0 @@
-"""The message broker as everybody here needs it who uses one: a connection that comes back, and a question to all at once."""

@@ -1,1 +1,0 @@
-"""The outbox carried by a message broker to workers on other machines."""

@@ -1,0 +1,238 @@
+"""Audit log entries: the closed list of verbs, targets and actors, and the throttling of repeated events.
+
+Repeats are logged at the 1st, 10th, 100th ... occurrence per hour. The number of distinct keys per hour is bounded; the excess
+is counted together. Counts are per process.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.core.blocklists import IpBlock
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Member, Post, Report
+from shoal.core.signup import Invitation
+from shoal.core.text import check_text
+
+MAX_REASON = 5_000
+"""Characters of a reason."""
+MAX_NAME = 255
+"""Characters of the name of a target; what is longer is cut."""
+MAX_ADDRESS = 45
+"""Characters of an address: the longest IPv6 address."""
+
+
+class AuditVerb(StrEnum):
+    """An act that leaves an entry in the audit log. The values are stored, and never change their meaning."""
+
+    MEMBER_SUSPENDED = "member.suspended"
+    MEMBER_UNSUSPENDED = "member.unsuspended"
+    MEMBER_SILENCED = "member.silenced"
+    MEMBER_UNSILENCED = "member.unsilenced"
+    MEMBER_SENSITIZED = "member.sensitized"
+    MEMBER_UNSENSITIZED = "member.unsensitized"
+    MEMBER_DISABLED = "member.disabled"
+    MEMBER_ENABLED = "member.enabled"
+    MEMBER_ROLE_CHANGED = "member.role_changed"
+    SIGN_UP_APPROVED = "sign_up.approved"
+    SIGN_UP_REJECTED = "sign_up.rejected"
+    POST_HIDDEN = "post.hidden"
+    POST_REVEALED = "post.revealed"
+    POST_KEPT_FROM_TRENDS = "post.kept_from_trends"
+    POST_ALLOWED_IN_TRENDS = "post.allowed_in_trends"
+    TAG_DENIED = "tag.denied"
+    TAG_ALLOWED = "tag.allowed"
+    TAG_MERGED = "tag.merged"
+    TAG_UNMERGED = "tag.unmerged"
+    REPORT_RESOLVED = "report.resolved"
+    REPORT_REOPENED = "report.reopened"
+    REPORT_ASSIGNED = "report.assigned"
+    REPORT_UNASSIGNED = "report.unassigned"
+    REPORT_CATEGORIZED = "report.categorized"
+    EMAIL_DOMAIN_BLOCKED = "email_domain.blocked"
+    EMAIL_DOMAIN_UNBLOCKED = "email_domain.unblocked"
+    EMAIL_BLOCKED = "email.blocked"
+    EMAIL_UNBLOCKED = "email.unblocked"
+    IP_BLOCKED = "ip.blocked"
+    IP_BLOCK_CHANGED = "ip.block_changed"
+    IP_UNBLOCKED = "ip.unblocked"
+    NAME_BLOCKED = "name.blocked"
+    NAME_UNBLOCKED = "name.unblocked"
+    INVITATION_CREATED = "invitation.created"
+    INVITATION_ENDED = "invitation.ended"
+    LOGIN_SUCCEEDED = "login.succeeded"
+    LOGIN_FAILED = "login.failed"
+    APP_AUTHORIZED = "app.authorized"
+    SESSION_ENDED = "session.ended"
+    PASSWORD_CHANGED = "password.changed"  # noqa: S105  # an act, no password
+    PASSWORD_RESET = "password.reset"  # noqa: S105  # an act, no password
+    PASSWORD_SET = "password.set"  # noqa: S105  # an act, no password
+    EMAIL_CHANGED = "email.changed"
+    EMAIL_RESTORED = "email.restored"
+    EMAIL_SET = "email.set"
+    SECOND_FACTOR_ENABLED = "second_factor.enabled"
+    SECOND_FACTOR_DISABLED = "second_factor.disabled"
+    SECOND_FACTOR_RESET = "second_factor.reset"
+    SECOND_FACTOR_CODES_RENEWED = "second_factor.codes_renewed"
+    PASSKEY_ADDED = "passkey.added"
+    PASSKEY_REMOVED = "passkey.removed"
+    EXPORT_REQUESTED = "export.requested"
+    ARCHIVE_IMPORTED = "archive.imported"
+    DELETION_REQUESTED = "deletion.requested"
+    DELETION_CANCELLED = "deletion.cancelled"
+    DELETION_COMPLETED = "deletion.completed"
+    JOBS_REPLAYED = "jobs.replayed"
+
+
+class TargetKind(StrEnum):
+    """Kinds of targets of an act."""
+
+    MEMBER = "member"
+    POST = "post"
+    TAG = "tag"
+    REPORT = "report"
+    INVITATION = "invitation"
+    EMAIL_DOMAIN = "email_domain"
+    EMAIL = "email"
+    IP = "ip"
+    NAME = "name"
+    JOBS = "jobs"
+
+
+class AuditTarget(NamedTuple):
+    """The thing that an act was done to, as it was at the time."""
+
+    kind: TargetKind
+    id: int = 0
+    """0 for what has no id."""
+    name: str = ""
+    member_id: int = 0
+    """Id of the member whose it is; 0 for nobody's."""
+
+
+class Actor(NamedTuple):
+    """The actor of what is done with a bundle: who does it, from where, and why."""
+
+    member_id: int = 0
+    """0 for the command line, and for somebody who is not logged in."""
+    name: str = ""
+    address: str = ""
+    """The client's IP address; empty inside the process."""
+    reason: str = ""
+
+    def because(self, reason: str) -> Actor:
+        """Return it with a reason. Raises `InvalidInput` for one that is too long."""
+        return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
+
+    def proved(self, member: Member) -> Actor:
+        """Return it as that of a member who has just proved who they are, whoever the browser was logged in as until then."""
+        return self._replace(member_id=member.id, name=member.name)
+
+
+NOBODY = Actor()
+"""Nobody in particular: the command line, or the server itself."""
+
+
+class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
+    """One entry of the audit log, without its id and the moment, which its place in the list says."""
+
+    verb: AuditVerb
+    actor_id: int
+    """0 for the command line, and for somebody who was not logged in."""
+    actor_name: str
+    kind: TargetKind
+    target_id: int
+    target_name: str
+    address: str = ""
+    """The client's IP address; empty for an act inside the process, and where a member's own list has it."""
+    holder_id: int = 0
+    """Id of the member whose own list has the address; 0 for none."""
+    reason: str = ""
+    details: dict[str, str | int] = {}
+
+
+def entry_of(verb: AuditVerb, actor: Actor, target: AuditTarget, details: dict[str, str | int]) -> AuditEntry:
+    """Return the entry of an act. The address of an act on one's own account is for the member's own list."""
+    own = bool(actor.address and target.member_id) and actor.member_id in (0, target.member_id)
+    return AuditEntry(
+        verb=verb,
+        actor_id=actor.member_id,
+        actor_name=actor.name,
+        kind=target.kind,
+        target_id=target.id,
+        target_name=target.name[:MAX_NAME],
+        address="" if own else actor.address,
+        holder_id=target.member_id if own else 0,
+        reason=actor.reason,
+        details=details,
+    )
+
+
+def member_target(member: Member) -> AuditTarget:
+    """Return a member as a target."""
+    return AuditTarget(TargetKind.MEMBER, member.id, member.name, member.id)
+
+
+def post_target(post: Post) -> AuditTarget:
+    """Return a post as a target. It has no name; its author is somebody else than who acts."""
+    return AuditTarget(TargetKind.POST, post.id)
+
+
+def report_target(report: Report) -> AuditTarget:
+    """Return a report as a target."""
+    return AuditTarget(TargetKind.REPORT, report.id)
+
+
+def invitation_target(invitation: Invitation) -> AuditTarget:
+    """Return an invitation as a target. Its code is a secret, so it has no name."""
+    return AuditTarget(TargetKind.INVITATION, invitation.id, member_id=invitation.owner_id)
+
+
+def ip_target(block: IpBlock) -> AuditTarget:
+    """Return a blocked network as a target."""
+    return AuditTarget(TargetKind.IP, block.id, block.network)
+
+
+def verb_of(text: str) -> AuditVerb:
+    """Return the verb of this name. Raises `InvalidInput`, which lists them all."""
+    try:
+        return AuditVerb(text)
+    except ValueError:
+        raise InvalidInput(f"{text!r} is no act: {', '.join(AuditVerb)}", field="verb") from None
+
+
+HOUR_MS = 3_600_000
+
+
+class Repeat(NamedTuple):
+    """A repeat that is to be told."""
+
+    times: int
+    """How often it happened in this hour."""
+    together: bool
+    """Whether it stands for many different things, those beyond the bound."""
+
+
+class RepeatCounter:
+    """Counts what is repeated within an hour. `most` bounds the different things of an hour, and so the memory."""
+
+    def __init__(self, most: int = 500) -> None:
+        self._most = most
+        self._hour = 0
+        self._counts: dict[str, int] = {}
+        self._beyond = 0
+
+    def count(self, what: str, now: int) -> Repeat | None:
+        """Count once more at a moment in Unix milliseconds. None: it was told lately."""
+        if now // HOUR_MS != self._hour:
+            self._hour, self._counts, self._beyond = now // HOUR_MS, {}, 0
+        together = what not in self._counts and len(self._counts) >= self._most
+        if together:
+            self._beyond += 1
+        else:
+            self._counts[what] = self._counts.get(what, 0) + 1
+        count = self._beyond if together else self._counts[what]
+        return Repeat(count, together) if str(count).strip("0") == "1" else None

@@ -1,1 +1,0 @@
-"""The audit log as values: who did what to whom, when, why, and from which address."""

@@ -1,0 +1,299 @@
+"""Blocklist values and matching rules: email domains, canonical addresses, IP networks and user names.
+
+Sign-up attempts against an email domain are counted per day. Client addresses are not stored: each sets one bit of a small map,
+and linear counting (Whang et al. 1990) estimates how many there were. An IP lookup costs one table lookup per prefix length
+that is in use, at most 33 for IPv4. A name block compares plain forms, so `h4te_speech` matches `hatespeech`; a sign-up looks
+up at most 407 keys and reads no list.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from hashlib import blake2b, sha256
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Node
+from shoal.core.text import MAX_USER_NAME, normalized_email
+
+HISTORY_DAYS = 7
+"""Days of refused attempts that are kept, today included."""
+MAX_DOMAIN = 253
+_MAX_TYPED_DOMAIN = 4 * MAX_DOMAIN
+"""Characters of a domain in Unicode: several may become one in ASCII."""
+_DAY_MS = 86_400_000
+_BITS = 2_048
+_DOMAIN = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class AttemptDay(NamedTuple):
+    """Sign-ups that a block refused on one day, counted in days of Unix time, UTC."""
+
+    day: int
+    uses: int
+    seen: bytes
+    """A map of bits; each client address sets one."""
+
+    @property
+    def accounts(self) -> int:
+        """Estimate of the number of client addresses."""
+        unset = _BITS - int.from_bytes(self.seen).bit_count()
+        return round(_BITS * math.log(_BITS / max(unset, 1)))
+
+
+class EmailDomainBlock(Node, frozen=True, tag="email_domain_block"):
+    """Nobody signs up with an e-mail address of this domain, or of one below it."""
+
+    domain: str
+    """In lower case and ASCII (IDNA)."""
+    days: tuple[AttemptDay, ...] = ()
+    """Refused attempts, newest day first; a day without any is left out."""
+
+
+class CanonicalEmailBlock(Node, frozen=True, tag="canonical_email_block"):
+    """Nobody signs up with an e-mail address whose canonical form has this hash."""
+
+    digest: str
+    """SHA-256, 64 hexadecimal digits in lower case."""
+
+
+def check_domain(text: str) -> str:
+    """The form in which a domain is compared. Raises `InvalidInput`."""
+    domain = ascii_domain(text.strip().removesuffix("."))
+    if len(domain) > MAX_DOMAIN or _DOMAIN.fullmatch(domain) is None:
+        raise InvalidInput("Domain is not a valid domain name", field="domain")
+    return domain
+
+
+def ascii_domain(text: str) -> str:
+    """A domain in lower case and ASCII; what cannot be written so stays as it is, in lower case."""
+    # The codec normalizes, which takes quadratic time for combining marks.
+    if len(text) > _MAX_TYPED_DOMAIN:
+        return text.lower()
+    try:
+        return text.encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        return text.lower()
+
+
+def domains_of(address: str) -> list[str]:
+    """The domain of an e-mail address and all domains above it, the narrowest first."""
+    labels = ascii_domain(address.rpartition("@")[2].removesuffix(".")).split(".")
+    return [".".join(labels[start:]) for start in range(len(labels))]
+
+
+def canonical_digest(address: str) -> str:
+    """Return the hash of the canonical form of an e-mail address, as Mastodon computes it.
+
+    The form is NFKC, in lower case, without dots and `+tag` in the name, and with the domain in ASCII (IDNA). Raises
+    `InvalidInput` for a text that is no address.
+    """
+    name, domain = _canonical(address)
+    return _digest(name, ascii_domain(domain))
+
+
+def canonical_digests(address: str) -> tuple[str, ...]:
+    """Return the hashes by which an e-mail address may be blocked: blocks from before IDNA have the domain in Unicode."""
+    name, domain = _canonical(address)
+    domain = ascii_domain(domain)
+    return tuple(dict.fromkeys((_digest(name, domain), _digest(name, _unicode_domain(domain)))))
+
+
+def _canonical(address: str) -> tuple[str, str]:
+    name, _, domain = normalized_email(address).partition("@")
+    return name.replace(".", "").partition("+")[0], domain
+
+
+def _digest(name: str, domain: str) -> str:
+    return sha256(f"{name}@{domain}".encode()).hexdigest()
+
+
+def _unicode_domain(domain: str) -> str:
+    try:
+        return domain.encode("ascii").decode("idna")
+    except UnicodeError:
+        return domain
+
+
+def check_digest(text: str) -> str:
+    """The hash of a canonical e-mail address. Raises `InvalidInput`."""
+    digest = text.strip().lower()
+    if _DIGEST.fullmatch(digest) is None:
+        raise InvalidInput(
+            "Canonical email hash is not a SHA-256 hash of 64 hexadecimal digits", field="canonical_email_hash"
+        )
+    return digest
+
+
+def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBlock:
+    """The block with one more refused attempt, by a client address, at a moment in Unix milliseconds."""
+    today = now // _DAY_MS
+    bit = int.from_bytes(blake2b(client.encode(), digest_size=8, key=block.id.to_bytes(8)).digest()) % _BITS
+    kept = {day.day: day for day in block.days if today - HISTORY_DAYS < day.day}
+    before = kept.get(today, AttemptDay(today, 0, b""))
+    seen = int.from_bytes(before.seen) | 1 << bit
+    kept[today] = AttemptDay(today, before.uses + 1, seen.to_bytes(_BITS // 8))
+    return replace(block, days=tuple(kept[day] for day in sorted(kept, reverse=True)))
+
+
+def history(block: EmailDomainBlock, now: int) -> list[AttemptDay]:
+    """The last days of refused attempts, today first; a day without any counts 0."""
+    today = now // _DAY_MS
+    kept = {day.day: day for day in block.days}
+    return [kept.get(day, AttemptDay(day, 0, b"")) for day in range(today, today - HISTORY_DAYS, -1)]
+
+
+MAX_NETWORK = 64
+"""Characters of a network in CIDR notation."""
+_REMEMBERED = 4_096
+_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
+"""IPv4 addresses written as IPv6."""
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class IpSeverity(StrEnum):
+    """Effect of an IP block, from the mildest to the most severe; each includes those before it."""
+
+    SIGN_UP_REQUIRES_APPROVAL = "sign_up_requires_approval"
+    """Members who sign up from there wait until somebody lets them in."""
+    SIGN_UP_BLOCK = "sign_up_block"
+    """Nobody signs up from there."""
+    NO_ACCESS = "no_access"
+    """Every request from there is refused."""
+
+    @property
+    def rank(self) -> int:
+        """Position in the order of severity."""
+        return list(IpSeverity).index(self)
+
+
+class IpBlock(Node, frozen=True, tag="ip_block"):
+    """A network from which requests or sign-ups are refused, or sign-ups wait for approval."""
+
+    network: str
+    """In CIDR notation, with the first address of the network: `203.0.113.0/24`."""
+    severity: IpSeverity
+    comment: str = ""
+    expires_at: int = 0
+    """Unix milliseconds; 0 for never."""
+    ticket_id: int = 0
+    """Ticket of its expiry on the agenda; 0 for a block that does not expire."""
+
+    def in_force(self, now: int) -> bool:
+        """Whether it has not expired at a moment in Unix milliseconds."""
+        return not self.expires_at or now < self.expires_at
+
+
+def check_network(text: str) -> str:
+    """The form in which a network, or a single address, is compared. Raises `InvalidInput`."""
+    try:
+        network = _plain(ipaddress.ip_network(text.strip()[: MAX_NETWORK + 1], strict=False))
+    except ValueError:
+        raise InvalidInput("Ip is not an address or a network such as 203.0.113.0/24", field="ip") from None
+    return str(network)
+
+
+def contains(network: str, address: str) -> bool:
+    """Whether a client's address is in a network that `check_network` gave."""
+    parsed = _parsed(address)
+    return parsed is not None and parsed in ipaddress.ip_network(network)
+
+
+class IpTable:
+    """IP blocks, looked up by address."""
+
+    def __init__(self, blocks: Iterable[IpBlock] = ()) -> None:
+        self._by_length: dict[tuple[int, int], dict[int, list[IpBlock]]] = {}
+        for block in blocks:
+            network = ipaddress.ip_network(block.network)
+            group = self._by_length.setdefault((network.version, network.prefixlen), {})
+            start = int(network.network_address) >> network.max_prefixlen - network.prefixlen
+            group.setdefault(start, []).append(block)
+        self.is_empty = not self._by_length
+        self.blocks_of = lru_cache(maxsize=_REMEMBERED)(self._find)
+        """The blocks that an address falls under, expired or not."""
+
+    def _find(self, address: str) -> tuple[IpBlock, ...]:
+        parsed = _parsed(address)
+        if parsed is None:
+            return ()
+        number, version, bits = int(parsed), parsed.version, parsed.max_prefixlen
+        return tuple(
+            block
+            for (of_version, length), group in self._by_length.items()
+            if of_version == version
+            for block in group.get(number >> bits - length, ())
+        )
+
+
+def most_severe(blocks: Iterable[IpBlock], now: int) -> IpSeverity | None:
+    """The greatest severity of blocks that are in force at a moment in Unix milliseconds; None where there are none."""
+    found = [block.severity for block in blocks if block.in_force(now)]
+    return max(found, key=lambda severity: severity.rank, default=None)
+
+
+def _parsed(address: str) -> _Address | None:
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    return (parsed.ipv4_mapped or parsed) if isinstance(parsed, ipaddress.IPv6Address) else parsed
+
+
+def _plain(network: _Network) -> _Network:
+    if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
+        first = int(network.network_address) & (1 << 32) - 1
+        return ipaddress.IPv4Network((first, network.prefixlen - 96))
+    return network
+
+
+LEAST_PART = 3
+"""Characters of a part: a shorter one would refuse too many names."""
+_PLAIN = str.maketrans("0123456789", "oizeasgtbg", "_")
+"""Digits as the letters that they are written for; underscores are left out."""
+
+
+class NameBlock(Node, frozen=True, tag="name_block"):
+    """Nobody signs up with a user name that is this word, or has it in it."""
+
+    word: str
+    """In its plain form."""
+    part: bool = False
+    """Whether names that have it in them are refused too."""
+
+
+def plain(text: str) -> str:
+    """Return the form in which names are compared."""
+    return text.strip().lower().translate(_PLAIN)
+
+
+def check_word(text: str, *, part: bool) -> str:
+    """Return the plain form of a word that is to be blocked. Raises `InvalidInput`."""
+    word, least = plain(text), LEAST_PART if part else 1
+    if not (least <= len(word) <= MAX_USER_NAME and word.isascii() and word.isalpha()):
+        raise InvalidInput(
+            f"a word is {least} to {MAX_USER_NAME} characters out of a-z, 0-9 and the underscore", field="word"
+        )
+    return word
+
+
+def key_text(word: str, *, part: bool) -> str:
+    """Return the text of the key that leads to the block of a word in its plain form."""
+    return f"{'*' if part else '='}{word}"
+
+
+def refusing(name: str) -> Sequence[str]:
+    """Return the texts of the keys of all blocks that would refuse a user name."""
+    word = plain(name)
+    parts = {word[first:last] for first in range(len(word)) for last in range(first + LEAST_PART, len(word) + 1)}
+    return [key_text(word, part=False), *(key_text(part, part=True) for part in sorted(parts))]

@@ -1,0 +1,317 @@
+"""A member's ranking preferences: interests derived from activity, explicit feedback, recipe, and seen posts.
+
+Activity has a strength that halves every month. Sums become affinities in (-1, 1) as x / (|x| + half): with half 3, one share
+(2) makes 0.4, ten make 0.87, one report (-4) makes -0.57. Each "more" or "less like this" moves an affinity by 0.4, at most
+five times per direction; a picked tag moves it by 0.5.
+
+Seen posts take 32 bits each (29 bits of id, 3 of count), the newest thousand, at most 4 KB. With a thousand entries, one in
+537,000 candidates is wrongly taken for seen.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from shoal.core.errors import InvalidInput
+from shoal.core.ids import SPREAD, milliseconds_of
+from shoal.core.model import Node
+from shoal.core.places import Place
+from shoal.core.ranking.people import FriendsOfFriends
+from shoal.core.ranking.recipes import Recipe
+from shoal.core.text import canonical_tag
+
+_HALF_LIFE_MS = 30 * 86_400_000
+_HALF_TAG = 0.5
+_MOST_TAGS = 100
+_HALF_AUTHOR = 3.0
+FOLLOWED_STRENGTH = 2.0
+"""Strength of a follow, of a member or of a tag."""
+
+
+class Interests(NamedTuple):
+    """A member's ties and affinities, as their own acts show them."""
+
+    followees: tuple[int, ...]
+    """Newest first; at most 5,000."""
+    followers: frozenset[int]
+    """The newest thousand."""
+    followed_tags: frozenset[str]
+    tags: Mapping[str, float]
+    """Affinity to tags, -1 to 1; 0 for those that are not there."""
+    authors: dict[int, float]
+    """Affinity to authors, likewise; every followee is there."""
+    likes: Mapping[int, int]
+    """How many of the newest 200 posts that the member liked are by an author."""
+    acted: frozenset[int]
+    """Posts that the member liked, shared, saved, reacted to or commented on of late."""
+    place: Place | None
+    """Where their newest post with a place was made."""
+    near: FriendsOfFriends
+    """Whom followees follow."""
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is known of what the member cares about."""
+        return bool(self.followees or self.tags or self.authors)
+
+
+class PackedInterests(NamedTuple):
+    """Interests as they are remembered: a few kilobytes, where sets and dictionaries take ten times as much."""
+
+    data: bytes
+    near: FriendsOfFriends
+
+
+_Unpacked = tuple[
+    tuple[int, ...],
+    frozenset[int],
+    frozenset[str],
+    dict[str, float],
+    dict[int, float],
+    dict[int, int],
+    frozenset[int],
+    Place | None,
+]
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Unpacked)
+
+
+def pack(interests: Interests) -> PackedInterests:
+    """Return interests in little room; `near` is packed already. That a followee is followed and nothing else is not said twice."""
+    followees = frozenset(interests.followees)
+    usual = author_affinity(FOLLOWED_STRENGTH)
+    told = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
+    *others, near = interests._replace(authors=told)
+    return PackedInterests(_encoder.encode(others), near)
+
+
+def unpack(packed: PackedInterests) -> Interests:
+    """Return interests that were packed."""
+    others: _Unpacked = _decoder.decode(packed.data)
+    found = Interests(*others, packed.near)
+    return found._replace(authors=dict.fromkeys(found.followees, author_affinity(FOLLOWED_STRENGTH)) | found.authors)
+
+
+def decay(id_: int, now: int) -> float:
+    """Return how much an act still counts, 0 to 1, from an id of its moment."""
+    return float(2.0 ** (-max(0, now - milliseconds_of(id_)) / _HALF_LIFE_MS))
+
+
+def affinity(strength: float, half: float) -> float:
+    """Return the affinity, between -1 and 1, for a sum of strengths."""
+    return strength / (abs(strength) + half)
+
+
+def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[str, float]:
+    """Return the sum of strengths for each tag, from the tags of each post and the strength of the act on it, which they share."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for tags, strength in acts:
+        for tag in tags:
+            found[tag] += strength / len(tags)
+    return found
+
+
+def author_affinity(strength: float) -> float:
+    """Return the affinity to an author, from the strengths of a follow and of acts on their posts."""
+    return affinity(strength, _HALF_AUTHOR)
+
+
+def tag_affinity(strength: float, uses: int) -> float:
+    """Return the affinity to a tag that so many posts carry; the more do, the less an act says."""
+    return affinity(strength / math.log2(2.0 + uses), _HALF_TAG)
+
+
+def strongest(affinities: Mapping[str, float]) -> dict[str, float]:
+    """Return the 100 affinities to tags that are farthest from 0, in the order in which they came."""
+    if len(affinities) <= _MOST_TAGS:
+        return dict(affinities)
+    kept = set(heapq.nlargest(_MOST_TAGS, affinities, key=lambda tag: abs(affinities[tag])))
+    return {tag: force for tag, force in affinities.items() if tag in kept}
+
+
+TAP = 0.4
+MOST_TAPS = 5
+PICKED = 0.5
+MOST_PICKED = 50
+MOST_REMEMBERED = 100
+"""Authors, and tags, whose taps are remembered: those tapped last."""
+
+MOST_BYTES = 8_192
+"""Bytes of all wishes as they are stored."""
+_MOST_PICKED_BYTES = 4_096
+
+K = TypeVar("K", int, str)
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """All wishes of a member."""
+
+    picked: tuple[str, ...] = ()
+    """Tags (canonical)."""
+    authors: dict[int, int] = {}
+    """Taps by the id of an author, -5 to 5; the one that was tapped last is at the end."""
+    tags: dict[str, int] = {}
+    """Taps by tag, likewise."""
+
+
+NO_WISHES = Wishes()
+
+
+def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
+    """Return the taps after one more for a key: `step` is 1 for more, -1 for less, and 0 forgets what was said of it."""
+    count = max(-MOST_TAPS, min(MOST_TAPS, taps.get(key, 0) + step)) if step else 0
+    others = {other: number for other, number in taps.items() if other != key}
+    kept = dict(list(others.items())[-(MOST_REMEMBERED - 1) :])
+    return kept | {key: count} if count else others
+
+
+def check_picked(picked: tuple[str, ...]) -> None:
+    """Raise `InvalidInput` for more than 50 tags, or 4,096 bytes of them."""
+    if len(picked) > MOST_PICKED:
+        raise InvalidInput(f"tags: at most {MOST_PICKED}", field="tags")
+    if len(encode_wishes(Wishes(picked=picked))) > _MOST_PICKED_BYTES:
+        raise InvalidInput(f"tags: at most {_MOST_PICKED_BYTES:,} bytes together", field="tags")
+
+
+def fitting(wishes: Wishes) -> Wishes:
+    """Return the wishes without the oldest taps, as far as they would take more than 8,192 bytes."""
+    while len(encode_wishes(wishes)) > MOST_BYTES and (wishes.authors or wishes.tags):
+        authors, tags = dict(wishes.authors), dict(wishes.tags)
+        longer: dict[int, int] | dict[str, int] = tags if tags and len(tags) >= len(authors) else authors
+        del longer[next(iter(longer))]  # type: ignore[arg-type]  # a key of its own
+        wishes = replace(wishes, authors=authors, tags=tags)
+    return wishes
+
+
+def folded(wishes: Wishes) -> Wishes:
+    """Return the wishes with tags in canonical form, without those whose canonical form is too long for a tag.
+
+    The taps of two spellings of one tag are added up.
+    """
+    picked = tuple(tag for tag in dict.fromkeys(map(canonical_tag, wishes.picked)) if tag)
+    taps: dict[str, int] = {}
+    for name, count in wishes.tags.items():
+        tag = canonical_tag(name)
+        taps[tag] = max(-MOST_TAPS, min(MOST_TAPS, taps.pop(tag, 0) + count))
+    return replace(wishes, picked=picked, tags={tag: count for tag, count in taps.items() if tag and count})
+
+
+def encode_wishes(wishes: Wishes) -> bytes:
+    """Return wishes as they are stored."""
+    return msgspec.json.encode(wishes)
+
+
+def with_wishes(interests: Interests, wishes: Wishes) -> Interests:
+    """Return the interests of a member with what the member has said of them."""
+    if wishes == NO_WISHES:
+        return interests
+    tags, authors = dict(interests.tags), dict(interests.authors)
+    for tag in wishes.picked:
+        tags[tag] = _bounded(tags.get(tag, 0.0) + PICKED)
+    for tag, taps in wishes.tags.items():
+        tags[tag] = _bounded(tags.get(tag, 0.0) + TAP * taps)
+    for author, taps in wishes.authors.items():
+        authors[author] = _bounded(authors.get(author, 0.0) + TAP * taps)
+    return interests._replace(tags=tags, authors=authors)
+
+
+def _bounded(value: float) -> float:
+    return max(-1.0, min(1.0, value))
+
+
+class Taste(Node, frozen=True, tag="taste"):
+    """A member's choices about ranked feeds."""
+
+    member_id: int
+    document: bytes = b""
+    """Their own recipe as JSON; empty: that of the server holds. Stored like this, it never keeps an object from being read."""
+    off: bool = False
+    """Whether nothing is ranked for them: For you answers the home timeline."""
+    said: bytes = b""
+    """Their wishes, likewise as JSON; empty for none."""
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """Their own recipe; None for none, and for one that this version of Shoal does not take any more."""
+        return _decoded(self.document) if self.document else None
+
+    @property
+    def wishes(self) -> Wishes:
+        """Their wishes; none where this version of Shoal cannot read them any more."""
+        return _wishes(self.said) if self.said else NO_WISHES
+
+
+class SeenPosts(Node, frozen=True, tag="seen_posts"):
+    """The posts that a member has seen in lists."""
+
+    member_id: int
+    memory: bytes = b""
+    """As `seen` packs it."""
+
+
+@lru_cache(maxsize=1_024)
+def _decoded(document: bytes) -> Recipe | None:
+    try:
+        return msgspec.json.decode(document, type=Recipe)
+    except msgspec.MsgspecError:
+        return None
+
+
+@lru_cache(maxsize=1_024)
+def _wishes(document: bytes) -> Wishes:
+    try:
+        return msgspec.json.decode(document, type=Wishes)
+    except msgspec.MsgspecError:
+        return NO_WISHES
+
+
+MOST = 1_000
+"""Posts in memory."""
+MOST_TIMES = 7
+"""Highest number of times that is counted."""
+_TIMES_BITS = 3
+
+_Marks = npt.NDArray[np.uint32]
+
+
+def add_seen(data: bytes, ids: Iterable[int]) -> bytes:
+    """Return the memory after these posts were seen once more each, the last of them most recently."""
+    times = dict(zip(*_entries(data), strict=True))
+    latest = [int(mark) for mark in _marks(list(dict.fromkeys(ids)))]
+    kept = {mark: min(times.get(mark, 0) + 1, MOST_TIMES) for mark in reversed(latest)}
+    for mark, seen in times.items():
+        kept.setdefault(mark, seen)
+    packed = [mark << _TIMES_BITS | seen for mark, seen in kept.items()]
+    return np.array(packed[:MOST], "<u4").tobytes()
+
+
+def times_seen(data: bytes, ids: Sequence[int]) -> npt.NDArray[np.float64]:
+    """Return how often each post was seen, as far as that is remembered: shape (ids,)."""
+    if not data or not ids:
+        return np.zeros(len(ids))
+    packed = np.frombuffer(data, "<u4")
+    order = np.argsort(packed)
+    known = packed[order] >> _TIMES_BITS
+    marks = _marks(ids)
+    at = np.minimum(np.searchsorted(known, marks), len(known) - 1)
+    found: npt.NDArray[np.float64] = np.where(known[at] == marks, packed[order][at] & MOST_TIMES, 0).astype(np.float64)
+    return found
+
+
+def _marks(ids: Sequence[int]) -> _Marks:
+    return (np.array(ids, np.uint64) * np.uint64(SPREAD) >> np.uint64(32 + _TIMES_BITS)).astype(np.uint32)
+
+
+def _entries(data: bytes) -> tuple[list[int], list[int]]:
+    packed = np.frombuffer(data, "<u4")
+    return (packed >> _TIMES_BITS).tolist(), (packed & MOST_TIMES).tolist()

@@ -1,0 +1,155 @@
+"""Sign-up rules: invitations and proof of work.
+
+A sign-up touches two shards, so an invitation use is first *held* under the id of the new member. The hold counts as a use. It
+becomes permanent when the member exists and is dropped when the sign-up is refused. If neither is known, the hold expires, and
+the next user checks whether the member exists.
+
+    most 1, used 0:   Ann's sign-up holds 7              used 0, holds [7 "ann"]
+                      Ben's is refused
+                      Ann is a member                    used 1, holds []
+                or:   the process dies; after expiry, does member 7 exist?   used 1 or 0, holds []
+
+A proof of work is a number that makes PBKDF2-HMAC-SHA256 start with enough zero bits (Back, "Hashcash", 2002). It is bound to
+one user name on one server, which can be registered only once, so it needs neither storage nor a secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from shoal.core.ids import milliseconds_of
+from shoal.core.model import Member, Node, Role
+from shoal.core.tokens import text_of
+
+Inviters = Literal["off", "staff", "members"]
+"""Members who may invite: nobody, moderators and admins, or every member."""
+
+SECRET_BYTES = 16
+MOST_USES = 100
+LEAST_SECONDS = 3_600
+MOST_SECONDS = 30 * 86_400
+USUAL_SECONDS = 7 * 86_400
+HOLD_MS = 120_000
+"""Milliseconds for which a use is held at most: longer than any store takes for a commit."""
+
+
+class Hold(NamedTuple):
+    """A use by somebody who is signing up."""
+
+    member_id: int
+    """The id that they will have."""
+    name: str
+    """The user name that they asked for. Only one of those who hold a use for the same name can get it."""
+    until: int
+    """Unix milliseconds."""
+
+
+class Invitation(Node, frozen=True, tag="invitation"):
+    """A link by which somebody may sign up."""
+
+    owner_id: int
+    secret: bytes
+    """The unguessable part of the code. It is stored as it is, so that the owner can copy the link again."""
+    most: int = 0
+    """How many may sign up by it; 0: any number."""
+    used: int = 0
+    """How many members there are by it."""
+    expires_at: int = 0
+    """Unix milliseconds; 0: it has no end."""
+    follow: bool = False
+    """Whether a member who comes by it follows the owner."""
+    holds: tuple[Hold, ...] = ()
+
+    @property
+    def code(self) -> str:
+        """The text by which it is used: the end of the link."""
+        return text_of(self.id, self.secret)
+
+    @property
+    def created_at(self) -> int:
+        """When it was made, in Unix milliseconds."""
+        return milliseconds_of(self.id)
+
+    def is_over(self, now: int) -> bool:
+        """Return whether its time is over, at a moment in Unix milliseconds."""
+        return 0 < self.expires_at <= now
+
+    def is_used_up(self) -> bool:
+        """Return whether as many as may have signed up by it, or are about to."""
+        return 0 < self.most <= self.used + len({hold.name for hold in self.holds})
+
+    def is_open(self, now: int) -> bool:
+        """Return whether somebody may sign up by it, at a moment in Unix milliseconds."""
+        return not self.is_over(now) and not self.is_used_up()
+
+    def admits(self, name: str) -> bool:
+        """Return whether there is a use for this user name: one that is left, or one that is held for the same name."""
+        return not self.is_used_up() or any(hold.name == name for hold in self.holds)
+
+    def settled(self, now: int, members: Collection[int]) -> Invitation:
+        """Return it without the holds whose time is over; of those, the ones that became `members` are uses."""
+        ended = [hold for hold in self.holds if hold.until <= now]
+        came = sum(hold.member_id in members for hold in ended)
+        return msgspec.structs.replace(
+            self, used=self.used + came, holds=tuple(hold for hold in self.holds if hold.until > now)
+        )
+
+    def without(self, member_id: int, *, came: bool) -> Invitation:
+        """Return it without the hold of a member; if they `came`, that is a use. It stays as it is where nothing is held."""
+        left = tuple(hold for hold in self.holds if hold.member_id != member_id)
+        used = self.used + (came and len(left) < len(self.holds))
+        return msgspec.structs.replace(self, used=used, holds=left)
+
+
+class Invited(NamedTuple):
+    """A new member's invitation: the id that a use is held for, who invited them, and whether they follow them."""
+
+    member_id: int
+    inviter: Member
+    follow: bool
+
+
+def may_invite(inviters: Inviters, member: Member) -> bool:
+    """Return whether a member may invite others."""
+    if member.suspended or member.disabled or inviters == "off":
+        return False
+    return inviters == "members" or member.role is not Role.NONE
+
+
+ROUNDS = 5_000
+MAX_BITS = 20
+"""Bits that may be asked for: a million tries on average."""
+GOOD_SECONDS = 3_600
+"""Seconds for which a proof is good, from when its work was given out."""
+_AHEAD_SECONDS = 120
+"""How much later than ours another process's clock may be."""
+_PROOF = re.compile(r"([0-9]{1,12}):([0-9]{1,10})", re.ASCII)
+
+
+def is_proof(proof: str, domain: str, name: str, bits: int, now: int) -> bool:
+    """Return whether a text proves work of so many bits for a user name on the server `domain`; `now` is in Unix seconds.
+
+    It hashes once, some 2 ms, unless the text is malformed or too old.
+    """
+    found = _PROOF.fullmatch(proof)
+    if found is None:
+        return False
+    since, number = int(found[1]), found[2]
+    if not now - GOOD_SECONDS <= since <= now + _AHEAD_SECONDS:
+        return False
+    salt = f"shoal:{domain}:{name.strip().lower()}:{since}"
+    hashed = hashlib.pbkdf2_hmac("sha256", number.encode(), salt.encode(), ROUNDS, 4)
+    return int.from_bytes(hashed) >> (32 - bits) == 0
+
+
+def find_proof(domain: str, name: str, bits: int, now: int) -> str:
+    """Return a proof, after 2 to the power of `bits` tries on average: for programs that sign up, and for tests."""
+    number = 0
+    while not is_proof(proof := f"{now}:{number}", domain, name, bits, now):
+        number += 1
+    return proof

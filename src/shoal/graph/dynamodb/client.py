@@ -1,0 +1,429 @@
+"""DynamoDB requests: the store URL, retries, condition failures, and consumed capacity.
+
+The client library's own retries are off, so every wait has full jitter, is bounded, and is counted. A retried request is
+identical, including its token, so a request whose response was lost takes effect once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from socket import gaierror
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from aiobotocore.config import AioConfig
+from aiobotocore.session import AioSession, get_session
+from aiohttp import ClientConnectorError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    EndpointConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    NoRegionError,
+)
+from botocore.exceptions import ConnectionError as CutOff
+
+from shoal.core.errors import InvalidInput, OutcomeUnknown, ShoalError, Unavailable
+from shoal.graph.connection_errors import MisconfiguredEngine, UnreachableEngine, is_lasting, read_authorities, why
+from shoal.graph.dynamodb.items import INDEX, Item, ItemKey
+from shoal.tracing.record import timed
+
+SPREAD = 8
+"""In so many parts the index is cut, for its throughput: one part takes 1,000 writes a second."""
+_LARGEST_SPREAD = 64
+
+
+class TableLocation(NamedTuple):
+    """The place and the options of a table, as its URL gives them."""
+
+    table: str
+    region: str | None
+    endpoint: str | None
+    spread: int
+    cafile: str | None = None
+    """A file in PEM with the certificates that are trusted in place of those of the system."""
+
+
+def parse(url: str) -> TableLocation:
+    """`dynamodb://table?region=...&endpoint=...&spread=...&cafile=...`; only the table must be named. Raises `InvalidInput`."""
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    if (
+        parts.scheme != "dynamodb"
+        or not parts.netloc
+        or parts.path.strip("/")
+        or options.keys() - TableLocation._fields
+    ):
+        raise InvalidInput("a table's URL is dynamodb://table?region=...&endpoint=...&spread=...&cafile=...")
+    spread = options.get("spread", str(SPREAD))
+    if not spread.isdecimal() or not 1 <= int(spread) <= _LARGEST_SPREAD:
+        raise InvalidInput(f"spread is a number from 1 to {_LARGEST_SPREAD}")
+    # Not `hostname`, which is in lower case: tables' names are not.
+    cafile = options.get("cafile")
+    if cafile is not None:
+        read_authorities(cafile, "store")
+    return TableLocation(parts.netloc, options.get("region"), options.get("endpoint"), int(spread), cafile)
+
+
+READ_AT_ONCE = 100
+"""So many items the service looks up in one request."""
+WRITE_AT_ONCE = 25
+"""So many it writes in one request that is no transaction."""
+TRANSACTION_ITEMS = 100
+TRANSACTION_BYTES = 4 * 1024 * 1024
+ITEM_BYTES = 400 * 1024
+
+_SIDE_BY_SIDE = 64
+_PAGE = 10_000
+"""The service ends a page at 1 MB anyway; it does not take every number."""
+_FIRST_PAUSE = 0.025
+_LONGEST_PAUSE = 1.0
+_CONNECT_SECONDS = 2.0
+_ANSWER_SECONDS = 5.0
+
+_BUSY = {
+    "ProvisionedThroughputExceededException",
+    "ProvisionedThroughputExceeded",
+    "ThrottlingException",
+    "ThrottlingError",
+    "Throttling",
+    "RequestLimitExceeded",
+    "LimitExceededException",
+}
+_IN_PROGRESS = "TransactionInProgressException"
+_PASSING = {
+    "TransactionConflictException",
+    _IN_PROGRESS,
+    "InternalServerError",
+    "ServiceUnavailable",
+}
+_REFUSED = {
+    "AccessDeniedException",
+    "UnrecognizedClientException",
+    "ExpiredTokenException",
+    "InvalidSignatureException",
+}
+
+
+_CHANGES = {"transact_write_items", "batch_write_item", "put_item", "update_item", "delete_item", "create_table"}
+UNANSWERED = "the store did not answer: what was sent may have been stored or not"
+
+
+class ConditionFailed(Exception):
+    """An item is not as the request expected it."""
+
+
+class TransactionOvertaken(Exception):
+    """Another transaction changed, or is just changing, an item of this one: read again, and decide anew.
+
+    `unknown`: it was sent before without an answer, and that first attempt may still be made.
+    """
+
+    unknown = False
+
+
+class Spent(NamedTuple):
+    """The cost of one request in capacity units. The service does not report the cost of a refused condition."""
+
+    operation: str
+    reads: float
+    writes: float
+
+
+class Capacity:
+    """The cost of a graph's requests so far, and their number."""
+
+    def __init__(self) -> None:
+        self.reads = 0.0
+        """Read capacity units."""
+        self.writes = 0.0
+        """Write capacity units."""
+        self.requests: Counter[str] = Counter()
+        """Requests that were answered, by operation."""
+        self.retries: Counter[str] = Counter()
+        """Retries by cause: the service's error code, the client's error, or `TransactionOvertaken`."""
+        self.last: Spent | None = None
+        """The cost of the last request."""
+        self.on_request: Callable[[Spent], None] | None = None
+        """Called after each request, on the event loop."""
+
+    def add(self, operation: str, answer: Mapping[str, Any]) -> None:
+        """Count an answer."""
+        consumed = answer.get("ConsumedCapacity") or []
+        units = sum(part.get("CapacityUnits", 0.0) for part in ([consumed] if isinstance(consumed, dict) else consumed))
+        reading = operation in {"query", "batch_get_item", "get_item"}
+        spent = Spent(operation, units if reading else 0.0, 0.0 if reading else units)
+        self.reads += spent.reads
+        self.writes += spent.writes
+        self.requests[operation] += 1
+        self.last = spent
+        if self.on_request is not None:
+            self.on_request(spent)
+
+
+class Backoff:
+    """Pauses that grow, each somewhere between nothing and its longest, for so many seconds in all."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._longest = _FIRST_PAUSE
+
+    async def pause(self, error: BaseException | None = None, *, unknown: bool = False) -> None:
+        """Wait before the next try. When there is no time for one, raises `Unavailable`, or `OutcomeUnknown`."""
+        delay = random.uniform(0.0, self._longest)  # noqa: S311  # no secret, only a spread
+        self._longest = min(2 * self._longest, _LONGEST_PAUSE)
+        if time.monotonic() + delay > self._deadline:
+            if unknown:
+                raise OutcomeUnknown(UNANSWERED) from error
+            raise Unavailable("the store does not keep up at the moment") from error
+        await asyncio.sleep(delay)
+
+
+@functools.cache
+def _session() -> AioSession:
+    """Loads the description of the service, which takes a while, once."""
+    return get_session()
+
+
+class Service:
+    """The requests that a graph sends for one table."""
+
+    def __init__(self, client: Any, table: str, patience: float, stack: AsyncExitStack) -> None:
+        self.table = table
+        self.capacity = Capacity()
+        self.patience = patience
+        """For so many seconds a request is sent again."""
+        self._client = client
+        self._stack = stack
+        self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
+
+    @classmethod
+    async def connect(cls, place: TableLocation, *, patience: float) -> Service:
+        """Credentials are those of the environment."""
+        config = AioConfig(
+            connect_timeout=_CONNECT_SECONDS,
+            read_timeout=_ANSWER_SECONDS,
+            max_pool_connections=_SIDE_BY_SIDE,
+            retries={"mode": "standard", "total_max_attempts": 1},
+        )
+        stack = AsyncExitStack()
+        try:
+            making = _session().create_client(
+                "dynamodb",
+                region_name=place.region,
+                endpoint_url=place.endpoint,
+                verify=place.cafile,
+                config=config,
+            )
+            client = await stack.enter_async_context(making)
+        except (NoRegionError, ValueError) as error:
+            raise Unavailable(f"the store {place.table} cannot be opened: {error}") from error
+        return cls(client, place.table, patience, stack)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._stack.aclose()
+
+    async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
+        """One request, sent again while the service is busy or out of reach.
+
+        Raises `ConditionFailed`, `TransactionOvertaken`, and `Unavailable` when patience ends: `OutcomeUnknown` for a change that
+        was sent, and of which nothing was heard. Other errors of the service are ours.
+        """
+        return await timed("dynamodb", operation, self._called(operation, parameters))
+
+    async def _called(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        patience, unknown = Backoff(self.patience), False
+        while True:
+            try:
+                async with self._places:
+                    answer: dict[str, Any] = await getattr(self._client, operation)(**parameters)
+            except (ClientError, BotoCoreError) as error:
+                unknown = unknown or (operation in _CHANGES and _is_unanswered(error))
+                try:
+                    self.capacity.retries[_passing(error)] += 1
+                except TransactionOvertaken as overtaken:
+                    overtaken.unknown = unknown
+                    raise
+                await patience.pause(error, unknown=unknown)
+            else:
+                self.capacity.add(operation, answer)
+                return answer
+
+    async def get(self, addresses: Sequence[ItemKey], *attributes: str) -> list[Item]:
+        """Items of the table as they are now, those that exist, in no order; all of them, or the key and these attributes."""
+        wanted = list(dict.fromkeys(addresses))
+        parts = [wanted[start : start + READ_AT_ONCE] for start in range(0, len(wanted), READ_AT_ONCE)]
+        answers = await asyncio.gather(*[self._get(part, attributes) for part in parts])
+        return [item for answer in answers for item in answer]
+
+    async def _get(self, addresses: Sequence[ItemKey], attributes: Sequence[str]) -> list[Item]:
+        request: dict[str, Any] = {"Keys": [address.item() for address in addresses], "ConsistentRead": True}
+        if attributes:
+            names = ("ID", "sort", *attributes)
+            request["ProjectionExpression"] = ", ".join(f"#{name}" for name in names)
+            request["ExpressionAttributeNames"] = {f"#{name}": name for name in names}
+        asked, items, patience = {self.table: request}, list[Item](), Backoff(self.patience)
+        while True:
+            answer = await self.call("batch_get_item", RequestItems=asked, ReturnConsumedCapacity="TOTAL")
+            items += answer["Responses"].get(self.table, [])
+            if not (asked := answer.get("UnprocessedKeys") or {}):
+                return items
+            await patience.pause()
+
+    async def stretch(self, first: ItemKey, last: ItemKey, limit: int, *, newest_first: bool = False) -> list[Item]:
+        """Up to `limit` items of one `ID` of the table as they are now, from one `sort` to another."""
+        return await self._query(
+            limit,
+            KeyConditionExpression="#p = :p AND #s BETWEEN :low AND :high",
+            ExpressionAttributeNames={"#p": "ID", "#s": "sort"},
+            ExpressionAttributeValues={":p": {"S": first.id}, ":low": {"S": first.sort}, ":high": {"S": last.sort}},
+            ScanIndexForward=not newest_first,
+            ConsistentRead=True,
+        )
+
+    async def index(self, part: str, above: str, upto: str, limit: int) -> list[Item]:
+        """Up to `limit` keys of one part of the index as it was a moment ago, in its order, from one place to another."""
+        return await self._query(
+            limit,
+            IndexName=INDEX,
+            KeyConditionExpression="#p = :p AND #s BETWEEN :low AND :high",
+            ExpressionAttributeNames={"#p": "part", "#s": "place"},
+            ExpressionAttributeValues={":p": {"S": part}, ":low": {"S": above}, ":high": {"S": upto}},
+        )
+
+    async def _query(self, limit: int, **parameters: Any) -> list[Item]:
+        """The service may end a page before its limit: 1 MB a request."""
+        items: list[Item] = []
+        after: dict[str, Any] = {}
+        while len(items) < limit:
+            answer = await self.call(
+                "query",
+                TableName=self.table,
+                Limit=min(limit - len(items), _PAGE),
+                ReturnConsumedCapacity="TOTAL",
+                **parameters,
+                **after,
+            )
+            items += answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                break
+            after = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        return items
+
+    async def size(self, id_: str) -> int:
+        """How many items one `ID` has."""
+        return await self._number("#p = :p", {"#p": "ID"}, {":p": {"S": id_}})
+
+    async def number(self, first: ItemKey, last: ItemKey) -> int:
+        """How many items of one `ID` are between two places, both included. Costs what reading them would."""
+        return await self._number(
+            "#p = :p AND #s BETWEEN :low AND :high",
+            {"#p": "ID", "#s": "sort"},
+            {":p": {"S": first.id}, ":low": {"S": first.sort}, ":high": {"S": last.sort}},
+        )
+
+    async def _number(self, condition: str, names: Mapping[str, str], values: Mapping[str, Any]) -> int:
+        found: int = 0
+        after: dict[str, Any] = {}
+        while True:
+            answer = await self.call(
+                "query",
+                TableName=self.table,
+                Select="COUNT",
+                KeyConditionExpression=condition,
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=values,
+                ConsistentRead=True,
+                ReturnConsumedCapacity="TOTAL",
+                **after,
+            )
+            found += answer["Count"]
+            if "LastEvaluatedKey" not in answer:
+                return found
+            after = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    async def transact(self, writes: Sequence[Mapping[str, Any]]) -> None:
+        """All of these, or none."""
+        await self.call(
+            "transact_write_items",
+            TransactItems=list(writes),
+            ClientRequestToken=uuid.uuid4().hex,
+            ReturnConsumedCapacity="TOTAL",
+        )
+
+    async def write(self, operation: str, **parameters: Any) -> Item:
+        """Change one item; what it is then is returned where the operation says so."""
+        answer = await self.call(operation, TableName=self.table, ReturnConsumedCapacity="TOTAL", **parameters)
+        item: Item = answer.get("Attributes", {})
+        return item
+
+    async def forget(self, addresses: Sequence[ItemKey]) -> None:
+        """Delete items, whatever they are."""
+        parts = [addresses[start : start + WRITE_AT_ONCE] for start in range(0, len(addresses), WRITE_AT_ONCE)]
+        await asyncio.gather(*[self._forget(part) for part in parts])
+
+    async def _forget(self, addresses: Sequence[ItemKey]) -> None:
+        asked = {self.table: [{"DeleteRequest": {"Key": address.item()}} for address in addresses]}
+        patience = Backoff(self.patience)
+        while True:
+            answer = await self.call("batch_write_item", RequestItems=asked, ReturnConsumedCapacity="TOTAL")
+            if not (asked := answer.get("UnprocessedItems") or {}):
+                return
+            await patience.pause()
+
+
+def _is_unanswered(error: ClientError | BotoCoreError) -> bool:
+    """Whether the request may have arrived and had its effect. A connection that was never made carried nothing."""
+    if isinstance(error, ClientError):
+        return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code(error) == _IN_PROGRESS
+    if isinstance(error, EndpointConnectionError):
+        # The client names it so as well when a connection that carried the request is reset.
+        return not isinstance(error.__context__, ClientConnectorError | gaierror)
+    return isinstance(error, HTTPClientError)
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response["Error"]["Code"])
+
+
+def _passing(error: ClientError | BotoCoreError) -> str:
+    """Return the name of an error that passes; raise any other one, translated where it means something to us."""
+    if is_lasting(error):
+        raise MisconfiguredEngine("the store cannot be used as it is set up") from UnreachableEngine(why(error))
+    if isinstance(error, HTTPClientError | CutOff):
+        return type(error).__name__
+    if isinstance(error, NoCredentialsError):
+        raise Unavailable("there are no credentials for the store in the environment") from error
+    if not isinstance(error, ClientError):
+        raise ShoalError("the store cannot be asked") from error
+    code = _code(error)
+    if code == "ConditionalCheckFailedException":
+        raise ConditionFailed from error
+    if code == "TransactionCanceledException":
+        return _cancelled(error)
+    if code in _REFUSED:
+        raise Unavailable("the store does not accept the credentials") from error
+    if code in _BUSY | _PASSING or error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
+        return code
+    raise error
+
+
+def _cancelled(error: ClientError) -> str:
+    """Why a transaction was cancelled: by throttling it is sent again as it is; by another one it is decided anew."""
+    reasons: set[str] = {reason.get("Code", "None") for reason in error.response.get("CancellationReasons", [])} - {
+        "None"
+    }
+    if reasons & {"ConditionalCheckFailed", "TransactionConflict"}:
+        raise TransactionOvertaken from error
+    if reasons and reasons <= _BUSY:
+        return min(reasons)
+    raise error

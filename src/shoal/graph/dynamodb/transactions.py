@@ -1,0 +1,200 @@
+"""The writes of a commit, as one transaction: each item that the decision relied on must still be as it was read.
+
+An item that the batch changes carries the condition itself; one that it only looked at gets a check of its own. Counts are
+added to: they need no condition, because the association that moves them has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from shoal.core.errors import TooLarge
+from shoal.graph.contract import Job
+from shoal.graph.dynamodb.client import ITEM_BYTES, TRANSACTION_BYTES, TRANSACTION_ITEMS
+from shoal.graph.dynamodb.items import (
+    Item,
+    ItemKey,
+    Pair,
+    Value,
+    attribute,
+    count_at,
+    count_spot,
+    event_at,
+    item_of,
+    job_values,
+    key_at,
+    key_item,
+    link_at,
+    link_item,
+    list_at,
+    new_spot,
+    object_at,
+    object_item,
+)
+from shoal.graph.resolve import KeyName, Known, Resolution, StoredAssoc, Touched, Triple
+from shoal.graph.schema import ASSOC_TYPES
+
+Write = Mapping[str, Mapping[str, Any]]
+"""One part of a transaction: `{"Put": {...}}`."""
+
+
+class Condition(NamedTuple):
+    """A condition that an item must meet for a write to happen."""
+
+    expression: str
+    names: Mapping[str, str]
+    values: Mapping[str, Any]
+
+    def parameters(self) -> dict[str, Any]:
+        """As a request wants it."""
+        parameters: dict[str, Any] = {"ConditionExpression": self.expression, "ExpressionAttributeNames": self.names}
+        return parameters | ({"ExpressionAttributeValues": self.values} if self.values else {})
+
+
+ABSENT = Condition("attribute_not_exists(#ID)", {"#ID": "ID"}, {})
+PRESENT = Condition("attribute_exists(#ID)", {"#ID": "ID"}, {})
+
+
+def still(**values: Value) -> Condition:
+    """The item has these values."""
+    return Condition(
+        " AND ".join(f"#{name} = :{name}" for name in values),
+        {f"#{name}": name for name in values},
+        {f":{name}": attribute(value) for name, value in values.items()},
+    )
+
+
+class Transaction:
+    """The writes of one commit to one table."""
+
+    def __init__(self, table: str, spread: int) -> None:
+        self._table = table
+        self._spread = spread
+        self.writes: list[Write] = []
+        self.changes = False
+        """Whether anything is changed at all: checks alone need not be sent."""
+
+    def commit(self, touched: Touched, before: Known, changes: Resolution, jobs: Sequence[Job]) -> None:
+        """All that a batch changes, and every check that it needs."""
+        self._objects(touched, before, changes)
+        for name in touched.keys:
+            self._key(name, before.keys.get(name), changes)
+        for triple in touched.triples:
+            self._link(triple, before.links.get(triple), changes.links.get(triple))
+        for triple in touched.histories & changes.links.keys():
+            self._link(triple, before.links.get(triple), changes.links[triple])
+        for (id1, atype), by in changes.counts.items():
+            if by:
+                self._count(Pair(id1, atype), by)
+        for job in jobs:
+            address, spot = event_at(job.seq, self._spread), new_spot(job.seq, self._spread)
+            self.put(item_of(address, job_values(job), spot), ABSENT)
+
+    def put(self, item: Item, condition: Condition | None = None) -> None:
+        """Store an item."""
+        self._add("Put", {"Item": item}, condition)
+
+    def delete(self, address: ItemKey, condition: Condition | None = None) -> None:
+        """Forget an item."""
+        self._add("Delete", {"Key": address.item()}, condition)
+
+    def check(self, address: ItemKey, condition: Condition) -> None:
+        """Change nothing, and fail unless this is true."""
+        self._add("ConditionCheck", {"Key": address.item()}, condition)
+
+    def _add(self, kind: str, parameters: Mapping[str, Any], condition: Condition | None) -> None:
+        conditions = condition.parameters() if condition else {}
+        self.writes.append({kind: {"TableName": self._table, **parameters, **conditions}})
+        self.changes = self.changes or kind != "ConditionCheck"
+
+    def _objects(self, touched: Touched, before: Known, changes: Resolution) -> None:
+        for id_ in touched.ids:
+            version = before.versions.get(id_)
+            stored = still(version=version) if version else ABSENT
+            node = changes.objects.get(id_)
+            if node is not None:
+                self.put(object_item(node, self._spread), stored)
+            elif id_ not in changes.objects:
+                # Relied on only to exist: an edit at the same time is no contradiction.
+                self.check(object_at(id_), PRESENT)
+            elif version:
+                self.delete(object_at(id_), stored)
+            else:
+                self.check(object_at(id_), ABSENT)
+
+    def _key(self, name: KeyName, before: tuple[int, int] | None, changes: Resolution) -> None:
+        stored = still(owner=before[0], until=before[1]) if before else ABSENT
+        now = changes.keys.get(name)
+        if now is not None:
+            self.put(key_item(name, *now, self._spread), stored)
+        elif name in changes.keys:
+            self.delete(key_at(name), stored)
+        else:
+            self.check(key_at(name), stored)
+
+    def _link(self, triple: Triple, before: StoredAssoc | None, now: StoredAssoc | None) -> None:
+        stored = still(**before._asdict()) if before else ABSENT
+        if now is None:
+            self.check(link_at(triple), stored)
+            return
+        self.put(link_item(triple, now, spread=self._spread), stored)
+        was_at, is_at = _entry(triple, before), _entry(triple, now)
+        if was_at is not None and was_at != is_at:
+            self.delete(was_at)
+        if is_at is not None:
+            self.put(item_of(is_at, {"data": now.data}))
+
+    def store_anew(self, triple: Triple, link: StoredAssoc) -> None:
+        """Store an association as it is, with its place in the index and its entry in a list as they are now made."""
+        self._link(triple, link, link)
+
+    def _count(self, pair: Pair, by: int) -> None:
+        spot = count_spot(pair, self._spread)
+        values: dict[str, Value] = {"by": by, "part": spot.part, "place": spot.place}
+        self._add(
+            "Update",
+            {
+                "Key": count_at(pair).item(),
+                "UpdateExpression": "ADD #n :by SET #part = :part, #place = :place",
+                "ExpressionAttributeNames": {"#n": "n", "#part": "part", "#place": "place"},
+                "ExpressionAttributeValues": {f":{name}": attribute(value) for name, value in values.items()},
+            },
+            None,
+        )
+
+    def check_size(self) -> None:
+        """Raises `TooLarge` for what the service would not take, before it is asked."""
+        check_number(len(self.writes))
+        sizes = [sum(_bytes(item)) for item in self._items()]
+        if max(sizes, default=0) > ITEM_BYTES:
+            raise TooLarge(f"one item is larger than the store takes: at most {ITEM_BYTES // 1024} kB")
+        if sum(sizes) > TRANSACTION_BYTES:
+            raise TooLarge(f"too much at once for the store: at most {TRANSACTION_BYTES // 1024 // 1024} MB")
+
+    def _items(self) -> Iterator[Item]:
+        for write in self.writes:
+            for parameters in write.values():
+                values: Mapping[str, Any] = parameters.get("ExpressionAttributeValues", {})
+                yield {**parameters.get("Item", {}), **parameters.get("Key", {}), **values}
+
+
+def _entry(triple: Triple, link: StoredAssoc | None) -> ItemKey | None:
+    """Where an association stands in a list; None for one that stands in none."""
+    if link is None or not (link.alive or ASSOC_TYPES[triple[1]].ended_listed):
+        return None
+    return list_at(triple, link.time, alive=link.alive)
+
+
+def check_number(items: int) -> None:
+    """Raises `TooLarge` for more items than a transaction has."""
+    if items > TRANSACTION_ITEMS:
+        raise TooLarge(f"too much at once for the store: at most {TRANSACTION_ITEMS} items, these are {items}")
+
+
+def _bytes(item: Item) -> Iterator[int]:
+    """About what each attribute weighs, rather too much than too little."""
+    for name, typed in item.items():
+        ((_, value),) = typed.items()
+        length = 1 if isinstance(value, bool) else len(value.encode() if isinstance(value, str) else value)
+        yield len(name.encode()) + length

@@ -1,0 +1,113 @@
+"""Which history each store of a network is in: another one begins when a standby takes over from the server of a store.
+
+A standby may lack the last moments of the server before it. So whatever a process has read in one history is worth nothing in
+the next: memories, stamps and home timelines each belong to one. Histories of a store are numbered upwards (on PostgreSQL: the
+timeline of its log); a server of an older one has been replaced, and is not believed any more.
+
+For example, a process remembers that Ann follows Bob, under a stamp of history 1. The server dies, and the standby that takes
+over never heard of the follow. Nobody changes anything, so the stamp in Redis stays. But whoever connects to the new server
+notes history 2, which is a part of every stamp from then on: the memory is not used again.
+
+Glossary (`docs/glossary.md`): stamp.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from shoal.graph.cache.coherence import MarkedChange, Renewal, Stamps
+
+_log = logging.getLogger(__name__)
+
+MARK_BYTES = 2
+_takeovers = 0
+
+
+def takeovers() -> int:
+    """Count how often this process has noticed that a standby took over, in all networks that it has open."""
+    return _takeovers
+
+
+class Histories:
+    """The newest history seen of each store, by its URL; for one network in one process."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, int] = {}
+        self._listeners: list[Callable[[], None]] = []
+
+    def newest(self, store: str) -> int:
+        """The newest history seen of a store; 0 before any was."""
+        return self._newest.get(store, 0)
+
+    def note(self, store: str, history: int, place: str) -> bool:
+        """Say which history a server is in. False when a newer one was seen: then this server has been replaced.
+
+        `place` names the store in the log.
+        """
+        before = self.newest(store)
+        if history <= before:
+            return history == before
+        global _takeovers  # noqa: PLW0603  # of the process, as its memory is
+        self._newest[store] = history
+        if before:
+            _takeovers += 1
+            _log.warning(
+                "%s: another server has taken over (history %d follows %d); if its standby was not synchronous, its last "
+                "moments are lost: run shoal check --repair",
+                place,
+                history,
+                before,
+            )
+            for tell in self._listeners:
+                tell()
+        return True
+
+    def on_change(self, *tell: Callable[[], None]) -> None:
+        """Call these whenever a store has come into another history, before anything is read in it."""
+        self._listeners += tell
+
+    @property
+    def mark(self) -> bytes:
+        """Two bytes that are the same in all processes, and others whenever a standby has taken over in any store."""
+        takeovers = sum(history - 1 for history in self._newest.values())
+        return takeovers.to_bytes(8, "little")[:MARK_BYTES]
+
+
+class _Change(NamedTuple):
+    """A change that began in one history."""
+
+    mark: bytes
+    inner: MarkedChange
+    before: Mapping[int, bytes]
+
+
+class HistoricStamps:
+    """Stamps that are each of one history of the stores (`stamps.Stamps`)."""
+
+    def __init__(self, stamps: Stamps, histories: Histories) -> None:
+        self._stamps = stamps
+        self._histories = histories
+
+    async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
+        # Before it is asked: what is read later, and in a newer history, may be forgotten once too often.
+        mark = self._histories.mark
+        return {id_: stamp + mark for id_, stamp in (await self._stamps.read(ids)).items()}
+
+    async def begin(self, ids: Sequence[int], *, reading: bool = False) -> _Change:
+        mark, inner = self._histories.mark, await self._stamps.begin(ids, reading=reading)
+        return _Change(mark, inner, {id_: _marked(stamp, mark) for id_, stamp in inner.before.items()})
+
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
+        change = begun if isinstance(begun, _Change) else None
+        renewed = await self._stamps.end(ids, change.inner if change is not None else None, changed=changed)
+        mark = self._histories.mark
+        if change is None or mark != change.mark:
+            return {}
+        return {id_: Renewal(_marked(stamps.before, mark), stamps.after + mark) for id_, stamps in renewed.items()}
+
+
+def _marked(stamp: bytes, mark: bytes) -> bytes:
+    """Return a stamp of a history, and none of what has none."""
+    return stamp + mark if stamp else b""

@@ -1,0 +1,267 @@
+"""Migrate the schema of a PostgreSQL store while processes of the previous version run; implements `shoal upgrade`.
+
+A starting process applies missing short steps in one transaction. Long steps need `shoal upgrade`: each index is built
+`CONCURRENTLY`, which blocks no writer and can be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import asyncpg
+
+from shoal.core.errors import Unavailable
+from shoal.graph.migrations import (
+    SHORT_ROWS,
+    Migration,
+    PendingStep,
+    Progress,
+    TableIndex,
+    check_own,
+    check_usable,
+    readable_from,
+    too_long,
+)
+from shoal.graph.postgres import sql
+from shoal.graph.postgres.connections import connect, goodbye, was_lost
+from shoal.graph.postgres.primary import LOST
+from shoal.graph.postgres.schema import MIGRATIONS
+
+SESSION = "shoal schema "
+"""Begins the name of the session of a process that uses the store; the schema version of its code follows."""
+SESSION_NAME = f"{SESSION}{len(MIGRATIONS)}"
+UPGRADING = "{} is being upgraded by another process: start this one when that is done"
+
+
+class VersionLedger(NamedTuple):
+    """Something that is upgraded as a whole: the table that says which versions were applied, and these."""
+
+    name: str
+    table: str
+    migrations: Sequence[Migration]
+
+
+GRAPH = VersionLedger("the store", "version", MIGRATIONS)
+
+
+async def migrate(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH) -> None:
+    """Apply the schema versions that are missing. Other openers wait; a schema of somebody else's is left alone.
+
+    Raises `Unavailable`, with nothing begun, when that would take long, or a process runs that could not go on.
+    """
+    async with connection.transaction():
+        await connection.execute(sql.LOCK_MIGRATION)
+        await _check_ours(connection)
+        found = await applied(connection, ledger)
+        if found >= len(ledger.migrations):
+            return
+        if not await connection.fetchval(sql.MAY_MIGRATE):
+            raise Unavailable(UPGRADING.format(ledger.name))
+        for part in await unmade(connection, ledger, found):
+            await _check_short(connection, ledger, part)
+        await apply(connection, ledger, found)
+
+
+async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH) -> None:
+    """Check that this process may use what is there. Raises `Unavailable`.
+
+    An upgrade under way is awaited: it either saw the session of this process, or is seen by it.
+    """
+    async with connection.transaction():
+        await connection.execute(sql.AWAIT_MIGRATION)
+        oldest = found = await applied(connection, ledger)
+        if found > len(ledger.migrations):
+            oldest = await connection.fetchval(sql.READABLE_FROM.format(ledger.table), found) or found
+    check_usable(ledger.name, found, oldest, len(ledger.migrations))
+
+
+async def check_own_version(connection: asyncpg.Connection) -> None:
+    """Check that the graph has just our own version. Raises `Unavailable`."""
+    check_own(GRAPH.name, await applied(connection, GRAPH), len(GRAPH.migrations))
+
+
+async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> None:
+    """Apply the versions behind the one that was found, in the open transaction."""
+    await _check_room(connection, ledger)
+    for number, migration in enumerate(ledger.migrations[found:], found + 1):
+        for part in migration.parts:
+            if isinstance(part, TableIndex):
+                await _make_index(connection, part)
+            elif isinstance(part, str):
+                await connection.execute(part)
+            else:
+                raise TypeError(
+                    "a walk is for SQLite: on PostgreSQL rows are changed beside the processes that write them"
+                )
+        # The first version of the graph makes the schema that the table is in.
+        await connection.execute(sql.VERSIONS.format(ledger.table))
+        if await connection.fetchval(sql.LACKS_READABLE_FROM, f"shoal.{ledger.table}"):
+            await connection.execute(sql.ADD_READABLE_FROM.format(ledger.table))
+        await connection.execute(sql.APPLIED.format(ledger.table), number, readable_from(ledger.migrations, number))
+
+
+async def _make_index(connection: asyncpg.Connection, part: TableIndex) -> None:
+    valid = await connection.fetchval(sql.IS_VALID_INDEX, qualified(part))
+    if valid is False:
+        await connection.execute(f"DROP INDEX {qualified(part)}")
+    if not valid:
+        await connection.execute(f"CREATE INDEX {part.name} ON {part.on}")
+
+
+async def _check_room(connection: asyncpg.Connection, ledger: VersionLedger) -> None:
+    """Check that no process runs whose code is too old for what is about to be applied."""
+    if ledger.table != GRAPH.table:
+        return
+    oldest = readable_from(ledger.migrations, len(ledger.migrations))
+    running = await connection.fetch(sql.SESSIONS, SESSION + "%")
+    old = sorted({int(name.removeprefix(SESSION)) for (name,) in running if int(name.removeprefix(SESSION)) < oldest})
+    if old:
+        raise Unavailable(
+            f"{ledger.name} cannot be upgraded while processes of an older Shoal use it (schema version {old[0]}; from "
+            f"version {oldest} on it can): replace those first"
+        )
+    # Sessions have names since schema version 4, which older code cannot use.
+    if await connection.fetchval(sql.UNNAMED_OWNER, SESSION + "%"):
+        raise Unavailable(
+            f"{ledger.name} cannot be upgraded while processes of Shoal 0.2 use it: stop all of those first"
+        )
+
+
+async def _check_ours(connection: asyncpg.Connection) -> None:
+    state = await connection.fetchrow(sql.STATE)
+    if state["encoding"] != "UTF8":
+        raise Unavailable("the database does not keep its texts in UTF-8: make another one")
+    if state["schema"] and not state["ours"]:
+        raise Unavailable("the database has a schema named shoal that is not Shoal's: use another database")
+
+
+async def applied(connection: asyncpg.Connection, ledger: VersionLedger) -> int:
+    """Return the newest version that was applied; 0 where there is nothing yet."""
+    if not await connection.fetchval(sql.IS_THERE, f"shoal.{ledger.table}"):
+        return 0
+    found: int = await connection.fetchval(sql.VERSION.format(ledger.table))
+    return found
+
+
+async def unmade(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> list[TableIndex]:
+    """Return the indexes, of the versions behind the one that was found, that tables which are there do not have yet.
+
+    An index that was begun and is not valid is one of them.
+    """
+    parts = [part for migration in ledger.migrations[found:] for part in migration.parts]
+    return [
+        part
+        for part in parts
+        if isinstance(part, TableIndex)
+        and await connection.fetchval(sql.IS_THERE, part.table)
+        and not await connection.fetchval(sql.IS_VALID_INDEX, qualified(part))
+    ]
+
+
+def qualified(part: TableIndex) -> str:
+    """Return the name of an index with its schema."""
+    return f"{part.table.rpartition('.')[0]}.{part.name}"
+
+
+async def _check_short(connection: asyncpg.Connection, ledger: VersionLedger, part: TableIndex) -> None:
+    # What the server believes may be old, or nothing yet; to count up to the limit takes a fraction of a second.
+    limit = SHORT_ROWS + 1
+    rows = await connection.fetchval(f"SELECT count(*) FROM (SELECT FROM {part.table} LIMIT {limit}) AS found")  # noqa: S608
+    if rows > SHORT_ROWS:
+        raise too_long(ledger.name, part)
+
+
+_POLL_SECONDS = 0.3
+_SAMPLE_ROWS = 50_000
+_PATIENT: Mapping[str, str] = {
+    "application_name": "shoal upgrade",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "enable_seqscan": "on",
+    "maintenance_work_mem": "256MB",
+}
+
+
+class PostgresUpgrade:
+    """Upgrade of what one ledger counts in a database: of the graph, unless another one is named."""
+
+    def __init__(self, url: str, ledger: VersionLedger = GRAPH) -> None:
+        self._url = url
+        self._ledger = ledger
+
+    async def plan(self) -> list[PendingStep]:
+        """Return the steps that are to be done, each with its rows and the seconds that it takes by a sample of them."""
+        connection = await connect(self._url, _PATIENT)
+        try:
+            found = await applied(connection, self._ledger)
+            if not 0 < found < len(self._ledger.migrations):
+                return []
+            steps = [await _estimated(connection, part) for part in await unmade(connection, self._ledger, found)]
+            return [*steps, PendingStep("tables", 0, 0.0)]
+        finally:
+            await goodbye(connection)
+
+    async def upgrade(self, progress: Progress) -> None:
+        """Apply what is missing, beside processes that read and write. Other upgrades are kept out. Raises `Unavailable`."""
+        working, looking = await connect(self._url, _PATIENT), await connect(self._url, _PATIENT)
+        try:
+            found = await applied(working, self._ledger)
+            if not 0 < found < len(self._ledger.migrations):
+                return
+            if not await working.fetchval(sql.KEEP_MIGRATION):
+                raise Unavailable(UPGRADING.format(self._ledger.name))
+            for part in await unmade(working, self._ledger, found):
+                await _make_beside(working, looking, part, progress)
+            await working.execute(sql.LET_MIGRATE)
+            async with working.transaction():
+                await working.execute(sql.SHORT_LOCKS)
+                await working.execute(sql.LOCK_MIGRATION)
+                # Nobody else may have been quicker: what is there is left alone.
+                if (found := await applied(working, self._ledger)) < len(self._ledger.migrations):
+                    await apply(working, self._ledger, found)
+        except (*LOST, asyncpg.PostgresError, AttributeError) as error:
+            if isinstance(error, AttributeError) and not any(was_lost(one, error) for one in (working, looking)):
+                raise
+            raise Unavailable(f"the upgrade was interrupted ({error}): run it again, and it goes on") from error
+        finally:
+            await goodbye(looking)
+            await goodbye(working)
+
+
+async def _estimated(connection: asyncpg.Connection, part: TableIndex) -> PendingStep:
+    """Measure on a temporary table with some of the rows. CONCURRENTLY reads the table twice."""
+    loop = asyncio.get_running_loop()
+    rows: int = await connection.fetchval(f"SELECT count(*) FROM {part.table}")  # noqa: S608
+    async with connection.transaction():
+        await connection.execute(
+            f"CREATE TEMP TABLE sample ON COMMIT DROP AS SELECT * FROM {part.table} LIMIT {_SAMPLE_ROWS}"  # noqa: S608
+        )
+        began = loop.time()
+        sampled = await connection.fetchval("SELECT count(*) FROM sample")
+        await connection.execute(f"CREATE INDEX sample_index ON {part.on.replace(part.table, 'sample', 1)}")
+        seconds = loop.time() - began
+    return PendingStep(part.what, rows, 2 * seconds * rows / max(1, sampled))
+
+
+async def _make_beside(
+    working: asyncpg.Connection, looking: asyncpg.Connection, part: TableIndex, progress: Progress
+) -> None:
+    if await working.fetchval(sql.IS_VALID_INDEX, qualified(part)) is False:
+        # An upgrade was killed while it made this one.
+        await working.execute(f"DROP INDEX CONCURRENTLY {qualified(part)}")
+    task = asyncio.create_task(working.execute(f"CREATE INDEX CONCURRENTLY {part.name} ON {part.on}"))
+    try:
+        while not (await asyncio.wait((task,), timeout=_POLL_SECONDS))[0]:
+            row = await looking.fetchrow(sql.INDEX_PROGRESS, working.get_server_pid())
+            if row is not None:
+                progress(f"{part.what}, {row['phase']}", row["done"], row["total"])
+    except BaseException:
+        # Nobody is to wait for all of the index; the server is told.
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+    await task
+    progress(part.what, 1, 1)

@@ -1,0 +1,503 @@
+"""Redis client for one server, replicas or a Cluster: batched scripts over many keys, request batching, blocking connections.
+
+A key is `<prefix>:{<shard>}:<id>` in fixed-width hexadecimal: the logical shard is the hash tag, so a member's keys are on one
+server. Scripts declare no keys, so one call serves all slots of a server, which rejects foreign keys one by one. Rejected or
+lost keys are retried once after a topology refresh, then raise `Unavailable`; scripts must be idempotent. Calls made in one
+iteration of the event loop share a round trip.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from hashlib import sha1
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from redis.exceptions import AskError, OutOfMemoryError, RedisError, ResponseError
+
+from shoal.core.errors import StorageFull, Unavailable
+from shoal.core.ids import SEQUENCE_BITS
+from shoal.core.placement import SHARDS
+from shoal.graph.connection_errors import MisconfiguredEngine
+from shoal.graph.redis.topology import NOWHERE, Client, ServerAddress, Topology, connect, parse, refusal
+from shoal.tracing.record import for_many, timed
+
+OPENING = """
+local refused = {}
+
+-- The first command on the i-th key: nil when the key belongs to another server.
+local function first(i, ...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then
+    if not string.find(reply.err, 'non local key', 1, true) then error(reply) end
+    refused[#refused + 1] = i
+    return nil
+  end
+  return reply
+end
+
+-- Which history this server's data belong to: another one after every restart, and when it took over from a master.
+-- Either may have lost writes that had been acknowledged.
+local function history()
+  return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)')
+end
+"""
+
+
+_log = logging.getLogger(__name__)
+
+KEY_BYTES = 25
+_TRIES = 3
+_REST_SECONDS = 0.5
+_SCANNED = 500
+_CONNECTIONS = 16
+_BULK = 3
+"""Connections to one server that are for big batches; the others stay free for requests that wait for a page."""
+
+_TRY_AGAIN = ("non local key", "cluster is down", "LOADING", "READONLY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN")
+
+
+class Script:
+    """Lua that is given arguments, works on the keys in the first of them, and returns `{refused, result}`.
+
+    One that does not `grow` what is stored also runs when the server's memory is full. Records of requests call it by `name`.
+    """
+
+    def __init__(self, name: str, body: str, *, grows: bool = True) -> None:
+        self.name = name
+        flags = "allow-cross-slot-keys" if grows else "allow-cross-slot-keys,allow-oom"
+        self.text = f"#!lua flags={flags}{OPENING}{body}"
+        self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+class PartialAnswer(NamedTuple):
+    """The answer of one call. `at` holds the places of its keys among all keys."""
+
+    at: NDArray[np.intp]
+    result: Any
+
+
+Arguments = Callable[[NDArray[np.intp]], Sequence[bytes | int]]
+"""The arguments of the call for the keys at these places."""
+
+
+def shards_of(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The logical shard of each id."""
+    return ids >> SEQUENCE_BITS & (SHARDS - 1)
+
+
+def keys_of(prefix: str, ids: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The key of each id, one a row; `keys[at].tobytes()` is what scripts take."""
+    keys = np.empty((len(ids), KEY_BYTES), np.uint8)
+    keys[:] = np.frombuffer(f"{prefix}:{{0000}}:{'0' * 16}".encode(), np.uint8)
+    keys[:, 3:7] = _hexadecimal(shards_of(ids).astype(">u2"), 4)
+    keys[:, 9:] = _hexadecimal(ids.astype(">i8"), 16)
+    return keys
+
+
+def _hexadecimal(numbers: NDArray[Any], digits: int) -> NDArray[np.uint8]:
+    return np.frombuffer(numbers.tobytes().hex().encode(), np.uint8).reshape(-1, digits)
+
+
+class _Server:
+    """One server: its connections, and whether it is being left alone."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.failed_at = 0.0
+        self.rests_until = 0.0
+        self.bulk = asyncio.Semaphore(_BULK)
+        self.quick = asyncio.Semaphore(_CONNECTIONS - _BULK)
+
+
+class Nodes:
+    """The servers behind a URL: `redis://host:port/db` (several `host:port`: the master among them), or
+    `redis+cluster://host:port,host:port`; `rediss` for TLS. Connections are made when they are needed."""
+
+    def __init__(self, url: str, *, connect_seconds: float = 1.0, answer_seconds: float = 2.0) -> None:
+        self._url = parse(url)
+        self._connect_seconds = connect_seconds
+        self._answer_seconds = answer_seconds
+        self._servers: dict[ServerAddress, _Server] = {}
+        self._topology: Topology | None = None
+        self._looking: asyncio.Task[Topology] | None = None
+        self._opening = False
+        self._said = ""
+        """Why all servers refuse us, as last logged: waiting does not help."""
+        self.calls = 0
+        """Scripts that were run: what tests and metrics count."""
+
+    @classmethod
+    async def open(cls, url: str) -> Nodes:
+        """Connect. A server that is away may come back later.
+
+        Raises `ValueError` for a URL that is none, and `MisconfiguredEngine` where servers refuse us, or are not trusted.
+        """
+        nodes = cls(url)
+        # Whoever opens them is told why they refuse us, and says so.
+        nodes._opening = True
+        try:
+            await nodes._known()
+        except MisconfiguredEngine:
+            await nodes.close()
+            raise
+        except Unavailable:
+            return nodes
+        finally:
+            nodes._opening = False
+        return nodes
+
+    async def each(
+        self, script: Script, shards: NDArray[np.int64], arguments: Arguments, *, batch: int, bulk: bool = False
+    ) -> list[PartialAnswer]:
+        """Run a script for many keys: side by side on their servers, `batch` keys a call, in order within a server.
+
+        Raises `Unavailable` when any key could not be reached; others may have been written by then.
+        """
+        parts: list[PartialAnswer] = []
+        left = np.arange(len(shards))
+        troubled = False
+        topology = await self._known()
+        for attempt in range(_TRIES):
+            left, troubled = await self._round(script, shards, left, arguments, topology, batch, bulk, parts)
+            if not len(left):
+                return parts
+            if attempt and not troubled:
+                left = await self._follow(script, shards, left, arguments, topology, parts)
+                if not len(left):
+                    return parts
+            if attempt == _TRIES - 1 or (attempt and troubled):
+                break
+            topology = await self._look(topology)
+        if troubled:
+            self._rest(topology, shards[left])
+        raise _unreachable()
+
+    async def _round(
+        self,
+        script: Script,
+        shards: NDArray[np.int64],
+        left: NDArray[np.intp],
+        arguments: Arguments,
+        topology: Topology,
+        batch: int,
+        bulk: bool,
+        parts: list[PartialAnswer],
+    ) -> tuple[NDArray[np.intp], bool]:
+        """Ask for what is left. What is still left then, and whether a server could not be reached."""
+        places = topology.places[shards[left]]
+        lost = left[places == NOWHERE]
+        calls: list[tuple[_Server, NDArray[np.intp]]] = []
+        for place, address in enumerate(topology.addresses):
+            mine = left[places == place]
+            calls += [(self._server(address), mine[first : first + batch]) for first in range(0, len(mine), batch)]
+        if any(server.rests_until > time.monotonic() for server, _ in calls):
+            raise _unreachable()
+        replies = await _each([self._call(server, script, at, arguments, bulk=bulk) for server, at in calls])
+        refused, troubled = [lost], bool(len(lost))
+        for (_, at), reply in zip(calls, replies, strict=True):
+            if isinstance(reply, _Trouble):
+                troubled = True
+                refused.append(at)
+            elif isinstance(reply, BaseException):
+                raise reply
+            else:
+                parts.append(reply[0])
+                refused.append(reply[1])
+        return np.concatenate(refused), troubled
+
+    async def _call(
+        self, server: _Server, script: Script, at: NDArray[np.intp], arguments: Arguments, *, bulk: bool
+    ) -> tuple[PartialAnswer, NDArray[np.intp]]:
+        """One call: what it answered, and the places that were refused."""
+        queued = time.monotonic()
+        async with server.bulk if bulk else server.quick:
+            if server.failed_at > queued:
+                # Whoever stood in line while it failed would wait for one timeout after the other.
+                raise _Trouble
+            try:
+                reply = await timed("redis", script.name, self._run(server.client, script, arguments(at)))
+            except _Trouble:
+                server.failed_at = time.monotonic()
+                raise
+        return _answered(at, reply)
+
+    async def _run(
+        self, client: Client, script: Script, arguments: Sequence[bytes | int], *, asking: bool = False
+    ) -> Any:
+        """The reply of a script. Raises `_Trouble` when the call may be repeated, here or elsewhere."""
+        self.calls += 1
+        try:
+            async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
+                if asking:
+                    pipeline = client.pipeline(transaction=False)
+                    pipeline.execute_command("ASKING")
+                    pipeline.execute_command("EVAL", script.text, 0, *arguments)
+                    return (await pipeline.execute())[1]
+                try:
+                    return await client.execute_command("EVALSHA", script.sha, 0, *arguments)
+                except ResponseError as error:
+                    if "NOSCRIPT" not in _words(error):
+                        raise
+                    return await client.execute_command("EVAL", script.text, 0, *arguments)
+        except OutOfMemoryError as error:
+            raise StorageFull("the cache is full") from error
+        except (RedisError, OSError, TimeoutError) as error:
+            if isinstance(error, ResponseError) and not any(word in _words(error) for word in _TRY_AGAIN):
+                raise
+            raise _Trouble from error
+
+    async def _follow(
+        self,
+        script: Script,
+        shards: NDArray[np.int64],
+        left: NDArray[np.intp],
+        arguments: Arguments,
+        topology: Topology,
+        parts: list[PartialAnswer],
+    ) -> NDArray[np.intp]:
+        """A slot that is on its way to another server: keys that have left, or do not exist, are asked for there."""
+        failed = [np.empty(0, np.intp)]
+        for shard in np.unique(shards[left]).tolist():
+            at = left[shards[left] == shard]
+            place = int(topology.places[shard])
+            target = None if place == NOWHERE else await self._destination(topology.addresses[place], shard)
+            if target is None:
+                failed.append(at)
+                continue
+            server = self._server(target)
+            try:
+                run = self._run(server.client, script, arguments(at), asking=True)
+                reply = await timed("redis", script.name, run)
+            except _Trouble:
+                failed.append(at)
+                continue
+            part, refused = _answered(at, reply)
+            parts.append(part)
+            failed.append(refused)
+        return np.concatenate(failed)
+
+    async def _destination(self, address: ServerAddress, shard: int) -> ServerAddress | None:
+        """Where the server sends those who ask for a key of the shard that it does not have; None when it has them itself."""
+        try:
+            async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
+                await self._server(address).client.execute_command("EXISTS", f"{{{shard:04x}}}")
+        except AskError as error:
+            return ServerAddress(str(error.host), int(error.port))
+        except (RedisError, OSError, TimeoutError):
+            return None
+        return None
+
+    def _rest(self, topology: Topology, shards: NDArray[np.int64]) -> None:
+        """Leave the servers of these shards alone for a moment, so that not everybody waits for a timeout."""
+        for place in np.unique(topology.places[shards]).tolist():
+            if place != NOWHERE:
+                self._server(topology.addresses[place]).rests_until = time.monotonic() + _REST_SECONDS
+
+    async def _known(self) -> Topology:
+        return self._topology or await self._look(None)
+
+    async def _look(self, seen: Topology | None) -> Topology:
+        """Ask the servers which of them has which shard. Concurrent callers share one look."""
+        if self._topology is not None and self._topology is not seen:
+            return self._topology
+        if self._looking is None:
+            self._looking = asyncio.ensure_future(self._topology_now())
+            self._looking.add_done_callback(self._looked)
+        return await asyncio.shield(self._looking)
+
+    async def _topology_now(self) -> Topology:
+        known = () if self._topology is None else self._topology.addresses
+        every = {*known, *self._url.addresses}
+        failures: list[tuple[ServerAddress, Exception]] = []
+        for address in sorted(every, key=lambda address: self._server(address).failed_at):
+            try:
+                async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
+                    found = await self._url.look(self._server(address).client, address)
+            except (RedisError, OSError, TimeoutError) as error:
+                failures.append((address, error))
+                continue
+            if found is not None:
+                self._topology, self._said = found, ""
+                return found
+        refused = await refusal(failures, tls=self._url.tls)
+        said = str(refused.__cause__) if isinstance(refused, MisconfiguredEngine) else ""
+        if said and said != self._said and not self._opening:
+            _log.error("the cache cannot be used as it is set up: %s", said)
+        self._said = said
+        raise refused
+
+    def _looked(self, task: asyncio.Task[Topology]) -> None:
+        self._looking = None
+        # Somebody awaited it, or nobody cares any more.
+        if not task.cancelled():
+            task.exception()
+
+    def _server(self, address: ServerAddress) -> _Server:
+        server = self._servers.get(address)
+        if server is None:
+            client = connect(self._url, address, _CONNECTIONS + 2, self._connect_seconds, self._answer_seconds)
+            server = self._servers[address] = _Server(client)
+        return server
+
+    async def apart(self, shard: int, seconds: float) -> Client:
+        """A connection of its own to the server of a shard, for commands that may block for so long; whoever asked closes it.
+
+        Raises `Unavailable`.
+        """
+        topology = await self._known()
+        place = int(topology.places[shard])
+        if place == NOWHERE:
+            raise _unreachable()
+        answer_seconds = seconds + self._answer_seconds
+        return connect(self._url, topology.addresses[place], 1, self._connect_seconds, answer_seconds)
+
+    async def by_server(self, shards: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+        """Group the positions of these shards by the server that has them; a shard without a server is in no group.
+
+        Raises `Unavailable`.
+        """
+        places = (await self._known()).places[shards]
+        return [np.flatnonzero(places == place) for place in np.unique(places).tolist() if place != NOWHERE]
+
+    async def ids(self, prefix: str, shards: NDArray[np.int64] | None = None) -> AsyncIterator[NDArray[np.int64]]:
+        """Iterate over the ids under a prefix, page by page, some perhaps twice: all of them, or those on these shards.
+
+        Raises `Unavailable`.
+        """
+        topology = await self._known()
+        addresses = topology.addresses
+        if shards is not None:
+            addresses = tuple(addresses[place] for place in np.unique(topology.places[shards]) if place != NOWHERE)
+        for address in addresses:
+            client, cursor = self._server(address).client, -1
+            while cursor:
+                try:
+                    cursor, keys = await client.scan(max(cursor, 0), match=f"{prefix}:{{*", count=_SCANNED)
+                except (RedisError, OSError) as error:
+                    raise _unreachable() from error
+                page = np.array([int(key[9:], 16) for key in keys], np.uint64).astype(np.int64)
+                yield page if shards is None else page[np.isin(shards_of(page), shards)]
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        if self._looking is not None:
+            self._looking.cancel()
+        for server in self._servers.values():
+            await server.client.aclose()
+        self._servers.clear()
+
+
+class _Trouble(Exception):
+    """The call may be repeated after a look at the servers."""
+
+
+async def _each(calls: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Return the answers of calls, made side by side, or their errors. One alone is awaited: a task costs 10 us."""
+    if len(calls) != 1:
+        return await asyncio.gather(*calls, return_exceptions=True)
+    try:
+        return [await calls[0]]
+    except _Trouble as trouble:
+        return [trouble]
+
+
+def _answered(at: NDArray[np.intp], reply: Any) -> tuple[PartialAnswer, NDArray[np.intp]]:
+    refused, result = reply
+    return PartialAnswer(at, result), at[np.array(refused, np.intp) - 1] if refused else at[:0]
+
+
+def _unreachable() -> Unavailable:
+    return Unavailable("the cache cannot be reached", retry_after=1.0)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__.upper()} {error}"
+
+
+class ShardConnection:
+    """Connected when it is first used, and anew after each failure, to the server that has the shard by then.
+
+    It asks one thing at a time, of which the server may think for `seconds`.
+    """
+
+    def __init__(self, nodes: Nodes, shard: int, seconds: float) -> None:
+        self._nodes = nodes
+        self._shard = shard
+        self._seconds = seconds
+        self._client: Client | None = None
+
+    async def ask(self, *words: bytes | str | int) -> Any:
+        """The answer to a command. Raises `Unavailable`, also when the server refuses it: it may not be the right one any more."""
+        if self._client is None:
+            self._client = await self._nodes.apart(self._shard, self._seconds)
+        try:
+            answer = await self._client.execute_command(*words)
+        except (RedisError, OSError, TimeoutError) as error:
+            await self.close()
+            raise Unavailable("the cache cannot be reached", retry_after=1.0) from error
+        # The client sends under `asyncio.wait_for`, which loses a cancellation that comes as it ends (before Python 3.12).
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise asyncio.CancelledError
+        return answer
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class Batching(Generic[Item, Answer]):
+    """`act` is given everything that was asked for in a turn, and answers in the same order; its failure is everybody's.
+
+    It asks Redis: the record of each caller notes its wait for the shared round trip, under this name.
+    """
+
+    def __init__(self, name: str, act: Callable[[list[Item]], Awaitable[list[Answer]]]) -> None:
+        self._name = name
+        self._act = act
+        self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def ask(self, item: Item) -> Answer:
+        """The answer to one item. What was asked is done even when the caller is cancelled."""
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._leave)
+        answer: asyncio.Future[Answer] = loop.create_future()
+        self._waiting.append((item, answer))
+        return await timed("redis", self._name, answer)
+
+    def _leave(self) -> None:
+        together, self._waiting = self._waiting, []
+        with for_many():
+            task = asyncio.ensure_future(self._travel(together))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _travel(self, together: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
+        try:
+            answers = await self._act([item for item, _ in together])
+        except Exception as error:  # noqa: BLE001  # raised again at whoever asked
+            for _, answer in together:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for (_, answer), found in zip(together, answers, strict=True):
+            if not answer.done():
+                answer.set_result(found)
+
+    async def close(self) -> None:
+        """Wait until everything that was asked for is answered."""
+        while self._waiting or self._under_way:
+            await asyncio.sleep(0)
+            await asyncio.gather(*self._under_way)

@@ -1,0 +1,357 @@
+"""Stamps of objects on Redis (`stamps.Stamps`), so that several processes may each remember what they read of a graph.
+
+An object has either a stamp or marks of those who are changing it, in one key. A mark says until when it holds, in case its
+holder died. A stamp goes when a change begins; the end of a change that was the only one since then brings the next stamp. A
+server that took over from another, or started again, has another history, which is a part of every stamp: then all are new.
+For the first seconds of a new history there are none: whoever changed something while the old one ended may still be on the
+way to say so.
+
+While a server cannot be reached, the changes that its stamps must learn of are kept in bounded memory.
+
+Glossary (`docs/glossary.md`): owed, stamp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.core.errors import Unavailable
+from shoal.core.ids import shard_of
+from shoal.core.placement import SHARDS
+from shoal.graph.cache.coherence import MarkedChange, Renewal
+from shoal.graph.redis.client import KEY_BYTES, Batching, Nodes, Script, keys_of, shards_of
+
+_log = logging.getLogger(__name__)
+
+_PREFIX = "s"
+_BATCH = 250
+_MARK_SECONDS = 30
+_LIFE_SECONDS = 86_400
+_RETRY_SECONDS = 0.5
+_OWED_OBJECTS = 20_000
+"""Changed objects that are remembered one by one while Redis cannot be reached. Past it, every object of a shard has changed."""
+_OWED_PAGE = 1_000
+_TOKEN_BYTES = 8
+_STAMP_BYTES = 16
+_HISTORY_BYTES = 16
+_SETTLING_SECONDS = 5.0
+
+_MARKS = (
+    f"local KEY, LIFE, HOLDS = {KEY_BYTES}, {_LIFE_SECONDS}, {_MARK_SECONDS}\n"
+    + r"""
+local function key_at(i) return string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY) end
+
+local function now()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) + tonumber(time[2]) / 1000000
+end
+
+-- The marks that still hold, without this one. A value is 's' and a stamp, or marks: token (8), deadline (8). They follow
+-- an 'o' if there has been one alone since the last stamp, otherwise an 'm'.
+local function kind(value) return value and string.sub(value, 1, 1) end
+
+local function others(value, token)
+  local left = {}
+  if value and kind(value) ~= 's' then
+    local moment = now()
+    for at = 2, #value, 16 do
+      local held = string.sub(value, at, at + 7)
+      if held ~= token and struct.unpack('<d', value, at + 8) > moment then
+        left[#left + 1] = string.sub(value, at, at + 15)
+      end
+    end
+  end
+  return table.concat(left)
+end
+"""
+)
+
+_READ = Script(
+    "stamps.read",
+    _MARKS
+    + r"""
+-- ARGV: keys, a stamp for those that have none.
+local stamps, story = {}, history()
+for i = 1, #ARGV[1] / KEY do
+  local key = key_at(i)
+  local value = first(i, 'GET', key)
+  if value == nil or others(value, '') ~= '' then
+    stamps[i] = false
+  else
+    if kind(value) ~= 's' then
+      value = 's' .. ARGV[2]
+      redis.call('SET', key, value, 'EX', LIFE)
+    end
+    stamps[i] = story .. string.sub(value, 2)
+  end
+end
+return {refused, stamps}
+""",
+)
+
+_BEGIN = Script(
+    "stamps.begin",
+    _MARKS
+    + r"""
+-- ARGV: keys, the token of each, a '1' for each that is read as well, otherwise a '0', and a stamp for those of them that have
+-- none. Gives the stamp that each had, '' for one that was not there; false if others change it.
+local deadline = struct.pack('<d', now() + HOLDS)
+local before, story = {}, history()
+for i = 1, #ARGV[1] / KEY do
+  local key = key_at(i)
+  local token = string.sub(ARGV[2], i * 8 - 7, i * 8)
+  local value = first(i, 'GET', key)
+  before[i] = false
+  if value ~= nil then
+    local held = others(value, token)
+    if string.sub(ARGV[3], i, i) == '1' and held == '' and kind(value) ~= 's' then value = 's' .. ARGV[4] end
+    local marks = held .. token .. deadline
+    local alone = kind(value) ~= 'm' and #marks == 16
+    redis.call('SET', key, (alone and 'o' or 'm') .. marks, 'EX', HOLDS)
+    if not value then before[i] = '' elseif kind(value) == 's' then before[i] = story .. string.sub(value, 2) end
+  end
+end
+return {refused, before}
+""",
+)
+
+_END = Script(
+    "stamps.end",
+    _MARKS
+    + r"""
+-- ARGV: keys, the token of each, a stamp for each in case that nobody else was changing it. Gives these stamps.
+local stamps, story = {}, history()
+for i = 1, #ARGV[1] / KEY do
+  local key = key_at(i)
+  local token = string.sub(ARGV[2], i * 8 - 7, i * 8)
+  local value = first(i, 'GET', key)
+  stamps[i] = false
+  if value then
+    local left = others(value, token)
+    if left ~= '' then
+      redis.call('SET', key, 'm' .. left, 'KEEPTTL')
+    elseif kind(value) == 'o' and string.sub(value, 2, 9) == token then
+      local stamp = string.sub(ARGV[3], i * 16 - 15, i * 16)
+      redis.call('SET', key, 's' .. stamp, 'EX', LIFE)
+      stamps[i] = story .. stamp
+    else
+      redis.call('DEL', key)
+    end
+  end
+end
+return {refused, stamps}
+""",
+    grows=False,
+)
+
+
+class _Change(NamedTuple):
+    """Objects under one token. The stamp that each had before is known of those that nobody else was changing."""
+
+    ids: Sequence[int]
+    token: bytes
+    before: Mapping[int, bytes] = {}
+    reading: bool = False
+    made: bool = True
+
+
+class RedisStamps:
+    """Stamps that live a day, and marks that hold for 30 seconds: a commit must not take longer.
+
+    When a server's history ends, those that follow count after `settling_seconds`.
+    """
+
+    def __init__(self, nodes: Nodes, *, settling_seconds: float = _SETTLING_SECONDS) -> None:
+        self._nodes = nodes
+        self._settling_seconds = settling_seconds
+        # The history that each logical shard was last seen in, and from when on those that came after another one count.
+        self._histories = np.zeros(SHARDS, f"S{_HISTORY_BYTES}")
+        self._counts_from: dict[bytes, float] = {}
+        self._reading = Batching("stamps.read", self._read)
+        self._beginning = Batching("stamps.begin", self._begin)
+        self._ending = Batching("stamps.end", self._end)
+        # Changes whose end could not be reported, by object, and past `_OWED_OBJECTS` by shard; each with the token of the last.
+        self._owed: dict[int, bytes] = {}
+        self._owed_shards: dict[int, bytes] = {}
+        self._telling: asyncio.Task[None] | None = None
+
+    async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
+        return await self._reading.ask(ids) if ids else {}
+
+    async def begin(self, ids: Sequence[int], *, reading: bool = False) -> _Change:
+        change = _Change(ids, secrets.token_bytes(_TOKEN_BYTES), reading=reading)
+        return change._replace(before=await self._beginning.ask(change)) if ids else change
+
+    async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
+        if not ids or (begun is None and not changed):
+            return {}
+        change = begun if isinstance(begun, _Change) else _Change(ids, secrets.token_bytes(_TOKEN_BYTES))
+        change = change._replace(made=changed)
+        try:
+            return await self._ending.ask(change)
+        except Unavailable:
+            self._owe(change)
+            return {}
+
+    async def _read(self, asked: list[Sequence[int]]) -> list[dict[int, bytes]]:
+        every = np.unique(np.array([id_ for ids in asked for id_ in ids], np.int64))
+        keys = keys_of(_PREFIX, every)
+        new = secrets.token_bytes(_STAMP_BYTES)
+        parts = await self._nodes.each(_READ, shards_of(every), lambda at: (keys[at].tobytes(), new), batch=_BATCH)
+        found: dict[int, bytes] = {}
+        for part in parts:
+            stamped = {id_: stamp for id_, stamp in zip(every[part.at].tolist(), part.result, strict=True) if stamp}
+            if stamped and self._settled(next(iter(stamped.values()))[:_HISTORY_BYTES], shards_of(every[part.at])):
+                found.update(stamped)
+        return [{id_: found[id_] for id_ in ids if id_ in found} for ids in asked]
+
+    def _settled(self, history: bytes, shards: NDArray[np.int64]) -> bool:
+        """Whether stamps of this history, which a server now has for these shards, count already."""
+        before = self._histories[shards]
+        if ((before != b"") & (before != history)).any() and history not in self._counts_from:
+            self._counts_from[history] = time.monotonic() + self._settling_seconds
+        self._histories[shards] = history
+        return self._counts_from.get(history, 0.0) <= time.monotonic()
+
+    async def _begin(self, changes: list[_Change]) -> list[dict[int, bytes]]:
+        new = secrets.token_bytes(_STAMP_BYTES)
+        reading = [b"1" if change.reading else b"0" for change in changes for _ in change.ids]
+        said = await self._tell(_BEGIN, changes, reading, new)
+        return [
+            {
+                id_: stamp
+                for id_, stamp in found.items()
+                if stamp is not None and (not change.reading or self._settled_at(id_, stamp))
+            }
+            for change, found in zip(changes, said, strict=True)
+        ]
+
+    def _settled_at(self, id_: int, stamp: bytes) -> bool:
+        return self._settled(stamp[:_HISTORY_BYTES], shards_of(np.array([id_], np.int64)))
+
+    async def _end(self, changes: list[_Change]) -> list[dict[int, Renewal]]:
+        said = await self._tell(_END, changes, _stamps_after(changes))
+        renewed = [
+            {
+                id_: Renewal(before, after)
+                for id_, before in change.before.items()
+                if (after := found.get(id_)) and before[:_HISTORY_BYTES] in {b"", after[:_HISTORY_BYTES]}
+            }
+            for change, found in zip(changes, said, strict=True)
+        ]
+        by_history: dict[bytes, list[int]] = {}
+        for answer in renewed:
+            for id_, stamps in answer.items():
+                by_history.setdefault(stamps.after[:_HISTORY_BYTES], []).append(id_)
+        count = {
+            history for history, ids in by_history.items() if self._settled(history, shards_of(np.array(ids, np.int64)))
+        }
+        return [
+            {id_: stamps for id_, stamps in answer.items() if stamps.after[:_HISTORY_BYTES] in count}
+            for answer in renewed
+        ]
+
+    async def _tell(
+        self, script: Script, changes: list[_Change], words: Sequence[bytes], *more: bytes
+    ) -> list[dict[int, bytes | None]]:
+        """Run a script for all objects of these changes, and return what it said of each. `words`: an argument for each object."""
+        every = np.array([id_ for change in changes for id_ in change.ids], np.int64)
+        keys = keys_of(_PREFIX, every)
+        tokens = [change.token for change in changes for _ in change.ids]
+
+        def arguments(at: NDArray[np.intp]) -> tuple[bytes, ...]:
+            places = at.tolist()
+            own, told = [tokens[place] for place in places], [words[place] for place in places]
+            return keys[at].tobytes(), b"".join(own), b"".join(told), *more
+
+        said: list[bytes | None] = [None] * len(every)
+        for part in await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH):
+            for at, answer in zip(part.at.tolist(), part.result, strict=True):
+                # One that was refused is in another part, or has been.
+                if answer is not None:
+                    said[at] = answer
+        answers = iter(said)
+        return [{id_: next(answers) for id_ in change.ids} for change in changes]
+
+    def _owe(self, change: _Change) -> None:
+        for id_ in change.ids:
+            if id_ in self._owed or len(self._owed) < _OWED_OBJECTS:
+                self._owed[id_] = change.token
+            else:
+                self._owed_shards[shard_of(id_)] = change.token
+        if self._telling is None:
+            _log.warning("the stamps cannot be reached: changes are reported when they can be")
+            self._telling = asyncio.ensure_future(self._settle())
+
+    async def _settle(self) -> None:
+        """Report what is owed, and repeat until nothing is."""
+        while self._owed or self._owed_shards:
+            await asyncio.sleep(_RETRY_SECONDS)
+            with contextlib.suppress(Unavailable):
+                await self._tell_owed()
+        self._telling = None
+        _log.info("the stamps can be reached again: all changes are reported")
+
+    async def _tell_owed(self) -> None:
+        """Report what is owed to each server that can be reached. Raises `Unavailable` where no server is known."""
+        ids = np.fromiter(self._owed, np.int64, len(self._owed))
+        shards = np.fromiter(self._owed_shards, np.int64, len(self._owed_shards))
+        told = [self._tell_objects(ids[at].tolist()) for at in await self._nodes.by_server(shards_of(ids))]
+        told += [self._tell_shards(shards[at]) for at in await self._nodes.by_server(shards)]
+        for outcome in await asyncio.gather(*told, return_exceptions=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Unavailable):
+                raise outcome
+
+    async def _tell_objects(self, ids: list[int]) -> None:
+        """Report the changes of objects on one server, a page at a time: nothing is built for a server that does not answer."""
+        for first in range(0, len(ids), _OWED_PAGE):
+            page = {id_: self._owed[id_] for id_ in ids[first : first + _OWED_PAGE]}
+            changes = [_Change((id_,), token) for id_, token in page.items()]
+            await self._tell(_END, changes, _stamps_after(changes))
+            _forget(self._owed, page)
+
+    async def _tell_shards(self, shards: NDArray[np.int64]) -> None:
+        """End the stamps of all objects on these shards, which are on one server. Marks of other processes stay."""
+        page = {shard: self._owed_shards[shard] for shard in shards.tolist()}
+        token = secrets.token_bytes(_TOKEN_BYTES)
+        async for ids in self._nodes.ids(_PREFIX, shards):
+            changes = [_Change(ids.tolist(), token)]
+            await self._tell(_END, changes, _stamps_after(changes))
+        _forget(self._owed_shards, page)
+
+    async def close(self) -> None:
+        """Finish what was asked for; try once more to report what is owed."""
+        for batching in (self._reading, self._beginning, self._ending):
+            await batching.close()
+        if self._telling is not None:
+            self._telling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._telling
+            with contextlib.suppress(Unavailable):
+                await self._tell_owed()
+
+
+def _forget(owed: dict[int, bytes], told: Mapping[int, bytes]) -> None:
+    """Drop what was reported, unless it has changed again since."""
+    for key, token in told.items():
+        if owed.get(key) is token:
+            del owed[key]
+
+
+def _stamps_after(changes: list[_Change]) -> list[bytes]:
+    """Return a stamp for each object of these changes: a new one, or where nothing was changed the one from before."""
+    new = secrets.token_bytes(_STAMP_BYTES)
+    return [
+        new if change.made else change.before.get(id_, b"")[_HISTORY_BYTES:] or new
+        for change in changes
+        for id_ in change.ids
+    ]

@@ -1,0 +1,416 @@
+"""A graph over several stores: routes by the shard in the id, queries stores concurrently, and merges.
+
+A batch commits on the store of the acting shard. Inverses on another store are recorded as owed in the same commit, then
+applied and acknowledged; after a failure the outbox still has them and `settle` applies them later. They keep their times, so
+applying them twice is harmless. Requests that meet a data source during a move are retried with the new map. Rows of data
+sources that a store does not own are never read.
+
+Glossary (`docs/glossary.md`): owed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.events import InverseOp
+from shoal.core.ids import shard_of
+from shoal.core.placement import DATA_SOURCES, source_of
+from shoal.graph.bulk import KeyRow, Loading, LoadPart, Movable, Rows, Spread, Spreading
+from shoal.graph.contract import (
+    Assoc,
+    AssocOp,
+    AssocRow,
+    Batch,
+    BlockRow,
+    Cursor,
+    Frozen,
+    Job,
+    Missing,
+    ObjOp,
+    Store,
+    WakeUp,
+)
+from shoal.graph.schema import AnyNode, AssocType, Key
+from shoal.graph.sharding.shard_map import parse_shard_map
+from shoal.throttled_log import ThrottledLog
+
+T = TypeVar("T")
+
+
+async def side_by_side(questions: Iterable[Awaitable[T]]) -> list[T]:
+    """All answers, asked at once; one store alone is simply asked."""
+    awaitables = list(questions)
+    if len(awaitables) == 1:
+        return [await awaitables[0]]
+    return list(await asyncio.gather(*awaitables))
+
+
+class Watch(Protocol):
+    """Knows whether the shard map may still be believed where it names a store."""
+
+    def fresh(self, place: int) -> bool:
+        """Whether it was told so a moment ago."""
+        ...
+
+    async def renew(self, place: int) -> None:
+        """Wait until it is; the map may be another one then. Raises `Unavailable` when the store cannot be reached."""
+        ...
+
+
+__all__ = ["ShardedGraph", "parse_shard_map"]
+
+R = TypeVar("R")
+
+_SWITCH_SECONDS = 4.5
+"""A switch takes a fraction of a second; when its mover dies in it, its marks lose their force after 3 seconds."""
+_AGAIN_SECONDS = 0.02
+
+
+class ShardedGraph:
+    """Several stores as one. `owners[source]` is the index in `stores` of the store that keeps a data source.
+
+    A list of owners is kept, and changed in place by `remap`: what stores conclude from it changes in the same moment.
+    """
+
+    def __init__(self, stores: Sequence[Store], owners: Sequence[int]) -> None:
+        if len(owners) != DATA_SOURCES:
+            raise ValueError(f"a shard map names {DATA_SOURCES} data sources, not {len(owners)}")
+        self._stores = list(stores)
+        self._owners = owners if isinstance(owners, list) else list(owners)
+        self._version = 0
+        self._turn = 0
+        self._outage = ThrottledLog(logging.getLogger(__name__))
+        self._wake: WakeUp | None = None
+        self.watch: Watch | None = None
+        """Asked before anything is read or written, where the map may change."""
+
+    @property
+    def stores(self) -> Sequence[Store]:
+        """The stores by the map of this moment, in its order."""
+        return self._stores
+
+    def remap(self, stores: Sequence[Store], owners: Sequence[int]) -> None:
+        """From now on this is the map. Stores keep their places; new ones come behind them."""
+        for store in stores:
+            if self._wake is not None and store not in self._stores:
+                store.on_event(self._wake)
+        self._stores = list(stores)
+        self._owners[:] = owners
+        self._version += 1
+
+    def _at(self, shard: int) -> int:
+        return self._owners[source_of(shard)]
+
+    async def _store(self, shard: int) -> Store:
+        at = self._at(shard)
+        while self.watch is not None and not self.watch.fresh(at):
+            await self.watch.renew(at)
+            at = self._at(shard)
+        return self._stores[at]
+
+    async def _split(self, things: Sequence[T], shard: Callable[[T], int]) -> list[tuple[Store, list[T]]]:
+        """Which store is to be asked for what."""
+        while True:
+            parts: dict[int, list[T]] = {}
+            for thing in things:
+                parts.setdefault(self._at(shard(thing)), []).append(thing)
+            stale = [at for at in parts if self.watch is not None and not self.watch.fresh(at)]
+            if not stale or self.watch is None:
+                return [(self._stores[at], part) for at, part in parts.items()]
+            await side_by_side(self.watch.renew(at) for at in stale)
+
+    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
+        parts = await self._split(ids, shard_of)
+        answers = await side_by_side(store.obj_get(part) for store, part in parts)
+        return {id_: node for answer in answers for id_, node in answer.items()}
+
+    async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
+        parts = await self._split(keys, lambda key: key.shard)
+        answers = await side_by_side(store.key_get(part) for store, part in parts)
+        return {key: id_ for answer in answers for key, id_ in answer.items()}
+
+    async def assoc_get(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        return await (await self._store(shard_of(id1))).assoc_get(id1, atypes, id2s)
+
+    async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        return await (await self._store(shard_of(id1))).assoc_range(id1, atype, at)
+
+    async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
+        parts = await self._split(id1s, shard_of)
+        answers = await side_by_side(store.assoc_ranges(part, atype, at) for store, part in parts)
+        return {id1: page for answer in answers for id1, page in answer.items()}
+
+    async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
+        parts = await self._split(id1s, shard_of)
+        answers = await side_by_side(store.assoc_count(part, atypes) for store, part in parts)
+        merged: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
+        for answer in answers:
+            for atype, counts in answer.items():
+                merged[atype].update(counts)
+        return merged
+
+    async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
+        parts = await self._split(id1s, shard_of)
+        answers = await side_by_side(store.assoc_ranks(part, atype, times) for store, part in parts)
+        return {id1: ranks for answer in answers for id1, ranks in answer.items()}
+
+    async def assoc_ended(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        return await (await self._store(shard_of(id1))).assoc_ended(id1, atypes, id2s)
+
+    async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        return await (await self._store(shard_of(id1))).assoc_ended_range(id1, atype, at)
+
+    async def commit(self, batch: Batch) -> None:
+        await self.commit_owing(batch)
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        """Commit on the acting store, then apply at once what is owed to others. Nothing is left for the caller to do."""
+        store, owed = await self._patiently(lambda: self._commit(batch))
+        for target, jobs in self._by_target(owed).items():
+            try:
+                await self.settle([op for _, op in jobs], batch.expects, new=batch.presumed_new)
+                await store.ack([job for job, _ in jobs])
+            except Missing:
+                # What the batch leads to was deleted at this moment: whoever does the job sees it, and ends the association.
+                continue
+            except Unavailable:
+                # The batch is stored all the same.
+                self._outage.warning("%d inverses stay owed to store %d, which is away", len(jobs), target, name=target)
+        return []
+
+    async def _commit(self, batch: Batch) -> tuple[Store, list[tuple[Job, InverseOp]]]:
+        store = await self._store(batch.shard)
+        self._refuse_strays(batch)
+        return store, await store.commit_owing(batch)
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Repeat what a switch has refused, until it is over."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _SWITCH_SECONDS
+        while True:
+            version = self._version
+            try:
+                return await attempt()
+            except Frozen:
+                if loop.time() > deadline:
+                    raise
+            except Missing:
+                # It was looked for by one map, and missed by the next.
+                if version == self._version:
+                    raise
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _by_target(self, owed: Sequence[tuple[Job, InverseOp]]) -> dict[int, list[tuple[Job, InverseOp]]]:
+        parts: dict[int, list[tuple[Job, InverseOp]]] = {}
+        for job, op in owed:
+            parts.setdefault(self._at(shard_of(op.id1)), []).append((job, op))
+        return parts
+
+    async def settle(self, ops: Sequence[InverseOp], expected: Collection[int] = (), *, new: bool = False) -> None:
+        """Apply inverses where they belong, as they stand. `new`: most likely none of them is stored yet.
+
+        Raises `Missing` when one belongs to an object that is expected and does not exist.
+        """
+        await self._patiently(lambda: self._settle(ops, expected, new=new))
+
+    async def _settle(self, ops: Sequence[InverseOp], expected: Collection[int], *, new: bool) -> None:
+        batches: list[tuple[Store, Batch]] = []
+        for store, part in await self._split(ops, lambda op: shard_of(op.id1)):
+            batch = Batch(shard_of(part[0].id1))
+            batch.presumed_new = new
+            for op in part:
+                batch.put(AssocOp(*op, plain=True))
+                if op.id1 in expected:
+                    batch.expect(op.id1)
+            batches.append((store, batch))
+        await side_by_side(store.commit(batch) for store, batch in batches)
+
+    def _refuse_strays(self, batch: Batch) -> None:
+        """Objects, keys and lists of another store cannot commit with this one: that would be a mistake of ours."""
+        at = self._at(batch.shard)
+        objects: list[ObjOp] = batch.objects
+        shards = [shard_of(op.id) for op in objects] + [op.key.shard for op in batch.keys]
+        shards += [shard_of(op.id1) for op in batch.assocs]
+        if any(self._at(shard) != at for shard in shards):
+            raise ValueError("a batch names something that belongs to another store than its acting shard")
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        """A fair share of each store, another one first each time. A store that is down holds up none of the others."""
+        jobs: list[Job] = []
+        self._turn = (self._turn + 1) % (stores := len(self._stores))
+        for asked in range(stores):
+            at = (self._turn + asked) % stores
+            share = -(-(limit - len(jobs)) // (stores - asked))
+            try:
+                claimed = await self._stores[at].claim(share, lease)
+            except Unavailable:
+                self._outage.warning("store %d cannot be reached; its events wait", at, name=at)
+                continue
+            jobs += [job._replace(store=at) for job in claimed]
+            if claimed and len(claimed) == share and self._wake is not None:
+                self._wake()  # it may have more, though fewer than the limit are returned
+        return jobs
+
+    async def ack(self, jobs: Sequence[Job]) -> None:
+        for at, store in enumerate(self._stores):
+            mine = [job for job in jobs if job.store == at]
+            if mine:
+                await store.ack(mine)
+
+    async def put_back(self, job: Job, delay: float = 0.0) -> None:
+        await self._stores[job.store].put_back(job, delay)
+
+    async def bury(self, job: Job, error: str) -> None:
+        await self._stores[job.store].bury(job, error)
+
+    async def backlog(self) -> int:
+        return sum([await store.backlog() for store in self._stores])
+
+    async def lag(self) -> float:
+        return max(await side_by_side(store.lag() for store in self._stores))
+
+    async def buried(self) -> list[tuple[Job, str]]:
+        return [
+            (job._replace(store=at), error)
+            for at, store in enumerate(self._stores)
+            for job, error in await store.buried()
+        ]
+
+    async def unbury(self, jobs: Sequence[Job]) -> int:
+        given = 0
+        for at, store in enumerate(self._stores):
+            if mine := [job for job in jobs if job.store == at]:
+                given += await store.unbury(mine)
+        return given
+
+    def on_event(self, wake: WakeUp) -> None:
+        self._wake = wake
+        for store in self._stores:
+            store.on_event(wake)
+
+    async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
+        return await self._merged(
+            lambda one, *page: one.obj_scan(*page), after, limit, lambda node: node.id, lambda node: shard_of(node.id)
+        )
+
+    async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
+        return await self._merged(
+            lambda one, *page: one.assoc_scan(*page), after, limit, lambda row: row[:3], lambda row: shard_of(row.id1)
+        )
+
+    async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
+        return await self._merged(
+            lambda one, *page: one.count_scan(*page), after, limit, lambda row: row[:2], lambda row: shard_of(row[0])
+        )
+
+    async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
+        return await self._merged(
+            lambda one, *page: one.block_scan(*page), after, limit, lambda row: row[:4], lambda row: shard_of(row.id1)
+        )
+
+    async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
+        """See `rows.Movable`, as of all that concerns rows."""
+        return await self._merged(
+            lambda one, *page: _movable(one).key_scan(*page), after, limit, lambda row: row[:2], lambda row: row.shard
+        )
+
+    async def _merged(
+        self,
+        scan: Callable[[Store, T, int], Awaitable[list[R]]],
+        after: T,
+        limit: int,
+        order: Callable[[R], T],
+        shard: Callable[[R], int],
+    ) -> list[R]:
+        """A store also holds rows that are another's by now; all of a page may be such, so it is one page of each at a time."""
+        merged: list[R] = []
+        while len(merged) < limit:
+            pages = await side_by_side(scan(store, after, limit) for store in self._stores)
+            ends: list[Any] = [order(page[-1]) for page in pages if len(page) == limit]
+            own: list[tuple[Any, R]] = [
+                (order(row), row) for at, page in enumerate(pages) for row in page if self._at(shard(row)) == at
+            ]
+            # Behind the first page to end, another store may have rows that have not been seen.
+            merged += [row for at, row in sorted(own, key=_first) if not ends or at <= min(ends)]
+            if not ends:
+                break
+            after = min(ends)
+        return merged[:limit]
+
+    async def put_rows(self, rows: Rows) -> None:
+        """All or none in each store."""
+        await side_by_side(_movable(store).put_rows(part) for store, part in self._by_store(rows))
+
+    async def remove_rows(self, rows: Rows) -> None:
+        """Remove rows: all or none in each store."""
+        await side_by_side(_movable(store).remove_rows(part) for store, part in self._by_store(rows))
+
+    @property
+    def loads(self) -> bool:
+        """Whether all stores do."""
+        return all(isinstance(store, Loading) and store.loads for store in self._stores)
+
+    async def load(self, part: LoadPart) -> None:
+        """See `Loading`: each store takes its own rows, and refuses them or not by itself."""
+        owned = [part.on(np.array(self._owners) == at) for at in range(len(self._stores))]
+        loads = [cast("Loading", self._stores[at]).load(share) for at, share in enumerate(owned) if share]
+        for error in filter(None, await asyncio.gather(*loads, return_exceptions=True)):
+            raise error
+
+    def _keeps(self, at: int) -> Callable[[int], bool]:
+        return lambda shard: self._at(shard) == at
+
+    def _by_store(self, rows: Rows) -> list[tuple[Store, Rows]]:
+        parts = [(store, rows.on(self._keeps(at))) for at, store in enumerate(self._stores)]
+        return [(store, part) for store, part in parts if any(part)]
+
+    async def spread(self) -> dict[int, Spread]:
+        """Count what each data source holds in its own store. Raises `InvalidInput` if a store cannot tell."""
+        if not all(isinstance(store, Spreading) for store in self._stores):
+            raise InvalidInput("a store of this kind cannot tell how much it holds")
+        answers = await side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))
+        return {
+            source: held
+            for at, answer in enumerate(answers)
+            for source, held in answer.items()
+            if self._owners[source] == at
+        }
+
+    async def count_set(self, id1: int, atype: int, n: int) -> None:
+        await self._patiently(lambda: self._count_set(id1, atype, n))
+
+    async def _count_set(self, id1: int, atype: int, n: int) -> None:
+        await (await self._store(shard_of(id1))).count_set(id1, atype, n)
+
+    async def block_drop(self, id1: int, atype: int) -> None:
+        await (await self._store(shard_of(id1))).block_drop(id1, atype)
+
+    async def sweep(self, before: int, now: int) -> int:
+        return sum(await side_by_side(store.sweep(before, now) for store in self._stores))
+
+    async def sweep_history(self, before: int) -> int:
+        return sum(await side_by_side(store.sweep_history(before) for store in self._stores))
+
+    async def close(self) -> None:
+        for store in self._stores:
+            await store.close()
+
+
+def _movable(store: Store) -> Movable:
+    if not isinstance(store, Movable):
+        raise InvalidInput("a network cannot be moved to or from a store of this kind")
+    return store
+
+
+def _first(pair: tuple[Any, object]) -> Any:
+    return pair[0]

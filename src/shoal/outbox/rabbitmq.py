@@ -1,0 +1,557 @@
+"""The outbox on RabbitMQ: quorum queues filled by a relay and consumed by workers.
+
+It keeps the promises of a store's outbox (`graph/contract.py`). A job is acknowledged after its work; a job put back is
+published and confirmed before the old delivery is acknowledged, so a crash repeats a job and never loses it. A lease lasts as
+long as the connection, and within the process as requested. Queues: `work` has the jobs; `again` those whose workers died
+twice, run one at a time; `wait.<ms>` delays; `buried` keeps jobs that were given up.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from aiormq import spec
+from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
+from pamqp.common import FieldValue
+
+from shoal.amqp import Link, RollCall, depth_of
+from shoal.core.errors import Unavailable
+from shoal.core.events import AnyEvent, decode, encode
+from shoal.graph.contract import Job, WakeUp
+from shoal.outbox.runner import Rate, WorkerFigures, summed
+
+DELAYS_MS = (100, 400, 1_600, 6_400, 60_000, 600_000)
+"""How long the waiting queues keep a job. Any delay is made of these, to within the first of them."""
+
+
+class Message(msgspec.Struct, array_like=True):
+    """A job on its way. `at`: Unix ms of when it came to the broker; `rest`: ms that it has to wait after this queue."""
+
+    store: int
+    seq: int
+    event: bytes
+    step: int
+    mark: int
+    attempt: int
+    at: int
+    rest: int = 0
+    error: str = ""
+
+    def job(self) -> Job:
+        """The job."""
+        return Job(self.seq, decode(self.event), self.step, self.mark, self.attempt, self.store)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Message)
+read = _decoder.decode
+
+
+def write(job: Job, at: int, *, rest: int = 0, error: str = "") -> bytes:
+    """A job as the body of a message."""
+    event = encode(job.event)
+    return _encoder.encode(Message(job.store, job.seq, event, job.step, job.mark, job.attempt, at, rest, error))
+
+
+def now_ms() -> int:
+    """Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Queues:
+    """The names of the queues of one network; `namespace` tells networks on one broker apart."""
+
+    def __init__(self, namespace: str) -> None:
+        self.work = f"{namespace}.work"
+        self.again = f"{namespace}.again"
+        self.buried = f"{namespace}.buried"
+        self.waiting = {delay: f"{namespace}.wait.{delay}" for delay in DELAYS_MS}
+        self.census = f"{namespace}.census"
+
+    def after(self, delay_ms: int) -> tuple[str, int]:
+        """Where a job goes that is to come in so long, and how long it has to wait after that queue."""
+        if delay_ms <= 0:
+            return self.work, 0
+        step = max((delay for delay in DELAYS_MS if delay <= delay_ms), default=DELAYS_MS[0])
+        return self.waiting[step], max(0, delay_ms - step)
+
+    async def declare(self, channel: AbstractChannel) -> None:
+        """Make those that are not there."""
+        for name in (self.work, self.again, self.buried):
+            await channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
+        for delay, name in self.waiting.items():
+            await channel.queue_declare(name, durable=True, arguments=self._waiting(delay))
+        await channel.exchange_declare(self.census, exchange_type="fanout", durable=True)
+
+    def _waiting(self, delay_ms: int) -> dict[str, FieldValue]:
+        return {
+            "x-queue-type": "quorum",
+            "x-message-ttl": delay_ms,
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": self.work,
+            # What has waited is forgotten here only when the work queue has it; that goes with refusing what is too much.
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+        }
+
+
+Key = tuple[int, int, AnyEvent]
+
+
+class Delivery(NamedTuple):
+    """One message as it was delivered, on which channel and under which tag.
+
+    `job` is None when this version cannot read it. `at`: when it came to the broker (Unix ms). `rest`: ms that it has to wait
+    yet. `before`: how often it was delivered already. `alone`: it is suspected of killing its workers.
+    """
+
+    channel: AbstractChannel
+    tag: int
+    body: bytes
+    job: Job | None
+    at: int
+    rest: int
+    before: int
+    alone: bool
+
+
+class Receipt(NamedTuple):
+    """A receipt to acknowledge on a channel: this delivery, or every one up to it."""
+
+    channel: AbstractChannel
+    tag: int
+    up_to: bool
+
+
+class _Held:
+    """A job in hand, with its delivery, and others of the same job that came meanwhile."""
+
+    __slots__ = ("at", "deadline", "deliveries", "job")
+
+    def __init__(self, job: Job, delivery: Delivery, deadline: float) -> None:
+        self.job = job
+        self.deliveries = [delivery]
+        self.at = delivery.at
+        self.deadline = deadline
+
+
+def key_of(job: Job) -> Key:
+    """Return a job's identity. The event is part of it: a new shard map may give a store's number to another store."""
+    return job.store, job.seq, job.event
+
+
+class InFlight:
+    """Deliveries by the order in which they came, and the jobs that were given to the runner, by key."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.arrived: deque[Delivery] = deque()
+        # Per channel, in the order of their tags: since when each delivery's job waits.
+        self._open: dict[AbstractChannel, dict[int, int]] = {}
+        self._held: dict[Key, _Held] = {}
+        # No lease ends before: they are looked through only then, for there are few at a time.
+        self._soonest = math.inf
+        self.taken = 0
+
+    def __len__(self) -> int:
+        """How many deliveries are not acknowledged."""
+        return sum(len(tags) for tags in self._open.values())
+
+    @property
+    def oldest(self) -> int:
+        """Since when (Unix ms) the oldest of them waits; 0 when there is none."""
+        return min((at for tags in self._open.values() for at in tags.values()), default=0)
+
+    def clear(self) -> None:
+        """The connection has ended."""
+        self.arrived.clear()
+        self._open.clear()
+        self._held.clear()
+
+    def arrive(self, delivery: Delivery) -> None:
+        """A delivery came."""
+        self.taken += 1
+        self._open.setdefault(delivery.channel, {})[delivery.tag] = delivery.at
+        self.arrived.append(delivery)
+
+    def arrive_again(self, deliveries: Iterable[Delivery]) -> None:
+        """These are to be looked at once more, as far as the connection that brought them lasts."""
+        self.arrived.extend(delivery for delivery in deliveries if delivery.channel in self._open)
+
+    def hold(self, job: Job, delivery: Delivery, lease: float) -> bool:
+        """Take the job of a delivery in hand. If it is in hand already, the two are acknowledged together: False."""
+        held = self._held.get(key := key_of(job))
+        if held is not None:
+            held.deliveries.append(delivery)
+            return False
+        self._held[key] = held = _Held(job, delivery, 0.0)
+        self._lend(held, lease)
+        return True
+
+    def due(self, limit: int, lease: float) -> list[Job]:
+        """Jobs whose lease has ended, given again."""
+        now = self._clock()
+        if now < self._soonest:
+            return []
+        ended = [held for held in self._held.values() if held.deadline <= now][:limit]
+        for held in ended:
+            self._lend(held, lease)
+        self._soonest = min((held.deadline for held in self._held.values()), default=math.inf)
+        return [held.job for held in ended]
+
+    def _lend(self, held: _Held, seconds: float) -> None:
+        held.deadline = self._clock() + seconds
+        self._soonest = min(self._soonest, held.deadline)
+
+    def since(self, job: Job) -> int | None:
+        """When a job in hand came to the broker; None when it is not in hand any more."""
+        held = self._held.get(key_of(job))
+        return None if held is None else held.at
+
+    def lay_down(self, job: Job) -> list[Delivery]:
+        """Forget a job that is being put back, and return its deliveries. If it comes again, it is a new job."""
+        held = self._held.pop(key_of(job), None)
+        return held.deliveries if held is not None else []
+
+    def take_up(self, job: Job, deliveries: Iterable[Delivery], seconds: float) -> None:
+        """It could not be put back: it is in hand as it is now, to be given again after so long."""
+        for delivery in deliveries:
+            if delivery.channel in self._open:
+                self.hold(job, delivery, seconds)
+
+    def release(self, jobs: Iterable[Job]) -> list[Receipt]:
+        """These jobs are settled: what to acknowledge, in the fewest words."""
+        held = [self._held.pop(key_of(job), None) for job in jobs]
+        return self.settle([delivery for one in held if one is not None for delivery in one.deliveries])
+
+    def settle(self, deliveries: Sequence[Delivery]) -> list[Receipt]:
+        """These deliveries are settled: what to acknowledge, in the fewest words."""
+        settled: dict[AbstractChannel, set[int]] = {}
+        for delivery in deliveries:
+            if delivery.channel in self._open:
+                settled.setdefault(delivery.channel, set()).add(delivery.tag)
+        return [receipt for channel, tags in settled.items() for receipt in self._receipts(channel, tags)]
+
+    def _receipts(self, channel: AbstractChannel, tags: set[int]) -> Iterator[Receipt]:
+        waiting = self._open[channel]
+        first: list[int] = []
+        for tag in waiting:
+            if tag not in tags:
+                break
+            first.append(tag)
+        for tag in tags:
+            waiting.pop(tag, None)
+        if first:
+            yield Receipt(channel, first[-1], up_to=True)
+        for tag in sorted(tags.difference(first)):
+            yield Receipt(channel, tag, up_to=False)
+
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_TRUSTED = 2
+"""So often a job is given among others; after that its workers died, and it is given alone."""
+_UNREADABLE_MS = 6_400
+"""How long a job rests that this version cannot read."""
+_AWAY_SECONDS = 1.0
+"""How long a job that cannot be put back rests here."""
+
+
+class RabbitOutbox:
+    """The jobs of one network on a broker. With `taking` this process works; without, it relays, lists and replays.
+
+    `prefetch`: jobs that the broker gives before others are acknowledged. `deaths`: so many workers may a job cost.
+    """
+
+    def __init__(self, url: str, namespace: str, *, taking: bool, prefetch: int, deaths: int) -> None:
+        self._queues = Queues(namespace)
+        self._prefetch = prefetch
+        self._deaths = deaths
+        self._in_flight = InFlight()
+        self._rate = Rate()
+        self._connection: AbstractConnection | None = None
+        self._counting: AbstractChannel | None = None
+        self._work: AbstractChannel | None = None
+        self._wake: WakeUp | None = None
+        self._roll_call = RollCall(self._queues.census, WorkerFigures, self._own if taking else None)
+        # Two connections: a broker that is short of memory stops to read from those that publish, acknowledgements too.
+        self._putting = Link(url, self._prepare_putting, lambda: None)
+        self._taking = Link(url, self._prepare_taking, self._lost) if taking else None
+
+    @classmethod
+    async def open(
+        cls, url: str, *, namespace: str = "shoal", taking: bool = True, prefetch: int = 512, deaths: int = 8
+    ) -> RabbitOutbox:
+        """Connect, or begin to try: while the broker is away nothing is claimed and nothing can be published.
+
+        Raises `InvalidInput` for a URL that is none of a broker, `MisconfiguredEngine` where the broker refuses us.
+        """
+        outbox = cls(url, namespace, taking=taking, prefetch=prefetch, deaths=deaths)
+        try:
+            await outbox._putting.open()
+            if outbox._taking is not None:
+                await outbox._taking.open()
+        except Unavailable:
+            await outbox.close()
+            raise
+        return outbox
+
+    async def close(self) -> None:
+        """Hang up: what is not acknowledged is given to others."""
+        if self._taking is not None and self._work is not None and self._taking.up:
+            # Answered after all that was said before: what was acknowledged has arrived.
+            with suppress(Unavailable):
+                await self._taking.ask(self._work.basic_qos(prefetch_count=self._prefetch))
+        for link in filter(None, (self._taking, self._putting)):
+            await link.close()
+
+    async def send(self, jobs: Sequence[Job]) -> None:
+        """Put new jobs in the queue; they are on the broker's disks when this returns. Raises `Unavailable`."""
+        at = now_ms()
+        await self._putting.publish(self._queues.work, [write(job._replace(attempt=0), at) for job in jobs])
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        """Claim jobs that the broker has delivered, oldest first; never wait for more. Give a suspicious job alone."""
+        jobs = self._in_flight.due(limit, lease)
+        arrived, aside = self._in_flight.arrived, list[Delivery]()
+        while arrived and len(jobs) < limit:
+            alone = arrived[0].alone
+            if alone and jobs:
+                break
+            delivery = arrived.popleft()
+            if delivery.job is None or self._goes_elsewhere(delivery):
+                aside.append(delivery)
+            elif self._in_flight.hold(delivery.job, delivery, lease):
+                jobs.append(delivery.job)
+                if alone:
+                    break
+        if aside:
+            await self._pass_on(aside)
+        return jobs
+
+    def _goes_elsewhere(self, delivery: Delivery) -> bool:
+        if delivery.alone:
+            return delivery.before >= self._deaths - _TRUSTED
+        return delivery.rest > 0 or delivery.before >= _TRUSTED
+
+    async def _pass_on(self, deliveries: Sequence[Delivery]) -> None:
+        """To the next queue, then acknowledged here. What cannot go there now is looked at again by the next claim."""
+        bodies: dict[str, list[bytes]] = {}
+        for delivery in deliveries:
+            queue, body = self._next(delivery)
+            bodies.setdefault(queue, []).append(body)
+        try:
+            for queue, there in bodies.items():
+                await self._putting.publish(queue, there)
+        except Unavailable:
+            self._in_flight.arrive_again(deliveries)
+            return
+        await self._tell(self._in_flight.settle(deliveries))
+
+    def _next(self, delivery: Delivery) -> tuple[str, bytes]:
+        """Where a job goes that is not given to the runner, and as what."""
+        job = delivery.job
+        if job is None:
+            # A newer version wrote it, and has workers too.
+            return self._queues.waiting[_UNREADABLE_MS], delivery.body
+        if delivery.alone:
+            return self._queues.buried, write(job, delivery.at, error=f"its worker died or hung {self._deaths} times")
+        if delivery.rest > 0:
+            queue, rest = self._queues.after(delivery.rest)
+            return queue, write(job, delivery.at, rest=rest)
+        return self._queues.again, write(job, delivery.at)
+
+    async def ack(self, jobs: Sequence[Job]) -> None:
+        self._rate.add(len(jobs))
+        await self._tell(self._in_flight.release(jobs))
+
+    async def _tell(self, receipts: Sequence[Receipt]) -> None:
+        """Acknowledge. When the connection has ended the jobs come again: that does no harm."""
+        if self._taking is None or not self._taking.up:
+            return
+        with suppress(Unavailable):
+            await self._taking.ask(self._acknowledge(receipts))
+
+    async def _acknowledge(self, receipts: Sequence[Receipt]) -> None:
+        for channel, tag, up_to in receipts:
+            await channel.basic_ack(tag, multiple=up_to, wait=False)
+
+    async def put_back(self, job: Job, delay: float = 0.0) -> None:
+        at = self._in_flight.since(job)
+        if at is None:
+            # The connection ended since: the broker gives it again as it was.
+            return
+        queue, rest = self._queues.after(round(delay * 1000))
+        # The broker may give it again before it says that it has it: that delivery must not be acknowledged with these.
+        deliveries = self._in_flight.lay_down(job)
+        try:
+            await self._putting.publish(queue, [write(job, at, rest=rest)])
+        except Unavailable:
+            self._in_flight.take_up(job, deliveries, max(delay, _AWAY_SECONDS))
+            return
+        await self._tell(self._in_flight.settle(deliveries))
+
+    async def bury(self, job: Job, error: str) -> None:
+        at = self._in_flight.since(job)
+        await self._putting.publish(self._queues.buried, [write(job, at or now_ms(), error=error)])
+        await self._tell(self._in_flight.release([job]))
+
+    async def backlog(self) -> int:
+        """Count jobs that wait, are delayed, or are in hand anywhere. A worker that is silent counts as one job."""
+        before = await self.tally()
+        # In the order in which jobs go, so that one that moves meanwhile is counted twice rather than not at all.
+        names = [*self._queues.waiting.values(), self._queues.work, self._queues.again]
+        waiting = await self._asked(self._count(self._counting, names))
+        after = await self.tally()
+        count = waiting + max(before.in_hand, after.in_hand) + after.silent
+        return count or int(before.taken != after.taken)
+
+    async def tally(self) -> WorkerFigures:
+        """Ask all workers of this network what they have in hand and finish."""
+        return await self._asked(self._take_roll_call())
+
+    async def lag(self) -> float:
+        oldest = [(await self.tally()).oldest]
+        # Looking at a job counts as giving it, and what waits in `again` must not be counted: that may bury it.
+        for queue in (self._queues.work, *self._queues.waiting.values()):
+            oldest += [message.at for _, message in await self._asked(self._look(queue, 1))]
+        since = min(filter(None, oldest), default=None)
+        return 0.0 if since is None else max(0, now_ms() - since) / 1000
+
+    async def buried(self) -> list[tuple[Job, str]]:
+        found = await self._asked(self._look(self._queues.buried))
+        return [(message.job(), message.error) for _, message in found]
+
+    async def unbury(self, jobs: Sequence[Job]) -> int:
+        return await self._asked(self._unbury({key_of(job) for job in jobs}))
+
+    async def ready(self) -> int:
+        """How many jobs wait for a worker. What had been given to this process by now has arrived when this returns."""
+        names = [self._queues.work, self._queues.again]
+        if self._taking is None:
+            return await self._asked(self._count(self._counting, names))
+        return await self._taking.ask(self._count(self._work, names))
+
+    def on_event(self, wake: WakeUp) -> None:
+        self._wake = wake
+
+    async def _asked(self, question: Coroutine[Any, Any, T]) -> T:
+        return await self._putting.ask(question)
+
+    async def _take_roll_call(self) -> WorkerFigures:
+        if self._counting is None:
+            raise Unavailable("the message broker cannot be reached")
+        workers = (await depth_of(self._counting, self._queues.work)).consumers
+        roll = await self._roll_call.take(workers)
+        return summed(roll.answers, roll.silent)
+
+    async def _count(self, channel: AbstractChannel | None, names: Sequence[str]) -> int:
+        """How many messages are in these queues and in nobody's hands."""
+        if channel is None:
+            raise Unavailable("the message broker cannot be reached")
+        return sum([(await depth_of(channel, name)).messages for name in names])
+
+    async def _look(self, queue: str, limit: int = sys.maxsize) -> list[tuple[DeliveredMessage, Message]]:
+        """The first messages of a queue, which go back to where they were when the channel is closed."""
+        async with self._aside() as channel:
+            return await _first(channel, queue, limit)
+
+    async def _unbury(self, wanted: set[Key]) -> int:
+        given: set[Key] = set()
+        async with self._aside() as channel:
+            for delivered, message in await _first(channel, self._queues.buried, sys.maxsize):
+                job = message.job()
+                if (key := key_of(job)) not in wanted:
+                    continue
+                if key not in given:
+                    await self._putting.publish(self._queues.work, [write(job._replace(attempt=0), now_ms())])
+                    given.add(key)
+                await channel.basic_ack(_tag(delivered))
+        return len(given)
+
+    @asynccontextmanager
+    async def _aside(self) -> AsyncIterator[AbstractChannel]:
+        """A channel for a moment: what is taken on it and not acknowledged goes back when it is closed."""
+        if self._connection is None:
+            raise Unavailable("the message broker cannot be reached")
+        channel = await self._connection.channel(publisher_confirms=False)
+        try:
+            yield channel
+        finally:
+            await channel.close()
+
+    async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
+        counting, asking = await connection.channel(), await connection.channel(publisher_confirms=False)
+        await self._queues.declare(counting)
+        await self._roll_call.prepare(asking)
+        self._connection, self._counting = connection, counting
+        return counting, asking
+
+    async def _prepare_taking(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
+        work, again = await connection.channel(), await connection.channel()
+        await self._queues.declare(work)
+        for channel, queue, prefetch in ((work, self._queues.work, self._prefetch), (again, self._queues.again, 1)):
+            await channel.basic_qos(prefetch_count=prefetch)
+            await channel.basic_consume(queue, partial(self._delivered, alone=channel is again))
+            channel.on_consumer_cancel_callbacks.add(self._cancelled)
+        self._work = work
+        return work, again
+
+    async def _delivered(self, delivered: DeliveredMessage, *, alone: bool) -> None:
+        count = (delivered.header.properties.headers or {}).get("x-delivery-count", 0)
+        before = count if isinstance(count, int) else 0
+        try:
+            message = read(delivered.body)
+            job = message.job()
+        except msgspec.MsgspecError:
+            _log.exception("a job cannot be read; it waits for workers of another version")
+            delivery = Delivery(delivered.channel, _tag(delivered), delivered.body, None, now_ms(), 0, before, alone)
+        else:
+            rest = message.rest
+            delivery = Delivery(delivered.channel, _tag(delivered), b"", job, message.at, rest, before, alone)
+        self._in_flight.arrive(delivery)
+        if self._wake is not None:
+            self._wake()
+
+    async def _cancelled(self, _frame: object) -> None:
+        """Somebody deleted the queue."""
+        if self._taking is not None:
+            self._taking.renew()
+
+    def _lost(self) -> None:
+        self._in_flight.clear()
+
+    def _own(self) -> WorkerFigures:
+        in_flight = self._in_flight
+        return WorkerFigures(
+            workers=1, in_hand=len(in_flight), oldest=in_flight.oldest, taken=in_flight.taken, rate=self._rate.value
+        )
+
+
+async def _first(channel: AbstractChannel, queue: str, limit: int) -> list[tuple[DeliveredMessage, Message]]:
+    found: list[tuple[DeliveredMessage, Message]] = []
+    while len(found) < limit:
+        delivered = await channel.basic_get(queue)
+        if not isinstance(delivered.delivery, spec.Basic.GetOk):
+            break
+        with suppress(msgspec.MsgspecError):
+            found.append((delivered, read(delivered.body)))
+    return found
+
+
+def _tag(delivered: DeliveredMessage) -> int:
+    tag: int | None = getattr(delivered.delivery, "delivery_tag", None)
+    if tag is None:
+        raise TypeError("a message without a delivery tag")
+    return tag

@@ -1,0 +1,453 @@
+"""Run jobs of an outbox: claim, run a step, checkpoint, retry, bury; and report worker figures. It knows no event by name.
+
+The consequences of an event run in order. One may stop after a page and resume from its mark, so a large fan-out does not block
+the rest. A failed consequence is retried with growing delays; after `attempts` failures its job is buried. Delivery is at least
+once: consequences are idempotent. Jobs run one after the other by default, which is best for in-memory stores. `concurrency`
+runs that many concurrently, so that their requests in one iteration of the event loop share a round trip.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from shoal.core.errors import NotYet, ShoalError, Unavailable
+from shoal.core.queueing import ExpectedWait, LoopShare
+from shoal.graph.contract import Job, Outbox
+from shoal.throttled_log import ThrottledLog
+from shoal.tracing.record import Record
+
+E = TypeVar("E")
+
+Outcome = int | None | asyncio.Future[None]
+Consequence = Callable[[E, Any, int], Awaitable[Outcome]]
+"""A function of the bundle of effects, the event, and the mark (0 at first).
+
+It returns the next mark, None when done, or a future: then the next consequences and other jobs go on, and the job is done
+when all its futures are. When one of them fails, the job is run again from the first consequence that returned one.
+"""
+
+_log = logging.getLogger(__name__)
+
+_UNAVAILABLE_SECONDS = 1.0
+"""Seconds that a job rests when a store that it needs is down."""
+_POLL_SECONDS = 0.5
+"""Interval of looking for jobs that were put back or whose lease ended, when nothing else wakes the runner."""
+_STOP_SECONDS = 20.0
+"""Seconds that jobs in hand have when the process is to end: less than supervisors wait until they kill."""
+_GIVE_UP_SECONDS = 1.0
+_GENERATIONS = 8
+"""Maximum length of a chain of events that bring events."""
+_GRAIN_SECONDS = 0.01
+"""Precision of ages: outboxes tell them in milliseconds."""
+
+
+def _unwatched(_job: Job) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+class Runner(Generic[E]):
+    """Runs the consequences of one outbox in this process.
+
+    A consequence that takes longer than `step_seconds` has failed. `finished` counts the jobs that are done, and `done` is called
+    with each; `failed` counts attempts that failed by an error of their own, and `set_aside` the jobs that were buried. Each run
+    of a job is inside the context that `watch` gives, and tells the record what came of it.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        table: Mapping[type, Sequence[Consequence[E]]],
+        effects: E,
+        *,
+        batch: int = 256,
+        lease: float = 60.0,
+        attempts: int = 8,
+        first_delay: float = 0.1,
+        concurrency: int = 1,
+        step_seconds: float | None = None,
+        poll_seconds: float = _POLL_SECONDS,
+        done: Callable[[Job], None] | None = None,
+        watch: Callable[[Job], AbstractContextManager[Record | None]] = _unwatched,
+    ) -> None:
+        self._outbox = outbox
+        self._table = table
+        self._effects = effects
+        self._batch = batch
+        self._lease = lease
+        self._attempts = attempts
+        self._first_delay = first_delay
+        self._concurrency = concurrency
+        self._step_seconds = step_seconds
+        self._poll_seconds = poll_seconds
+        self.done = done
+        self._watch = watch
+        self.finished = self.failed = self.set_aside = 0
+        self._finished: list[Job] = []
+        self._in_hand: set[asyncio.Task[None]] = set()
+        # Jobs whose work is done but for a future, by that.
+        self._waiting = 0
+        self._work = asyncio.Event()
+        self._at_work = False
+        # When the job that was begun last had been committed, as the clock of `time.monotonic` would have shown it.
+        self._begun: float | None = None
+        self._expected = ExpectedWait()
+        self._share = LoopShare(time.monotonic())
+        self._stopping = False
+        self._outage = ThrottledLog(_log)
+        self._task: asyncio.Task[None] | None = None
+        outbox.on_event(self._work.set)
+
+    def start(self) -> None:
+        """Begin to work in the background."""
+        self._task = asyncio.create_task(self._run(), name="shoal-outbox")
+
+    async def stop(self, patience: float = _STOP_SECONDS) -> None:
+        """Finish the jobs in hand, then rest. What is not claimed stays in the outbox.
+
+        Jobs that are not done after `patience` seconds are given up. They are given again when their lease ends, or by
+        the next process that opens the store.
+        """
+        self._stopping = True
+        self._work.set()
+        if self._task is None or await self._ended((self._task,), patience):
+            return
+        left = [self._task, *self._in_hand]
+        _log.warning("jobs that were not done in %g s are given up, and will be given again", patience)
+        for task in left:
+            task.cancel()
+        # Tasks that ignore the cancellation are left behind.
+        await self._ended(left, _GIVE_UP_SECONDS)
+        with suppress(ShoalError, TimeoutError):
+            async with asyncio.timeout(_GIVE_UP_SECONDS):
+                await self._acknowledge()
+
+    async def _ended(self, tasks: Iterable[asyncio.Task[None]], patience: float) -> bool:
+        return not (await asyncio.wait(tasks, timeout=patience))[1]
+
+    async def drain(self, patience: float = 60.0, *, busy: bool = False) -> None:
+        """Return when no event is left undone. Raises `TimeoutError` after `patience` seconds.
+
+        Where members go on writing there may never be such a moment. With `busy` it ends as well when the events up to now
+        are done, and what they brought: so many generations are awaited one after the other, each until the oldest event
+        that is undone came after those of the generation before. That asks for ages again and again, which only the outbox
+        of a store bears: a broker counts looking at a job as giving it.
+        """
+        async with asyncio.timeout(patience):
+            for _ in range(_GENERATIONS):
+                if await self._generation(busy=busy):
+                    return
+
+    async def _generation(self, *, busy: bool) -> bool:
+        """Wait until no event is left or, when `busy`, none of those that exist now.
+
+        Return whether none at all is left.
+        """
+        began = time.monotonic()
+        while self._at_work or await self._outbox.backlog():
+            waited = time.monotonic() - began
+            # An age of nothing tells nothing: what is put back may have none.
+            if busy and waited > _GRAIN_SECONDS and 0 < await self._outbox.lag() < waited - _GRAIN_SECONDS:
+                return False
+            if self._task is None:
+                await self.turn()
+            await asyncio.sleep(0.001)
+        return True
+
+    async def waits(self) -> bool:
+        """Return whether all that is undone waits for what consequences were promised: nothing new will join it meanwhile."""
+        return self._waiting > 0 and not self._in_hand and await self._outbox.backlog() == self._waiting
+
+    async def turn(self) -> int:
+        """Claim once, run the claimed jobs, and return their number."""
+        if self._concurrency > 1:
+            claimed = await self._begin(self._concurrency)
+            await self._finish()
+            return claimed
+        jobs = await self._outbox.claim(self._batch, self._lease)
+        more = len(jobs) == self._batch
+        if self._expected.begin(len(jobs), time.monotonic(), more=more):
+            await self._count()
+        try:
+            await self._steps(jobs)
+            if not more:
+                self._begun = None
+        finally:
+            # Also when one of them stops the turn: what is done is not done again.
+            await self._acknowledge()
+        return len(jobs)
+
+    async def _count(self) -> None:
+        began = time.monotonic()
+        waiting = await self._outbox.backlog() - self._waiting
+        self._expected.counted(waiting, began, time.monotonic())
+
+    def behind(self) -> float:
+        """Return how many seconds a new event will wait, or the oldest that is not begun may have waited.
+
+        The larger of both; 0 when nothing is known to wait. Events are begun in the order of their commits. The age of
+        jobs that were put back does not count: each has its own reason to wait.
+        """
+        age = 0.0 if self._begun is None else time.monotonic() - self._begun
+        return max(age, self._expected.seconds)
+
+    async def _begin(self, limit: int) -> int:
+        """Claim up to `limit` jobs, and start them."""
+        jobs = await self._outbox.claim(limit, self._lease)
+        if len(jobs) < limit:
+            self._begun = None
+        for job in jobs:
+            task = asyncio.create_task(self._aside(job))
+            self._in_hand.add(task)
+            task.add_done_callback(self._in_hand.discard)
+        return len(jobs)
+
+    async def _aside(self, job: Job) -> None:
+        try:
+            if await self._step(job):
+                self._finished.append(job)
+        except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
+            self._outage.exception("%s %d is left", type(job.event).__name__, job.seq, name=type(job.event))
+
+    async def _settle(self) -> None:
+        """Wait until a job ends, or for new ones when there is room; then acknowledge all that have ended."""
+        # None is in hand when the last ended while those before it were acknowledged.
+        if self._in_hand:
+            await self._wait()
+            # Those that end in the same turn of the loop are acknowledged together.
+            await asyncio.sleep(0)
+        elif self._waiting and not self._finished:
+            self._work.clear()
+            await self._rest()
+        await self._acknowledge()
+
+    async def _wait(self) -> None:
+        waits: list[asyncio.Future[Any]] = [*self._in_hand]
+        room = len(self._in_hand) < self._concurrency and not self._stopping
+        woken = asyncio.ensure_future(self._work.wait()) if room and self._task is not None else None
+        if woken is not None:
+            waits.append(woken)
+        await asyncio.wait(waits, timeout=self._poll_seconds, return_when=asyncio.FIRST_COMPLETED)
+        if woken is not None:
+            woken.cancel()
+
+    async def _finish(self) -> None:
+        while self._in_hand or self._finished or self._waiting:
+            await self._settle()
+
+    async def _acknowledge(self) -> None:
+        if self._finished:
+            finished, self._finished = self._finished, []
+            self.finished += len(finished)
+            await self._outbox.ack(finished)
+
+    async def _steps(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            if await self._step(job):
+                self._finished.append(job)
+            if self._share.is_over(paused := time.monotonic()):
+                await asyncio.sleep(0)
+                self._share.take_over(paused, time.monotonic(), self.behind())
+
+    async def _run(self) -> None:
+        while not self._stopping:
+            self._work.clear()
+            self._at_work = True
+            try:
+                ran = await (self.turn() if self._concurrency == 1 else self._some())
+            except Exception:  # noqa: BLE001  # the store may come back; the runner must be there then
+                self._outage.exception("the outbox could not be read")
+                ran = 0
+            self._at_work = bool(self._in_hand or self._finished or self._waiting)
+            if not ran and not self._stopping:
+                await self._rest()
+        await self._finish()
+
+    async def _some(self) -> int:
+        """Fill up with jobs, and go on as soon as one of them ends; return 0 when there was nothing to do.
+
+        So a slow one holds up only its own place.
+        """
+        free = self._concurrency - len(self._in_hand)
+        claimed = await self._begin(free) if free else 0
+        if claimed < free and not (self._in_hand or self._finished):
+            return 0
+        await self._settle()
+        return 1
+
+    async def _rest(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._poll_seconds):
+                await self._work.wait()
+
+    async def _step(self, job: Job) -> bool:
+        """Run one job as far as its first page goes, and return whether all its consequences are done."""
+        with self._watch(job) as record:
+            outcome = await self._ran(job)
+            if record is not None:
+                record.outcome = outcome
+        return outcome == "done"
+
+    async def _ran(self, job: Job) -> str:
+        """Run one job, and return what came of it: see `tracing/entries.py`."""
+        if job.attempt >= self._attempts:
+            return await self._bury(job, f"its worker died or hung {job.attempt} times")
+        consequences = self._table.get(type(job.event), ())
+        if job.at:
+            self._begun = time.monotonic() - max(0.0, time.time() - job.at / 1000)
+        promised: list[asyncio.Future[None]] = []
+        # Where the job is run from again when something fails.
+        again = job
+        try:
+            while job.step < len(consequences):
+                work = consequences[job.step](self._effects, job.event, job.mark)
+                mark = await (work if self._step_seconds is None else _within(self._step_seconds, work))
+                if isinstance(mark, asyncio.Future):
+                    promised.append(mark)
+                elif mark is not None:
+                    # What was promised before a page is kept before the next one: the job forgets where it came from.
+                    for promise in promised:
+                        await asyncio.shield(promise)
+                    await self._outbox.put_back(job._replace(mark=mark, attempt=0, at=0))
+                    return "page"
+                job = job._replace(step=job.step + 1, mark=0, attempt=0)
+                again = again if promised else job
+        except Exception as error:  # noqa: BLE001  # a broken consequence must not stop the others
+            for promise in promised:
+                promise.add_done_callback(_heard)
+            return await self._failed(again, error)
+        if promised:
+            self._wait_for(promised, again)
+            return "waits"
+        if self.done is not None:
+            self.done(job)
+        return "done"
+
+    def _wait_for(self, promised: list[asyncio.Future[None]], job: Job) -> None:
+        self._waiting += 1
+        # The futures of search are shared by many jobs, so what gathers them is not to cancel them: nobody cancels it.
+        whole: asyncio.Future[Any] = promised[0] if len(promised) == 1 else asyncio.gather(*promised)
+        whole.add_done_callback(partial(self._waited, job))
+
+    def _waited(self, job: Job, future: asyncio.Future[Any]) -> None:
+        """Finish a job whose future is done, or give it back if the future failed."""
+        error = ConnectionError("it was given up") if future.cancelled() else future.exception()
+        if error is None:
+            self._waiting -= 1
+            self._finished.append(job)
+            if self.done is not None:
+                self.done(job)
+        else:
+            task = asyncio.ensure_future(self._given_back(job, error))
+            self._in_hand.add(task)
+            task.add_done_callback(self._in_hand.discard)
+        self._work.set()
+
+    async def _given_back(self, job: Job, error: BaseException) -> None:
+        self._waiting -= 1
+        try:
+            await self._failed(job, error)
+        except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
+            self._outage.exception("%s %d is left", type(job.event).__name__, job.seq, name=type(job.event))
+
+    async def _failed(self, job: Job, error: BaseException) -> str:
+        job = job._replace(at=0)
+        if isinstance(error, NotYet):
+            await self._outbox.put_back(job._replace(attempt=0), error.rest_seconds)
+            return "later"
+        if isinstance(error, Unavailable):
+            # A store is down. That is not the job's fault: it waits for as long as it takes.
+            self._outage.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error, name=type(job.event))
+            await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
+            return "later"
+        self.failed += 1
+        job = job._replace(attempt=job.attempt + 1)
+        if job.attempt >= self._attempts:
+            _log.error("%s %d has failed %d times", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
+            return await self._bury(job, repr(error))
+        _log.warning("%s %d failed, attempt %d", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
+        await self._outbox.put_back(job, self._first_delay * 2.0 ** (job.attempt - 1))
+        return "failed"
+
+    async def _bury(self, job: Job, error: str) -> str:
+        try:
+            await self._outbox.bury(job, error)
+            self.set_aside += 1
+            _log.error("%s %d is buried: %s", type(job.event).__name__, job.seq, error)
+        except ShoalError:
+            _log.warning("%s %d cannot be buried now", type(job.event).__name__, job.seq)
+            await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
+            return "later"
+        return "buried"
+
+
+def _heard(promise: asyncio.Future[None]) -> None:
+    """Retrieve a future's error, or asyncio would complain of it. The job is run again in any case."""
+    if not promise.cancelled():
+        promise.exception()
+
+
+async def _within(seconds: float, work: Awaitable[Outcome]) -> Outcome:
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+_RATE_SECONDS = 10.0
+
+
+class WorkerFigures(msgspec.Struct, array_like=True):
+    """A worker's report; several add up. `silent`: workers that did not answer."""
+
+    workers: int = 0
+    silent: int = 0
+    in_hand: int = 0
+    oldest: int = 0
+    """Since when (Unix ms) the oldest job in hand waits; 0 when there is none."""
+    taken: int = 0
+    rate: float = 0.0
+    """Jobs finished a second."""
+
+    def add(self, other: WorkerFigures) -> None:
+        """Count another one in."""
+        self.workers += other.workers
+        self.in_hand += other.in_hand
+        self.oldest = min(filter(None, (self.oldest, other.oldest)), default=0)
+        self.taken += other.taken
+        self.rate += other.rate
+
+
+def summed(answers: Iterable[WorkerFigures], silent: int) -> WorkerFigures:
+    """Add up the answers of workers. Those that are `silent` count as having something in hand."""
+    total = WorkerFigures(silent=silent)
+    for tally in answers:
+        total.add(tally)
+    return total
+
+
+class Rate:
+    """How many a second, over the last ten."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._counts: deque[tuple[float, int]] = deque()
+
+    def add(self, count: int) -> None:
+        """So many, now."""
+        now = self._clock()
+        self._counts.append((now, count))
+        while self._counts[0][0] < now - _RATE_SECONDS:
+            self._counts.popleft()
+
+    @property
+    def value(self) -> float:
+        """How many a second."""
+        since = self._clock() - _RATE_SECONDS
+        return sum(count for moment, count in self._counts if moment >= since) / _RATE_SECONDS

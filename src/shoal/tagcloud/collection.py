@@ -1,0 +1,385 @@
+"""Emit, carry and collect increments of the tag cloud.
+
+An emitter counts uses in memory and sends an increment when it is large or old enough. The future of a use resolves when its
+increment is safe; until then its event stays in the outbox. `Inbox` carries increments through the store of the cloud. A
+collector is *started* (reads the version), *processing* (takes increments) or *merging* (takes the lock, drops what a newer
+version contains, writes the next). The transport keeps unmerged increments, so a collector may die at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from enum import Enum
+
+import msgspec
+
+from shoal.core.errors import Unavailable
+from shoal.tagcloud.contract import (
+    LOCK_SECONDS,
+    CloudStore,
+    Head,
+    Increment,
+    Overtaken,
+    Parcel,
+    Transport,
+    Use,
+    decode,
+    encode,
+)
+from shoal.tagcloud.merger import SIZES, Merger, Sizes
+from shoal.throttled_log import ThrottledLog
+
+ID_BYTES = 16
+_FEW = 20
+"""Uses that make an increment no large one."""
+Send = Callable[[bytes, bytes], Awaitable[None]]
+
+
+def now_ms() -> int:
+    """Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Emitter:
+    """The increments of one process; `send` makes one safe. Sent are `changes` tags together, or what is `seconds` old.
+
+    After an increment of more than a few uses the next one may be `busy_seconds` old: each is a sync to disk.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        *,
+        changes: int = 2_000,
+        seconds: float = 0.05,
+        busy_seconds: float = 0.25,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self._send = send
+        self._changes = changes
+        self._seconds = seconds
+        self._busy_seconds = max(seconds, busy_seconds)
+        self._busy = False
+        self._clock = clock
+        self._name = secrets.token_bytes(ID_BYTES)
+        self._uses: list[Use] = []
+        self._held = 0
+        self._safe: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+        self.sent = 0
+        """Increments that were sent and are safe."""
+
+    def count(self, use: Use) -> asyncio.Future[None]:
+        """Count what changed; done when it is safe, and then with the error of the transport if it could not be sent."""
+        self._uses.append(use)
+        self._held += len(use.changes)
+        if self._safe is None:
+            loop = asyncio.get_running_loop()
+            self._safe = loop.create_future()
+            self._timer = loop.call_later(self._busy_seconds if self._busy else self._seconds, self._go)
+        safe = self._safe
+        if self._held >= self._changes:
+            self._go()
+        return safe
+
+    async def flush(self) -> None:
+        """Send what is held, and wait for all that is on its way."""
+        self._go()
+        while self._sending:
+            await asyncio.wait(self._sending)
+
+    def _go(self) -> None:
+        if self._safe is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        increment = Increment(secrets.token_bytes(ID_BYTES), self._name, self._clock(), tuple(self._uses))
+        task = asyncio.ensure_future(self._deliver(increment, self._safe))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+        self._busy = len(self._uses) > _FEW
+        self._uses, self._held, self._safe, self._timer = [], 0, None, None
+
+    async def _deliver(self, increment: Increment, safe: asyncio.Future[None]) -> None:
+        try:
+            await self._send(increment.id, encode(increment))
+        except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
+            if not safe.done():
+                safe.set_exception(error if isinstance(error, Exception) else ConnectionError("the emitter has ended"))
+                # Perhaps nobody waits any more.
+                safe.exception()
+        else:
+            self.sent += 1
+            if not safe.done():
+                safe.set_result(None)
+
+
+_AT_ONCE = 1_000
+
+
+class Inbox:
+    """A transport for collectors that look every `seconds`, and at once when something is sent in this process."""
+
+    def __init__(self, store: CloudStore, seconds: float = 0.2) -> None:
+        self._store = store
+        self._seconds = seconds
+        self._came = asyncio.Event()
+
+    async def send(self, id_: bytes, body: bytes) -> None:
+        await self._store.put(id_, body)
+        self._came.set()
+
+    async def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
+        while True:
+            yield await self.look()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    await self._came.wait()
+            self._came.clear()
+
+    def hurry(self) -> None:
+        self._came.set()
+
+    async def look(self) -> list[Parcel]:
+        """Return the increments that lie in the inbox, up to a fixed number."""
+        return [Parcel(id_, body) for id_, body in await self._store.inbox(_AT_ONCE)]
+
+    async def done(self, parcels: Sequence[Parcel]) -> None:
+        # A merge takes its own out; those that came again after it are left.
+        if parcels:
+            with contextlib.suppress(Unavailable):
+                await self._store.discard([parcel.id for parcel in parcels])
+
+    async def waiting(self) -> int:
+        return await self._store.waiting()
+
+    async def close(self) -> None:
+        """There is nothing to let go of: the store is its owner's."""
+
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 0.05
+_LOOK_SECONDS = 0.005
+_AWAY_SECONDS = 1.0
+_LOOK_AGAIN_SECONDS = 1.0
+"""So often a collector asks whether others have merged what it cannot read."""
+_ACTIVE_MS = 10_000
+"""How long an emitter that says nothing is waited for, in saying up to when the cloud is complete."""
+
+
+class Phase(Enum):
+    """The phase that a collector is in."""
+
+    STARTED = "started"
+    PROCESSING = "processing"
+    MERGING = "merging"
+
+
+class Collector:
+    """One of those that share a store. It merges about `changes` tags or so many `increments` together, or what is `seconds` old.
+
+    Between two merges it rests for `pause` seconds while more waits, unless somebody waits for it.
+
+    A transport that gives only so many increments before others are done must give `increments` at least.
+    """
+
+    def __init__(
+        self,
+        store: CloudStore,
+        transport: Transport,
+        *,
+        changes: int = 5_000,
+        increments: int = 500,
+        seconds: float = 1.0,
+        pause: float = 0.0,
+        lock_seconds: float = LOCK_SECONDS,
+        sizes: Sizes = SIZES,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self._store = store
+        self._transport = transport
+        self._changes = changes
+        self._increments = increments
+        self._seconds = seconds
+        self._pause = pause
+        self._hurry = asyncio.Event()
+        self._outage = ThrottledLog(_log)
+        self._lock_seconds = lock_seconds
+        self._clock = clock
+        self._merger = Merger(store, clock, sizes)
+        self._holder = secrets.token_bytes(16)
+        self._head: Head | None = None
+        self._pending: dict[bytes, tuple[Parcel, Increment]] = {}
+        self._unreadable: dict[bytes, Parcel] = {}
+        self._oldest = self._look_again = 0.0
+        self._heard: dict[bytes, int] = {}
+        self._hurried = 0
+        self._task: asyncio.Task[None] | None = None
+        self._merging: asyncio.Future[bool] | None = None
+        self.phase = Phase.STARTED
+        self.merges = 0
+        """Versions that this one wrote."""
+        self.dropped = 0
+        """Increments that others had merged."""
+
+    @property
+    def pending(self) -> int:
+        """Return how many increments have come and are not merged."""
+        return len(self._pending)
+
+    def start(self) -> None:
+        """Work in the background from now on."""
+        self._task = asyncio.create_task(self.run(), name="shoal-collector")
+
+    async def stop(self) -> None:
+        """Rest. What is not merged comes again, here or elsewhere."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+        if self._merging is not None:
+            # What was begun is finished: the lock is not left behind.
+            await asyncio.gather(self._merging, return_exceptions=True)
+
+    async def settle(self, *, merging: bool = True) -> None:
+        """Return when all that was sent so far is merged: by this collector, if it is `merging`, or by others."""
+        self._hurried += merging
+        self._look_how_hurried()
+        try:
+            while await self._transport.waiting():
+                if merging:
+                    self._transport.hurry()
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            self._hurried -= merging
+            self._look_how_hurried()
+
+    def _look_how_hurried(self) -> None:
+        if self._hurried:
+            self._hurry.set()
+        else:
+            self._hurry.clear()
+
+    async def run(self) -> None:
+        """Take and merge until cancelled."""
+        while True:
+            try:
+                async for parcels in self._transport.arrivals():
+                    self.take(parcels)
+                    while self.due():
+                        self._merging = asyncio.ensure_future(self.merge())
+                        if not await asyncio.shield(self._merging):
+                            break
+                        if self._pause and self.due():
+                            await self._rest()
+            except Unavailable as error:
+                self._outage.warning("the tag cloud waits: %s", error)
+            except Exception:  # noqa: BLE001  # whatever it was, the increments are safe, and the next attempt may succeed
+                _log.exception("increments could not be merged")
+            await asyncio.sleep(_AWAY_SECONDS)
+
+    async def _rest(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._pause):
+                await self._hurry.wait()
+
+    def take(self, parcels: Sequence[Parcel]) -> None:
+        """Increments that have come; one that is here already is no change."""
+        self.phase = Phase.PROCESSING
+        if parcels and not self._pending:
+            self._oldest = time.monotonic()
+        for parcel in parcels:
+            held = self._pending.get(parcel.id)
+            increment = held[1] if held is not None else self._read(parcel)
+            if increment is not None:
+                self._pending[parcel.id] = (parcel, increment)
+                self._heard[increment.emitter] = max(self._heard.get(increment.emitter, 0), increment.through)
+
+    def _read(self, parcel: Parcel) -> Increment | None:
+        try:
+            return decode(parcel.body)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            # Of a newer version, most likely: it stays where it is, and one who can read it will merge it.
+            if parcel.id not in self._unreadable:
+                _log.error("an increment of %d bytes cannot be read: %s", len(parcel.body), error)
+            self._unreadable[parcel.id] = parcel
+            return None
+
+    def due(self) -> bool:
+        """Whether what has come is enough, or old enough, to be merged; or somebody waits for it."""
+        if self._unreadable and time.monotonic() >= self._look_again:
+            return True
+        if not self._pending:
+            return False
+        if self._hurried:
+            return True
+        if len(self._pending) >= self._increments or time.monotonic() - self._oldest >= self._seconds:
+            return True
+        return sum(increment.changes for _, increment in self._pending.values()) >= self._changes
+
+    async def merge(self) -> bool:
+        """Merge what has come; False when another collector is at it: then what it merges is dropped the next time."""
+        try:
+            if await self._store.lock(self._holder, self._lock_seconds):
+                self.phase = Phase.MERGING
+                await self._merge()
+                return True
+        except Overtaken:
+            self._head = None
+        finally:
+            self.phase = Phase.PROCESSING
+            # Also when it was stopped while it asked for the lock: of another's lock nothing is let go.
+            await self._store.unlock(self._holder)
+        await asyncio.sleep(_RETRY_SECONDS)
+        return False
+
+    async def _merge(self) -> None:
+        head = await self._newest()
+        taken = self._next()
+        merged = await self._store.merged([*taken, *self._unreadable])
+        self.dropped += len(merged)
+        await self._forget([taken.pop(id_)[0] if id_ in taken else self._unreadable[id_] for id_ in merged])
+        if taken:
+            increments = [increment for _, increment in taken.values()]
+            complete_to = self._complete_to(taken.keys())
+            self._head = await self._merger.merge(head, increments, complete_to=complete_to)
+            self.merges += 1
+            await self._forget([parcel for parcel, _ in taken.values()])
+        self._look_again = time.monotonic() + _LOOK_AGAIN_SECONDS
+
+    def _next(self) -> dict[bytes, tuple[Parcel, Increment]]:
+        """Return the next increments to merge, oldest first, with few enough changes to hold the lock only briefly."""
+        taken: dict[bytes, tuple[Parcel, Increment]] = {}
+        changes = 0
+        for id_, held in self._pending.items():
+            if changes >= self._changes:
+                break
+            taken[id_] = held
+            changes += held[1].changes
+        return taken
+
+    async def _forget(self, parcels: Sequence[Parcel]) -> None:
+        for parcel in parcels:
+            self._pending.pop(parcel.id, None)
+            self._unreadable.pop(parcel.id, None)
+        await self._transport.done(parcels)
+
+    def _complete_to(self, taken: Collection[bytes]) -> int:
+        """The moment before which every emitter that was heard of late has sent all it had been given, and all is taken."""
+        now = self._clock()
+        self._heard = {name: through for name, through in self._heard.items() if through > now - _ACTIVE_MS}
+        left = (increment for id_, (_, increment) in self._pending.items() if id_ not in taken)
+        waits = min((use.at for increment in left for use in increment.uses), default=now)
+        return min(waits, *self._heard.values()) if self._heard else min(waits, now)
+
+    async def _newest(self) -> Head:
+        if self._head is None or self._head.version != await self._store.version():
+            self._head = await self._store.head()
+        return self._head

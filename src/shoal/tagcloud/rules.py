@@ -1,0 +1,199 @@
+"""Admin rules on tags: validated against earlier rules and applied as a version of their own.
+
+A change is decided while the lock of the cloud is held, so two admins cannot overwrite each other or create a chain of merged
+tags.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.text import canonical_tag, check_tag
+from shoal.tagcloud.collection import now_ms
+from shoal.tagcloud.contract import CloudStore, Overtaken, TagRule
+from shoal.tagcloud.merger import NOTHING, SIZES, Amendment, Merger, Sizes
+
+_TRIES = 200
+_RETRY_SECONDS = 0.05
+
+Rules = Mapping[str, TagRule]
+
+
+async def amend(
+    store: CloudStore,
+    decide: Callable[[Rules], Amendment],
+    *,
+    clock: Callable[[], int] = now_ms,
+    sizes: Sizes = SIZES,
+) -> Amendment:
+    """Hand the current rules to `decide`, and write the change that it returns; `NOTHING` writes none.
+
+    Raises what `decide` raises, and `Unavailable` when nobody gets the lock.
+    """
+    holder = secrets.token_bytes(16)
+    for _ in range(_TRIES):
+        try:
+            if await store.lock(holder):
+                amendment = decide(await store.rules())
+                if amendment != NOTHING:
+                    await Merger(store, clock, sizes).merge(await store.head(), (), amendment=amendment)
+                return amendment
+        except Overtaken:
+            pass
+        finally:
+            # Let go of the lock even when the caller was cancelled while asking for it.
+            await store.unlock(holder)
+        await asyncio.sleep(_RETRY_SECONDS)
+    raise Unavailable("the tag cloud is busy", retry_after=1.0)
+
+
+Decide = Callable[[Rules], TagRule]
+
+
+def denying(name: str) -> Decide:
+    """The tag is not to be shown, nor those that count as it."""
+    name = check_tag(name)
+
+    def decide(rules: Rules) -> TagRule:
+        if target := _target(rules, name):
+            raise InvalidInput(f"#{name} counts as #{target}: deny #{target}, or unmerge #{name} first", field="tag")
+        return TagRule(name, denied=True)
+
+    return decide
+
+
+def allowing(name: str) -> Decide:
+    """The tag may be shown again; one that was not denied is left as it is."""
+    name = check_tag(name)
+    return lambda rules: TagRule(name, target=_target(rules, name))
+
+
+def merging(name: str, target: str) -> Decide:
+    """The tag counts as another. There are no chains: neither that one counts as a third, nor others as this one."""
+    name, target = check_tag(name), check_tag(target)
+
+    def decide(rules: Rules) -> TagRule:
+        if name == target:
+            raise InvalidInput(f"a tag is merged into another one, not #{name} into itself", field="target")
+        if beyond := _target(rules, target):
+            raise InvalidInput(f"#{target} counts as #{beyond}: merge #{name} into #{beyond}", field="target")
+        if followers := sorted(rule.name for rule in rules.values() if rule.target == name):
+            few = ", ".join(f"#{each}" for each in followers[:5])
+            raise InvalidInput(
+                f"{few} {_count(followers)} as #{name}: unmerge first, or merge into #{name}", field="tag"
+            )
+        if name in rules and rules[name].denied:
+            raise InvalidInput(f"#{name} is denied: allow it first, or leave it unseen", field="tag")
+        return TagRule(name, target=target)
+
+    return decide
+
+
+def unmerging(name: str) -> Decide:
+    """The tag counts for itself again; one that was not merged is left as it is."""
+    name = check_tag(name)
+    return lambda rules: TagRule(name, denied=name in rules and rules[name].denied)
+
+
+async def lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], sizes: Sizes) -> TagRule:
+    """Have a rule hold from the next version on; one that holds already changes nothing.
+
+    Raises `InvalidInput` when it cannot be, `Unavailable` when nobody gets the lock.
+    """
+    decided: list[TagRule] = []
+
+    def amendment(rules: Rules) -> Amendment:
+        decided.append(rule := decide(rules))
+        return NOTHING if rule == rules.get(rule.name, TagRule(rule.name)) else Amendment(rules=(rule,))
+
+    await amend(store, amendment, clock=clock, sizes=sizes)
+    return decided[-1]
+
+
+async def add_folded(store: CloudStore) -> Rules:
+    """Add the rules under the canonical forms of their tags, and return those under former spellings.
+
+    The latter apply to uses that are still counted under these spellings, until `fold` deletes them. Raises `Unavailable`.
+    """
+    former: dict[str, TagRule] = {}
+
+    def decide(rules: Rules) -> Amendment:
+        former.clear()
+        former.update(_former(rules))
+        return Amendment(rules=tuple(_differences(rules, {**former, **folded(rules)})))
+
+    await amend(store, decide)
+    return former
+
+
+async def fold(store: CloudStore, former: Rules) -> None:
+    """Delete the rules that `add_folded` returned, and store others under the canonical forms of their tags.
+
+    A rule of a canonical form that an admin changed in between stays as it is. Raises `Unavailable`.
+    """
+
+    def decide(rules: Rules) -> Amendment:
+        others = {name: rule for name, rule in rules.items() if rule != former.get(name)}
+        return Amendment(rules=tuple(_differences(rules, folded(others))))
+
+    await amend(store, decide)
+
+
+def folded(rules: Rules) -> dict[str, TagRule]:
+    """Return the rules under the canonical forms of their tags.
+
+    If two rules are about spellings of one tag, a denial takes precedence. No tag counts as one that counts as another.
+    """
+    denied = {_canonical(name) for name, rule in rules.items() if rule.denied}
+    targets: dict[str, str] = {}
+    for name, rule in sorted(rules.items()):
+        tag, target = _canonical(name), _canonical(rule.target)
+        if target not in ("", tag) and tag not in denied:
+            targets.setdefault(tag, target)
+    found = {name: TagRule(name, denied=True) for name in denied}
+    for name, first in targets.items():
+        target, passed = first, {name}
+        while target in targets and target not in passed:
+            passed.add(target)
+            target = targets[target]
+        if target not in passed:
+            found[name] = TagRule(name, target=target)
+    return found
+
+
+def _canonical(name: str) -> str:
+    return canonical_tag(name) or name
+
+
+def _former(rules: Rules) -> dict[str, TagRule]:
+    """Return a rule for each former spelling that has one: that of its canonical form, or to count as this form."""
+    after = folded(rules)
+    former: dict[str, TagRule] = {}
+    for name, rule in rules.items():
+        if (tag := _canonical(name)) == name:
+            continue
+        if tag in after:
+            former[name] = replace(after[tag], name=name)
+        elif _canonical(rule.target) == tag:
+            former[name] = TagRule(name, target=tag)
+    return former
+
+
+def _differences(rules: Rules, after: Rules) -> list[TagRule]:
+    """Return the rules that change from `rules` to `after`; for deleted ones, rules without effect."""
+    return [
+        after.get(name, TagRule(name)) for name in rules.keys() | after.keys() if rules.get(name) != after.get(name)
+    ]
+
+
+def _target(rules: Rules, name: str) -> str:
+    return rules[name].target if name in rules else ""
+
+
+def _count(names: list[str]) -> str:
+    return "counts" if len(names) == 1 else "count"
