@@ -25,17 +25,16 @@ import uvloop
 
 from benchmarks.measure import Report, parser, spread
 from benchmarks.stores import url_of
+from shoal.commands import authentication, credentials, members, second_factor, sessions
+from shoal.commands.context import Writes
+from shoal.consumers import mail as mails
+from shoal.consumers.mail import Whom
 from shoal.core.credentials import STEP_SECONDS, new_key
 from shoal.core.email import MailKind
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
-from shoal.fanout import mails
-from shoal.fanout.mails import Whom
 from shoal.ops.engines.program import free_port
-from shoal.services import members
-from shoal.services.login import guesses, passwords, proofs, second_factor, sessions
-from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.wiring import Network, open_network, process
 
@@ -95,7 +94,7 @@ async def run(path: Path, mail: str, acts: int, report: Report) -> None:
     settings = Settings(store=url_of(path), media=memory, search=memory, tags=memory, mail=mail)
     async with open_network(settings) as network:
         writes = network.writes
-        raw, _ = await timed(acts, lambda _: passwords.hashed(_PASSWORD))
+        raw, _ = await timed(acts, lambda _: authentication.hashed(_PASSWORD))
         report.add("a bare hash, median", raw, "ms")
 
         async def sign_up(n: int) -> None:
@@ -113,14 +112,16 @@ async def run(path: Path, mail: str, acts: int, report: Report) -> None:
 
         async def show_code(n: int) -> None:
             member = await _member(writes, n)
-            assert await guesses.code_counts(writes, member, pyotp.TOTP(keys[n]).now(), None)
+            assert await authentication.code_counts(writes, member, pyotp.TOTP(keys[n]).now(), None)
             await sessions.begin(writes, member, proved=True)
 
         await _told(report, "the code of a second factor after it", raw, acts, show_code)
         await network.settle(300)
         await _forgotten(network, acts, report)
         links = {n: await proof(writes, n) for n in range(acts)}
-        await _told(report, "reset", raw, acts, lambda n: proofs.reset_password(writes, links[n], f"{_PASSWORD} again"))
+        await _told(
+            report, "reset", raw, acts, lambda n: credentials.reset_password(writes, links[n], f"{_PASSWORD} again")
+        )
         await network.settle(300)
         assert network.effects.postman is not None
         # Each member: the address to confirm, the second factor, the password forgotten twice, the changed one.
@@ -148,7 +149,7 @@ async def _told(report: Report, what: str, raw: float, acts: int, act: Callable[
 
 async def _forgotten(network: Network, acts: int, report: Report) -> None:
     async def ask(n: int) -> None:
-        await proofs.forgot(network.writes, f"member{n}@example.org")
+        await credentials.forgot(network.writes, f"member{n}@example.org")
 
     async def until_taken(n: int) -> None:
         await ask(n)

@@ -16,9 +16,8 @@ import msgspec
 
 from benchmarks.measure import Figure
 from benchmarks.stores import url_of
-from shoal.services import members, posts, relationships
-from shoal.services.login import apps
-from shoal.services.posts import Draft
+from shoal.commands import members, oauth, posts, relationships
+from shoal.commands.posts import Draft
 from shoal.settings import Settings
 from shoal.wiring import Network, open_network
 
@@ -101,8 +100,8 @@ async def _fill(network: Network, shape: Shape) -> Keys:
         posts.create(writes, ids[number % len(ids) if number % 100 else -1], draft)
         for number, draft in enumerate(texts)
     )
-    app = (await apps.register(writes, "bench", scopes=_SCOPES)).app
-    tokens = [token.text for token in await _many(apps.issue_token(writes, app.id, id_, _SCOPES) for id_ in ids)]
+    app = (await oauth.register(writes, "bench", scopes=_SCOPES)).app
+    tokens = [token.text for token in await _many(oauth.issue_token(writes, app.id, id_, _SCOPES) for id_ in ids)]
     await network.runner.drain(300)
     figures = [
         Figure("network: members", len(ids)),

@@ -15,12 +15,12 @@ import numpy as np
 
 from benchmarks.measure import Clock, device_bytes, thread_clocks
 from benchmarks.stores import Ints, url_of
+from shoal.consumers.context import Effects
+from shoal.consumers.follower_sets import PackedFollowers
+from shoal.consumers.table import TABLE
 from shoal.core.errors import Unavailable
 from shoal.core.events import PostCreated
 from shoal.core.ids import floor_at, milliseconds_of
-from shoal.fanout.effects import Effects
-from shoal.fanout.seated_followers import PackedFollowers
-from shoal.fanout.table import TABLE
 from shoal.graph.contract import Job
 from shoal.library import Handle
 from shoal.outbox.runner import Runner

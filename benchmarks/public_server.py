@@ -35,6 +35,8 @@ from benchmarks.logins import mail_server, timed
 from benchmarks.measure import REPOSITORY, Report, parser, process_cpu, spread
 from benchmarks.network import Shape, build
 from benchmarks.stores import url_of
+from shoal.commands import members, oauth, posts, push_subscriptions, reactions
+from shoal.commands.posts import Draft
 from shoal.core.model import Member
 from shoal.graph.payloads.notifications import Kind
 from shoal.ops.engines.program import free_port
@@ -42,9 +44,6 @@ from shoal.push.connections import open_pool
 from shoal.push.encryption import public_bytes
 from shoal.push.server_key import new_key
 from shoal.push.subscription import PushSubscription
-from shoal.services import members, posts, pushes, reactions
-from shoal.services.login import apps
-from shoal.services.posts import Draft
 from shoal.settings import Settings
 from shoal.wiring import Network, open_network, process
 
@@ -163,13 +162,13 @@ async def _rate(network: Network, fans: Sequence[Member], post: int) -> float:
 
 
 async def _subscribe(network: Network, member: Member, url: str) -> None:
-    app = await apps.register(network.writes, "Phone", scopes=("read", "push"))
-    made = await apps.issue_token(network.writes, app.app.id, member.id, ("read", "push"))
+    app = await oauth.register(network.writes, "Phone", scopes=("read", "push"))
+    made = await oauth.issue_token(network.writes, app.app.id, member.id, ("read", "push"))
     key = public_bytes(ec.generate_private_key(ec.SECP256R1()).public_key())
     assert network.server_key is not None
     sealed = network.server_key.seal(made.text)
     wanted = PushSubscription(f"{url}/phone", key, bytes(16), alerts=(str(Kind.LIKE),), sealed=sealed)
-    await pushes.subscribe(network.writes, member.id, made.token.id, wanted)
+    await push_subscriptions.subscribe(network.writes, member.id, made.token.id, wanted)
 
 
 async def _bare_rate(url: str, acts: int) -> float:

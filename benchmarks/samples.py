@@ -48,7 +48,7 @@ _IN_AND_OUT = Stage("the way in and out: route, token, limits, headers", ("shoal
 _JSON = Stage("JSON", ("shoal.api.entities", "shoal.api.listing"))
 STAGES = (
     _HTTP,
-    _IN_AND_OUT._replace(modules=(*_IN_AND_OUT.modules, "shoal.services")),
+    _IN_AND_OUT._replace(modules=(*_IN_AND_OUT.modules, "shoal.commands")),
     Stage("which posts: timelines, own posts, folding", ("shoal.feeds", "shoal.timelines", "shoal.core")),
     Stage("values: posts, people, counts, marks of the viewer", ("shoal.feeds.hydrate", "shoal.graph.access")),
     Stage("reads from memory and SQLite, for both", ("shoal.graph",)),
@@ -57,7 +57,7 @@ STAGES = (
 WRITE_STAGES = (
     _HTTP,
     _IN_AND_OUT,
-    Stage("the verb: what may be done, and the batch", ("shoal.services", "shoal.graph.access", "shoal.core")),
+    Stage("the verb: what may be done, and the batch", ("shoal.commands", "shoal.graph.access", "shoal.core")),
     Stage(
         "SQLite: judging a group, statements, the commit (mostly the writer's thread)",
         ("shoal.graph.sqlite", "shoal.graph.resolve", "shoal.graph.contract", "shoal.graph.payloads", "sqlite3"),
@@ -67,7 +67,7 @@ WRITE_STAGES = (
         "consequences: timelines of followers, notices, tags, search",
         (
             "shoal.outbox.runner",
-            "shoal.fanout",
+            "shoal.consumers",
             "shoal.timelines",
             "shoal.tagcloud",
             "shoal.discovery",

@@ -26,14 +26,13 @@ from benchmarks.in_process import Ask, Headers, asking, front_in
 from benchmarks.measure import Report, parser, spread, workplace
 from benchmarks.stores import url_of
 from shoal import settings as configuration
+from shoal.commands import members, oauth, sessions
 from shoal.core.model import Member
 from shoal.demo.enact import Stage
 from shoal.demo.plan import plan
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
 from shoal.ops.engines.program import free_port
-from shoal.services import members
-from shoal.services.login import apps, sessions
 from shoal.web.assets import assets
 from shoal.wiring import open_network, process
 
@@ -70,8 +69,8 @@ async def _network(path: Path, people: int, days: int) -> Cast:
         cookies = [(await sessions.begin(writes, one)).text for one in everybody]
         newest = {one.id: await writes.graph.assoc_range(one.id, POSTED, Cursor(limit=1)) for one in everybody}
         hero = next(one for one in everybody if newest[one.id])
-        app = await apps.register(writes, "Benchmark", scopes=("read",))
-        bearer = (await apps.issue_token(writes, app.app.id, hero.id, ("read",))).text
+        app = await oauth.register(writes, "Benchmark", scopes=("read",))
+        bearer = (await oauth.issue_token(writes, app.app.id, hero.id, ("read",))).text
         hers = cookies[everybody.index(hero)]
         return Cast(hero, hers, bearer, cookies, f"/@{hero.name}/{newest[hero.id][0].id2}")
 

@@ -24,11 +24,10 @@ import httpx
 
 import shoal
 from shoal import settings as configuration
+from shoal.commands import members, oauth, posts, relationships
+from shoal.commands.posts import Draft
 from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.server import Deps, build
-from shoal.services import members, posts, relationships
-from shoal.services.login import apps
-from shoal.services.posts import Draft
 from shoal.wiring import Network, open_network
 
 SOURCE = str(Path(shoal.__file__).parent) + os.sep
@@ -72,8 +71,8 @@ async def traces() -> list[Trace]:
 async def _traced(network: Network, client: httpx.AsyncClient) -> list[Trace]:
     writes = network.writes
     ann, ben = [await members.register(writes, name) for name in ("ann", "ben")]
-    app = (await apps.register(writes, "Trace", redirect_uris=("urn:x",), scopes=_SCOPES)).app
-    token = (await apps.issue_token(writes, app.id, ann.id, _SCOPES)).text
+    app = (await oauth.register(writes, "Trace", redirect_uris=("urn:x",), scopes=_SCOPES)).app
+    token = (await oauth.issue_token(writes, app.id, ann.id, _SCOPES)).text
     client.headers["Authorization"] = f"Bearer {token}"
     await relationships.follow(writes, ann.id, ben.id)
     made = [await posts.create(writes, ben.id, Draft(text=f"Low tide at #dawn {number}")) for number in range(5)]

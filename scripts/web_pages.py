@@ -7,32 +7,32 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shoal.commands import (
+    account_deletions,
+    albums,
+    filters,
+    invitations,
+    lists,
+    members,
+    moderation,
+    notifications,
+    posts,
+    relationships,
+    reports,
+)
+from shoal.commands.context import Writes
+from shoal.commands.posts import Draft
+from shoal.commands.reports import Complaint
+from shoal.consumers import mail
+from shoal.consumers.mail import Whom
 from shoal.core.email import MailKind
 from shoal.core.events import MailDue
 from shoal.core.filters import FilterContext
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Role, Treatment, Visibility
 from shoal.core.ranking.recipes import BALANCED, recipe_link
-from shoal.fanout import mails
-from shoal.fanout.mails import Whom
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
-from shoal.services import (
-    filters,
-    invitations,
-    lists,
-    members,
-    moderation,
-    notice_policy,
-    posts,
-    relationships,
-    reports,
-)
-from shoal.services.leaving import departures
-from shoal.services.posts import Draft
-from shoal.services.profile import albums
-from shoal.services.reports import Complaint
-from shoal.services.writes import Writes
 
 STRANGERS = {
     "front": "/",
@@ -196,12 +196,12 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
     await lists.put_on(writes, hero.id, chosen.id, (author.id,))
     change = filters.FilterChange(title="Spiders", contexts=(FilterContext.HOME,))
     held = await filters.create(writes, hero.id, change)
-    await notice_policy.set_policy(writes, hero.id, {"new_accounts": Treatment.FILTER})
+    await notifications.set_policy(writes, hero.id, {"new_accounts": Treatment.FILTER})
     sender = await members.register(writes, "just_arrived")
     await posts.create(writes, sender.id, Draft(text=f"@{hero.name} buy my boat"))
     recipe = recipe_link("", BALANCED).partition("?")[2]
     moved_on = await members.register(writes, "moved_on")
-    gone = await departures.dismiss(writes, moved_on.id, writes.limits.leaving_days)
+    gone = await account_deletions.dismiss(writes, moved_on.id, writes.limits.leaving_days)
     invite = await invitations.create(writes, hero.id, uses=5, follow=True)
     return Subjects(
         hero.name,
@@ -231,7 +231,7 @@ async def _proof(writes: Writes, member: Member, kind: MailKind) -> str:
     event = MailDue(kind=kind, asked=asked, member_id=member.id, generation=member.generation)
     # Members of the demo have no address: theirs are only shown.
     to = login.email if kind is MailKind.RESET else login.email or f"{member.name}@example.org"
-    return await mails.prove(writes.graph, writes.new_id, event, Whom(member, login, to))
+    return await mail.prove(writes.graph, writes.new_id, event, Whom(member, login, to))
 
 
 async def _member(writes: Writes, name: str) -> Member:

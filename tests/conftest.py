@@ -11,7 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 from hypothesis import settings
 
-from shoal.services.login import passwords
+from shoal.commands import authentication
 from tests.durations import Durations
 from tests.engines.ending import at_the_end
 from tests.engines.shared import offer
@@ -23,7 +23,7 @@ from tests.wheel import built, installed
 
 __all__ = ["built", "installed"]
 
-REAL_HASHES = passwords._hasher, passwords._NOBODY
+REAL_HASHES = authentication._hasher, authentication._NOBODY
 
 # A slow machine is no error. In CI the examples are the same each time, so that a failure is of the change at hand; the
 # second tier looks for new ones.
@@ -67,16 +67,16 @@ def _cheap_hashes() -> Iterator[None]:
     """Hash passwords at no cost in this process: a real hash takes a fifth of a second of processor time, by design."""
     cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passwords, "_hasher", cheap)
-        patch.setattr(passwords, "_NOBODY", cheap.hash("nobody's"))
+        patch.setattr(authentication, "_hasher", cheap)
+        patch.setattr(authentication, "_NOBODY", cheap.hash("nobody's"))
         yield
 
 
 @pytest.fixture
 def real_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hash passwords as servers do, where that is what is tested."""
-    monkeypatch.setattr(passwords, "_hasher", REAL_HASHES[0])
-    monkeypatch.setattr(passwords, "_NOBODY", REAL_HASHES[1])
+    monkeypatch.setattr(authentication, "_hasher", REAL_HASHES[0])
+    monkeypatch.setattr(authentication, "_NOBODY", REAL_HASHES[1])
 
 
 @pytest.fixture(params=BACKENDS)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from shoal.commands import moderation
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Role
 from shoal.feeds import people, saved, tagged, user
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, LIKES
-from shoal.services import moderation
 from tests.api.world import World
 
 

@@ -11,9 +11,8 @@ import pytest
 from shoal.api.http.calls import Route
 from shoal.api.http.scopes import KNOWN, granted
 from shoal.api.table import table
+from shoal.commands import members, moderation, oauth
 from shoal.core.model import Role
-from shoal.services import members, moderation
-from shoal.services.login import apps
 from shoal.settings import Settings
 from tests.api.world import SCOPES, Someone, World, world
 
@@ -169,7 +168,7 @@ def pending(cast: Cast) -> tuple[Cast, str]:
     """The token of a member who waits for approval."""
     pia = cast.world.run(members.register(cast.world.network.writes, "pia", pending=True))
     cast.world.settle()
-    made = apps.issue_token(cast.world.network.writes, cast.ann.app_id, pia.id, SCOPES, generation=0)
+    made = oauth.issue_token(cast.world.network.writes, cast.ann.app_id, pia.id, SCOPES, generation=0)
     return cast, cast.world.run(made).text
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from shoal.commands import filters
 from shoal.core.events import FiltersChanged
-from shoal.services import filters
 from tests.api.world import Someone, World, picture, world
 
 Json = Any

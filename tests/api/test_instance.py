@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from shoal.services import members, moderation
+from shoal.commands import members, moderation
 from shoal.settings import SettingsError, load
 from tests.api.world import BASE, World, world
 

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from shoal.commands import notifications
 from shoal.core.ids import shard_of
 from shoal.core.model import Role
 from shoal.graph.contract import Batch
 from shoal.graph.schema import HELD
-from shoal.services import notice_policy
 from tests.api.world import Someone, World, world
 
 V1, POLICY = "/api/v1/notifications", "/api/v2/notifications/policy"
@@ -240,10 +240,10 @@ def test_time_makes_a_follower_and_ends_being_new(
     shoal.settle()
     now = time.time()
     for passed in (0, days * 86_400 - 60):
-        monkeypatch.setattr("shoal.fanout.welcome.time.time", lambda at=now + passed: at)
+        monkeypatch.setattr("shoal.consumers.notifications.time.time", lambda at=now + passed: at)
         mention(shoal, ben, ann)
         assert heard(shoal, ann) == []
-    monkeypatch.setattr("shoal.fanout.welcome.time.time", lambda: now + days * 86_400 + 60)
+    monkeypatch.setattr("shoal.consumers.notifications.time.time", lambda: now + days * 86_400 + 60)
     mention(shoal, ben, ann)
     assert heard(shoal, ann) == ["mention"]
 
@@ -258,7 +258,7 @@ def test_what_is_accepted_while_it_is_being_held_back_comes_through(shoal: World
     async def accept_first(batch: Batch) -> Any:
         if any(op.atype == HELD.number and op.alive for op in batch.assocs) and not accepted:
             accepted.append(1)
-            await notice_policy.accept(shoal.writes, int(ann.id), [int(ben.id)])
+            await notifications.accept_requests(shoal.writes, int(ann.id), [int(ben.id)])
         return await commit(batch)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from shoal.commands import moderation
 from shoal.core.model import Role
-from shoal.services import moderation
 from tests.api.world import Someone, World, world
 
 RULES = ("Be kind.", "No spam.")

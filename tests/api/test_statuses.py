@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from shoal.commands import posts
+from shoal.commands.posts import Draft
 from shoal.core.errors import NotFound
 from shoal.core.model import Media, Revision
 from shoal.feeds import revisions
 from shoal.feeds.revisions import media_then
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import AssocType
-from shoal.services import posts
-from shoal.services.posts import Draft
 from tests.api.world import World, picture
 
 PLACE = {"latitude": 0.0, "longitude": -4.5}
@@ -199,7 +199,7 @@ def test_default_language_that_is_none_is_refused(shared: World, typed: str) -> 
 def test_stored_language_that_is_none_is_not_shown(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = shared.join("old_language")
     with monkeypatch.context() as before:
-        before.setattr("shoal.services.posts.language_tag", str)
+        before.setattr("shoal.commands.posts.language_tag", str)
         made = shared.run(posts.create(shared.writes, writer.member.id, Draft(text="x", language="startrek_it")))
     assert shared.json("GET", f"/api/v1/statuses/{made.id}", writer)["language"] is None
     edited = shared.json("PUT", f"/api/v1/statuses/{made.id}", writer, json={"status": "y"})

@@ -11,9 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
+from shoal.commands import members, oauth
 from shoal.core.model import App
-from shoal.services import members
-from shoal.services.login import apps
 from tests.api.world import BASE, SCOPES, World
 
 CALLBACK = "https://client.example/callback"
@@ -27,7 +26,9 @@ class Client:
 
     def __init__(self, world: World, *uris: str, name: str = "Tide", website: str = "") -> None:
         made = world.run(
-            apps.register(world.network.writes, name, redirect_uris=uris or (CALLBACK,), scopes=SCOPES, website=website)
+            oauth.register(
+                world.network.writes, name, redirect_uris=uris or (CALLBACK,), scopes=SCOPES, website=website
+            )
         )
         self.app: App = made.app
         self._world = world

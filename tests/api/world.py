@@ -23,6 +23,8 @@ from shoal import settings as configuration
 from shoal.api.http.limits.connections import USUAL as USUAL_PATIENCE
 from shoal.api.http.limits.connections import Patience
 from shoal.api.http.limits.listeners import USUAL, Pace
+from shoal.commands import members, moderation, oauth
+from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb
 from shoal.core.ids import IdMaker
 from shoal.core.model import Member, Role
@@ -31,9 +33,6 @@ from shoal.graph.contract import AssocRow, Graph, RememberingReader
 from shoal.graph.schema import AUDITED, AnyNode
 from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.server import Deps, build, listen, serve
-from shoal.services import members, moderation
-from shoal.services.login import apps
-from shoal.services.writes import Writes
 from shoal.tagcloud.reader import TagCloud
 from shoal.wiring import Network, open_network
 from shoal.wiring.places import archives_folder
@@ -145,7 +144,7 @@ class World:
     def join(self, name: str, scopes: Sequence[str] = SCOPES, *, email: str = "") -> Someone:
         """A new member with a token."""
         member = self.run(members.register(self.network.writes, name, email=email))
-        app = self.run(apps.register(self.network.writes, "Test", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        app = self.run(oauth.register(self.network.writes, "Test", redirect_uris=("urn:x",), scopes=SCOPES)).app
         return Someone(member, self.token(app.id, member.id, scopes), app.id)
 
     def staff(self, name: str, role: Role) -> Someone:
@@ -157,7 +156,7 @@ class World:
 
     def token(self, app_id: int, member_id: int = 0, scopes: Sequence[str] = SCOPES) -> str:
         """A new token; of the app alone when there is no member."""
-        return self.run(apps.issue_token(self.network.writes, app_id, member_id, scopes)).text
+        return self.run(oauth.issue_token(self.network.writes, app_id, member_id, scopes)).text
 
     def settle(self) -> None:
         """Everything that follows from what was done has happened."""

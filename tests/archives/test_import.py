@@ -18,6 +18,7 @@ from PIL import Image
 from shoal import Shoal
 from shoal.archives.records import Omission
 from shoal.archives.report import ArchiveReport
+from shoal.commands import moderation
 from shoal.core.errors import Gone
 from shoal.core.model import Media, Post, Visibility
 from shoal.graph import media as media_life
@@ -28,7 +29,6 @@ from shoal.library import Handle
 from shoal.ops.archives.importing import import_archive
 from shoal.ops.checking.check import check
 from shoal.ops.transfer.export import export
-from shoal.services import moderation
 from tests.archives import made
 from tests.archives.made import FOLLOWERS, PUBLIC
 from tests.running import in_loop

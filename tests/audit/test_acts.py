@@ -14,6 +14,23 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import (
+    account_deletions,
+    audit,
+    blocklists,
+    credentials,
+    invitations,
+    members,
+    moderation,
+    oauth,
+    passkeys,
+    reports,
+    second_factor,
+    sessions,
+)
+from shoal.commands.blocklists import IpBlockChanges
+from shoal.commands.context import Writes
+from shoal.commands.reports import Complaint
 from shoal.core.audit import Actor, AuditVerb, TargetKind, member_target
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
@@ -25,13 +42,6 @@ from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 from shoal.ops import jobs, tag_rules
 from shoal.ops.agenda import Agenda
-from shoal.services import audit, invitations, members, moderation, reports
-from shoal.services.blocklists import email_blocks, ip_blocks, name_blocks
-from shoal.services.blocklists.ip_blocks import IpBlockChanges
-from shoal.services.leaving import departures
-from shoal.services.login import apps, grants, passkeys, proofs, renewals, second_factor, sessions
-from shoal.services.reports import Complaint
-from shoal.services.writes import Writes
 from tests.audit.clients import From
 from tests.audit.reading import acts, entries
 from tests.engines.authenticator import code_of
@@ -114,7 +124,7 @@ async def scene() -> AsyncIterator[Scene]:
         async with Shoal.open("memory://", mail=office.url, base_url="https://sea.example.org") as shoal:
             ann = await shoal.register("ann", PASSWORD, email="ann@example.org")
             mo = await shoal.register("mo")
-            app = await apps.register(shoal.network.writes, "App", redirect_uris=("urn:x",))
+            app = await oauth.register(shoal.network.writes, "App", redirect_uris=("urn:x",))
             yield Scene(shoal, office, Faulty(shoal.network.writes.graph, None), ann, mo, app.app)
             # No mail is on its way when its office shuts.
             await shoal.settle()
@@ -201,23 +211,23 @@ def on_rule(wanted: tag_rules.Ruling, *before: tag_rules.Ruling) -> Case:
 
 
 async def unblock_network(it: Scene) -> Act:
-    block = await ip_blocks.block(it.shoal.network.writes, "198.51.100.0/24", IpSeverity.NO_ACCESS)
-    return lambda: ip_blocks.unblock(it.writes, block.id)
+    block = await blocklists.block_ip(it.shoal.network.writes, "198.51.100.0/24", IpSeverity.NO_ACCESS)
+    return lambda: blocklists.unblock_ip(it.writes, block.id)
 
 
 async def change_network(it: Scene) -> Act:
-    block = await ip_blocks.block(it.shoal.network.writes, "198.51.100.0/24", IpSeverity.NO_ACCESS)
-    return lambda: ip_blocks.update(it.writes, block.id, IpBlockChanges(comment="again and again"))
+    block = await blocklists.block_ip(it.shoal.network.writes, "198.51.100.0/24", IpSeverity.NO_ACCESS)
+    return lambda: blocklists.update_ip_block(it.writes, block.id, IpBlockChanges(comment="again and again"))
 
 
 async def unblock_domain(it: Scene) -> Act:
-    block = await email_blocks.block_domain(it.shoal.network.writes, "junk.example")
-    return lambda: email_blocks.unblock_domain(it.writes, block.id)
+    block = await blocklists.block_domain(it.shoal.network.writes, "junk.example")
+    return lambda: blocklists.unblock_domain(it.writes, block.id)
 
 
 async def unblock_address(it: Scene) -> Act:
-    block = await email_blocks.block_address(it.shoal.network.writes, "a@junk.example")
-    return lambda: email_blocks.unblock_address(it.writes, block.id)
+    block = await blocklists.block_address(it.shoal.network.writes, "a@junk.example")
+    return lambda: blocklists.unblock_address(it.writes, block.id)
 
 
 async def end_invitation(it: Scene) -> Act:
@@ -227,13 +237,13 @@ async def end_invitation(it: Scene) -> Act:
 
 
 async def end_session(it: Scene) -> Act:
-    token = (await apps.issue_token(it.shoal.network.writes, it.app.id, it.ann.id, ("read",))).token
+    token = (await oauth.issue_token(it.shoal.network.writes, it.app.id, it.ann.id, ("read",))).token
     return lambda: sessions.end(it.own, it.ann.id, token.id)
 
 
 async def authorize(it: Scene) -> Act:
     member = await it.member()
-    return lambda: grants.issue(it.nobody, member, it.app.id, ("read",), "urn:x")
+    return lambda: oauth.issue_code(it.nobody, member, it.app.id, ("read",), "urn:x")
 
 
 async def guarded(it: Scene) -> str:
@@ -279,7 +289,7 @@ async def remove_passkey(it: Scene) -> Act:
 
 async def reset_password(it: Scene) -> Act:
     proof = await forgotten(it)
-    return lambda: proofs.reset_password(it.nobody, proof, OTHER)
+    return lambda: credentials.reset_password(it.nobody, proof, OTHER)
 
 
 async def forgotten(it: Scene) -> str:
@@ -290,13 +300,13 @@ async def forgotten(it: Scene) -> str:
 async def confirm_change(it: Scene) -> Act:
     await it.ann.change_email(PASSWORD, "new@example.org")
     proof = await it.proof("new@example.org")
-    return lambda: proofs.confirm(it.nobody, proof)
+    return lambda: credentials.confirm(it.nobody, proof)
 
 
 async def undo_change(it: Scene) -> Act:
     await (await confirm_change(it))()
     proof = await it.proof("ann@example.org")
-    return lambda: proofs.undo_change(it.nobody, proof)
+    return lambda: credentials.undo_change(it.nobody, proof)
 
 
 async def complete_deletion(it: Scene) -> Act:
@@ -372,22 +382,22 @@ CASES: dict[AuditVerb, Case] = {
     ),
     AuditVerb.REPORT_CATEGORIZED: on_report(lambda writes, id_: reports.sort(writes, id_, category="spam")),
     AuditVerb.EMAIL_DOMAIN_BLOCKED: doing(
-        lambda it: email_blocks.block_domain(it.writes, "junk.example"), kind=TargetKind.EMAIL_DOMAIN
+        lambda it: blocklists.block_domain(it.writes, "junk.example"), kind=TargetKind.EMAIL_DOMAIN
     ),
     AuditVerb.EMAIL_DOMAIN_UNBLOCKED: Case(unblock_domain, TargetKind.EMAIL_DOMAIN),
     AuditVerb.EMAIL_BLOCKED: doing(
-        lambda it: email_blocks.block_address(it.writes, "a@junk.example"), kind=TargetKind.EMAIL
+        lambda it: blocklists.block_address(it.writes, "a@junk.example"), kind=TargetKind.EMAIL
     ),
     AuditVerb.EMAIL_UNBLOCKED: Case(unblock_address, TargetKind.EMAIL),
     AuditVerb.IP_BLOCKED: doing(
-        lambda it: ip_blocks.block(it.writes, NEW_NETWORK, IpSeverity.NO_ACCESS), kind=TargetKind.IP
+        lambda it: blocklists.block_ip(it.writes, NEW_NETWORK, IpSeverity.NO_ACCESS), kind=TargetKind.IP
     ),
     AuditVerb.IP_BLOCK_CHANGED: Case(change_network, TargetKind.IP),
     AuditVerb.IP_UNBLOCKED: Case(unblock_network, TargetKind.IP),
-    AuditVerb.NAME_BLOCKED: doing(lambda it: name_blocks.block(it.writes, "spammer"), kind=TargetKind.NAME),
+    AuditVerb.NAME_BLOCKED: doing(lambda it: blocklists.block_name(it.writes, "spammer"), kind=TargetKind.NAME),
     AuditVerb.NAME_UNBLOCKED: doing(
-        lambda it: name_blocks.unblock(it.writes, "spammer"),
-        lambda it: name_blocks.block(it.shoal.network.writes, "spammer"),
+        lambda it: blocklists.unblock_name(it.writes, "spammer"),
+        lambda it: blocklists.block_name(it.shoal.network.writes, "spammer"),
         kind=TargetKind.NAME,
     ),
     AuditVerb.INVITATION_CREATED: doing(_invite, kind=TargetKind.INVITATION, by_mo=False, anew=True),
@@ -397,13 +407,13 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.APP_AUTHORIZED: Case(authorize, by_mo=False, anew=True),
     AuditVerb.SESSION_ENDED: Case(end_session, by_mo=False),
     AuditVerb.PASSWORD_CHANGED: doing(
-        lambda it: renewals.change_password(it.own, it.ann.id, PASSWORD, OTHER), by_mo=False
+        lambda it: credentials.change_password(it.own, it.ann.id, PASSWORD, OTHER), by_mo=False
     ),
     AuditVerb.PASSWORD_RESET: Case(reset_password, by_mo=False),
-    AuditVerb.PASSWORD_SET: doing(lambda it: renewals.set_password(it.writes, it.ann.id, OTHER), anew=True),
+    AuditVerb.PASSWORD_SET: doing(lambda it: credentials.set_password(it.writes, it.ann.id, OTHER), anew=True),
     AuditVerb.EMAIL_CHANGED: Case(confirm_change, by_mo=False),
     AuditVerb.EMAIL_RESTORED: Case(undo_change, by_mo=False),
-    AuditVerb.EMAIL_SET: doing(lambda it: proofs.set_email(it.writes, it.ann.id, "new@example.org"), anew=True),
+    AuditVerb.EMAIL_SET: doing(lambda it: credentials.set_email(it.writes, it.ann.id, "new@example.org"), anew=True),
     AuditVerb.SECOND_FACTOR_ENABLED: Case(turn_on, by_mo=False),
     AuditVerb.SECOND_FACTOR_DISABLED: Case(turn_off, by_mo=False),
     AuditVerb.SECOND_FACTOR_RESET: Case(reset_factor),
@@ -412,10 +422,10 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.PASSKEY_REMOVED: Case(remove_passkey, by_mo=False),
     AuditVerb.EXPORT_REQUESTED: doing(_export, by_mo=False, anew=True),
     AuditVerb.ARCHIVE_IMPORTED: doing(_import, by_mo=False, anew=True),
-    AuditVerb.DELETION_REQUESTED: doing(lambda it: departures.leave(it.own, it.ann.id, PASSWORD), by_mo=False),
+    AuditVerb.DELETION_REQUESTED: doing(lambda it: account_deletions.leave(it.own, it.ann.id, PASSWORD), by_mo=False),
     AuditVerb.DELETION_CANCELLED: doing(
-        lambda it: departures.come_back(it.nobody, "ann", PASSWORD),
-        lambda it: departures.leave(it.shoal.network.writes, it.ann.id, PASSWORD),
+        lambda it: account_deletions.come_back(it.nobody, "ann", PASSWORD),
+        lambda it: account_deletions.leave(it.shoal.network.writes, it.ann.id, PASSWORD),
         by_mo=False,
     ),
     AuditVerb.DELETION_COMPLETED: Case(complete_deletion, by_mo=False),
@@ -495,7 +505,7 @@ async def test_a_login_from_the_browser_of_somebody_else_is_an_act_of_who_logs_i
     async with scene() as it:
         borrowed = it.bundle(it.mo.id, "mo")
         await sessions.begin(borrowed, await it.member())
-        await proofs.reset_password(borrowed, await forgotten(it), OTHER)
+        await credentials.reset_password(borrowed, await forgotten(it), OTHER)
         for verb in (AuditVerb.LOGIN_SUCCEEDED, AuditVerb.PASSWORD_RESET):
             (one,) = await entries(it.graph, verb)
             assert (one.entry.actor_id, one.entry.actor_name, one.entry.holder_id) == (it.ann.id, "ann", it.ann.id)
@@ -508,9 +518,9 @@ async def test_an_app_is_let_in_from_where_the_member_is_and_not_from_where_its_
     async with scene() as it:
         verifier = "v" * 43
         challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        code = await grants.issue(it.own, await it.member(), it.app.id, ("read",), "urn:x", challenge)
+        code = await oauth.issue_code(it.own, await it.member(), it.app.id, ("read",), "urn:x", challenge)
         server = it.nobody.by(Actor(address="198.51.100.7"))
-        await grants.exchange(server, it.app.id, code, "urn:x", verifier)
+        await oauth.exchange_code(server, it.app.id, code, "urn:x", verifier)
         (one,) = await entries(it.graph, AuditVerb.APP_AUTHORIZED)
         assert (one.entry.actor_name, one.address) == ("ann", WHERE)
         assert not await entries(it.graph, AuditVerb.LOGIN_SUCCEEDED)

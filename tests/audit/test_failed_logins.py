@@ -12,15 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
+from shoal.commands import account_deletions, authentication, context, members, moderation
+from shoal.commands.context import Background
 from shoal.core.audit import HOUR_MS, AuditVerb, RepeatCounter
 from shoal.core.errors import ShoalError
 from shoal.core.model import Member
 from shoal.graph.contract import Batch
 from shoal.graph.schema import AUDITED
-from shoal.services import members, moderation
-from shoal.services.leaving import clearing, departures
-from shoal.services.login import background, guesses
-from shoal.services.login.background import Background
 from tests.api.world import World, world
 from tests.audit.clients import From
 from tests.audit.reading import entries
@@ -87,7 +85,7 @@ async def test_repeats_are_told_at_each_power_of_ten() -> None:
         writes = shoal.network.writes
         login = await members.login_of(writes, await shoal.moderation.member("ann"))
         for _ in range(1_234):
-            await guesses.failed(writes, login, "ann", From("203.0.113.9"), "wrong password")
+            await authentication.failed(writes, login, "ann", From("203.0.113.9"), "wrong password")
         assert [count for _, _, count in await told(shoal)] == [1, 10, 100, 1_000]
 
 
@@ -101,7 +99,7 @@ async def test_a_flood_of_names_networks_and_members_leaves_few_entries() -> Non
         for number in range(20_000):
             at = From(f"{chance.randrange(256)}.{chance.randrange(256)}.{chance.randrange(256)}.9")
             login = chance.choice([None, *logins])
-            await guesses.failed(writes, login, f"made up {number}", at, "wrong password")
+            await authentication.failed(writes, login, f"made up {number}", at, "wrong password")
         found = await entries(shoal.network.store, FAILED)
         # Fifty different ones, each at most at 1, 10, 100, 1,000 and 10,000, and what is beyond at the same.
         assert 50 <= len(found) <= 50 + 5
@@ -180,7 +178,7 @@ async def test_work_beside_answers_is_bounded_and_over_when_the_server_is(caplog
         if number == 0:
             raise ValueError("broken")
 
-    for number in range(background.MOST):
+    for number in range(context.MAX_BACKGROUND_TASKS):
         await beside.run(work(number))
     one_more = asyncio.create_task(beside.run(work(99)))
     await asyncio.sleep(0)
@@ -188,14 +186,14 @@ async def test_work_beside_answers_is_bounded_and_over_when_the_server_is(caplog
     released.set()
     await one_more
     await beside.close()
-    assert sorted(done) == [*range(background.MOST), 99]
+    assert sorted(done) == [*range(context.MAX_BACKGROUND_TASKS), 99]
     assert [record.message for record in caplog.records] == ["something beside an answer failed"]
     await beside.close()
 
 
 @in_loop
 async def test_work_beside_answers_that_never_ends_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_CLOSING_SECONDS", 0.01)
+    monkeypatch.setattr(context, "_CLOSING_SECONDS", 0.01)
     beside, begun, ended = Background(), asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -257,7 +255,7 @@ async def test_a_sign_up_at_whose_name_many_log_ins_failed_can_be_rejected_on_dy
         for network in range(60):
             asker = From(f"203.0.{network}.9")
             theirs = writes.by(writes.actor._replace(address=asker.address))
-            await guesses.failed(theirs, login, "fay", asker, "wrong password")
+            await authentication.failed(theirs, login, "fay", asker, "wrong password")
         assert len(await entries(shoal.network.store, FAILED)) == 60
         await moderation.reject(writes, fay.id)
         assert [one.address for one in await entries(shoal.network.store, FAILED)] == [""] * 60
@@ -267,6 +265,6 @@ async def test_a_sign_up_at_whose_name_many_log_ins_failed_can_be_rejected_on_dy
 async def gone(shoal: Shoal, member_id: int) -> None:
     """Carry the deletion out that is due."""
     while isinstance(node := (await shoal.network.store.obj_get((member_id,))).get(member_id), Member):
-        departure = await departures.departure_of(shoal.network.writes, node)
+        departure = await account_deletions.departure_of(shoal.network.writes, node)
         assert departure is not None
-        await clearing.carry_out(shoal.network.writes, departure)
+        await account_deletions.carry_out(shoal.network.writes, departure)

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
+from shoal.commands.audit import drop_old, note
+from shoal.commands.context import Writes
+from shoal.consumers.active_posts import forget_inactive
 from shoal.core.audit import Actor, AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import IdMaker, shard_of
-from shoal.fanout.activity import forget_inactive
 from shoal.feeds import audit
 from shoal.feeds.audit import AuditPage, WantedEntries
 from shoal.feeds.merging import sparse
@@ -24,8 +26,6 @@ from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 from shoal.media.library import MediaLibrary
 from shoal.ops.upkeep import Upkeep
-from shoal.services.audit import drop_old, note
-from shoal.services.writes import Writes
 from tests.audit.reading import entries
 from tests.examples import examples
 from tests.running import in_loop, run

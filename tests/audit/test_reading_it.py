@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.commands import members, moderation
 from shoal.core.audit import AuditVerb
 from shoal.core.model import Role
 from shoal.feeds import audit
 from shoal.feeds.merging import sparse
-from shoal.services import members, moderation
 from tests.api.world import Someone, World, world
 from tests.audit.reading import entries
 from tests.running import eventually

@@ -24,12 +24,11 @@ from tests.serving import served
 from shoal import Shoal as Network
 from shoal.cli import main
 from shoal.cli.group import COMMANDS
+from shoal.commands import members, oauth
 from shoal.core.placement import place
 from shoal.core.tokens import Origin
 from shoal.ops import operations
 from shoal.ops.operation import Operation
-from shoal.services import members
-from shoal.services.login import apps
 
 PASSWORD = "a long password"
 Shoal = Callable[..., subprocess.CompletedProcess[str]]
@@ -189,9 +188,9 @@ def test_where_a_member_is_logged_in_is_listed_and_ended(tmp_path: Path) -> None
 async def _with_logins(store: Path, count: int) -> None:
     async with Network.open(f"sqlite:///{store}") as network:
         ann, writes = await network.register("ann"), network.network.writes
-        app = (await apps.register(writes, "Tide")).app
+        app = (await oauth.register(writes, "Tide")).app
         for _ in range(count):
-            await apps.issue_token(writes, app.id, ann.id, ("read",), origin=Origin("192.0.2.7", "Tusky", "Android"))
+            await oauth.issue_token(writes, app.id, ann.id, ("read",), origin=Origin("192.0.2.7", "Tusky", "Android"))
 
 
 async def _with_members_who_wait(store: Path) -> None:

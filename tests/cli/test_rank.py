@@ -13,10 +13,10 @@ from PIL import Image
 from tests.cli.test_cli import shoal
 
 from shoal import Shoal
+from shoal.commands import posts
+from shoal.commands.posts import Draft
 from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, recipe_link
 from shoal.ops.replays.replay import ReplayReport
-from shoal.services import posts
-from shoal.services.posts import Draft
 
 DAY_MS = 86_400_000
 

@@ -14,8 +14,8 @@ from mastodon import Mastodon
 
 from shoal import settings as configuration
 from shoal.api.http.limits.listeners import USUAL
+from shoal.commands import members, moderation
 from shoal.core.model import Role
-from shoal.services import members, moderation
 from shoal.wiring import open_network
 from tests.api.world import served
 

@@ -17,8 +17,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from shoal.services import members
-from shoal.services.login import apps
+from shoal.commands import members, oauth
 from shoal.settings import Settings
 from shoal.wiring import open_network
 from tests.api.world import picture
@@ -47,9 +46,9 @@ class Front:
 
 async def _token(store: Path) -> str:
     async with open_network(Settings(store=f"sqlite:///{store}", media="memory://"), background=False) as network:
-        app = (await apps.register(network.writes, "x", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        app = (await oauth.register(network.writes, "x", redirect_uris=("urn:x",), scopes=SCOPES)).app
         ann = await members.register(network.writes, "ann")
-        return (await apps.issue_token(network.writes, app.id, ann.id, SCOPES)).text
+        return (await oauth.issue_token(network.writes, app.id, ann.id, SCOPES)).text
 
 
 @pytest.fixture(scope="module", params=PROXIES)

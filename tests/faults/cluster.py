@@ -19,6 +19,7 @@ from tests.faults.load import Load, Person
 from tests.faults.proxy import Link, moved, port_of
 
 from shoal.amqp import depth_of
+from shoal.commands import members, oauth, relationships
 from shoal.core.model import Post
 from shoal.core.placement import place, source_of
 from shoal.feeds import home
@@ -30,8 +31,6 @@ from shoal.ops.cluster import cluster as clusters
 from shoal.ops.cluster.folder import held
 from shoal.ops.engines.program import NotInstalled
 from shoal.ops.jobs import Work, survey
-from shoal.services import members, relationships
-from shoal.services.login import apps
 from shoal.tagcloud.rabbitmq import RabbitTransport
 from shoal.wiring import Network, open_network
 from shoal.wiring.outboxes import open_outboxes
@@ -277,10 +276,10 @@ def _started(folder: Path, through: clusters.Through) -> clusters.Cluster:
 async def _settled(here: Place) -> None:
     """People, half of them in each PostgreSQL, with a token each."""
     async with open_network(here.settings, background=False) as network:
-        app = await apps.register(network.writes, "load", scopes=SCOPES)
+        app = await oauth.register(network.writes, "load", scopes=SCOPES)
         for name in _names():
             member = await members.register(network.writes, name)
-            token = await apps.issue_token(network.writes, app.app.id, member.id, SCOPES)
+            token = await oauth.issue_token(network.writes, app.app.id, member.id, SCOPES)
             here.people.append(Person(member.id, name, source_of(place(name).shard), token.text))
 
 

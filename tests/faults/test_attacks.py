@@ -21,8 +21,7 @@ from benchmarks.measure import tree_rss
 from tests.running import run
 from tests.serving import Server, served
 
-from shoal.services import members
-from shoal.services.login import apps, passwords
+from shoal.commands import authentication, members, oauth
 from shoal.settings import Settings
 from shoal.wiring import open_network
 
@@ -113,9 +112,9 @@ def _target(link: Path) -> str:
 async def _people(store: Path) -> list[str]:
     """Tokens of members, on a new store."""
     async with open_network(Settings(store=f"sqlite:///{store}", media="memory://"), background=False) as network:
-        app = (await apps.register(network.writes, "x", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        app = (await oauth.register(network.writes, "x", redirect_uris=("urn:x",), scopes=SCOPES)).app
         made = [await members.register(network.writes, f"member_{number}") for number in range(21)]
-        return [(await apps.issue_token(network.writes, app.id, one.id, SCOPES)).text for one in made]
+        return [(await oauth.issue_token(network.writes, app.id, one.id, SCOPES)).text for one in made]
 
 
 @contextmanager
@@ -193,4 +192,4 @@ def test_attacks_one_straight_after_the_other_take_a_bounded_part_of_memory(tmp_
     with placed(tmp_path) as place:
         peaks = [place.attacked(name, *how).memory for name, how in IN_A_ROW.items()]
         # What a server has at rest and one of its programs for clips, and what hashing takes.
-        assert max(peaks) < 125 + 64 * passwords.AT_ONCE
+        assert max(peaks) < 125 + 64 * authentication.AT_ONCE

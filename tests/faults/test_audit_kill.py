@@ -12,11 +12,10 @@ from tests.audit.reading import entries
 from tests.serving import Server, served
 
 from shoal import Shoal
+from shoal.commands import moderation, oauth
 from shoal.core.audit import AuditVerb
 from shoal.core.model import Member, Role
 from shoal.ops.checking.check import check
-from shoal.services import moderation
-from shoal.services.login import apps
 
 PEOPLE, KILLS = 24, 5
 SCOPES = ("read", "write", "admin:read", "admin:write")
@@ -38,9 +37,9 @@ async def _people(store: Path) -> tuple[str, list[int]]:
         writes = shoal.network.writes
         mo = await shoal.register("mo")
         await moderation.set_role(writes, mo.id, Role.ADMIN)
-        app = await apps.register(writes, "load", scopes=SCOPES)
+        app = await oauth.register(writes, "load", scopes=SCOPES)
         people = [await shoal.register(f"m{number}") for number in range(PEOPLE)]
-        token = await apps.issue_token(writes, app.app.id, mo.id, SCOPES)
+        token = await oauth.issue_token(writes, app.app.id, mo.id, SCOPES)
         return token.text, [one.id for one in people]
 
 

@@ -22,12 +22,12 @@ from tests.serving import served
 from tests.stores import all_objects
 
 from shoal import Shoal
+from shoal.commands import oauth
 from shoal.core.model import Media
 from shoal.graph.schema import FOLLOWS, LIKES
 from shoal.ops.backups.manifest import Manifest
 from shoal.ops.backups.repository import BackupRepository
 from shoal.ops.checking.check import check
-from shoal.services.login import apps
 
 MEMBERS = 10
 WRITERS = 8
@@ -90,9 +90,9 @@ async def _people(store: Store, media: str) -> dict[int, str]:
     scopes = ("read", "write", "follow")
     async with Shoal.open(store, media=media) as shoal:
         handles = [await shoal.register(f"m{number}") for number in range(MEMBERS)]
-        app = await apps.register(shoal.network.writes, "load", scopes=scopes)
+        app = await oauth.register(shoal.network.writes, "load", scopes=scopes)
         return {
-            handle.id: (await apps.issue_token(shoal.network.writes, app.app.id, handle.id, scopes)).text
+            handle.id: (await oauth.issue_token(shoal.network.writes, app.app.id, handle.id, scopes)).text
             for handle in handles
         }
 

@@ -25,15 +25,15 @@ from tests.faults.load import Person
 from tests.faults.proxy import Link
 from tests.running import eventually
 
+from shoal.commands import members, posts, reactions, relationships
+from shoal.commands.context import Writes
+from shoal.commands.posts import Draft
 from shoal.core.errors import Unavailable
 from shoal.core.events import InverseOwed
 from shoal.core.ids import IdMaker
 from shoal.graph.contract import Cursor, Job
 from shoal.graph.schema import FOLLOWS, LIKES
 from shoal.outbox.rabbitmq import RabbitOutbox
-from shoal.services import members, posts, reactions, relationships
-from shoal.services.posts import Draft
-from shoal.services.writes import Writes
 from shoal.wiring import Network, open_network
 from shoal.wiring.outboxes import open_outboxes
 

@@ -12,8 +12,8 @@ from tests import disks
 from tests.serving import served
 
 from shoal import Shoal
+from shoal.commands import oauth
 from shoal.ops.checking.check import check
-from shoal.services.login import apps
 
 _BALLAST = 1_500_000
 
@@ -58,8 +58,8 @@ def _post_until_refused(client: httpx.Client) -> tuple[list[str], httpx.Response
 async def _ann(store: Path) -> str:
     async with Shoal.open(f"sqlite:///{store}", media="memory://") as shoal:
         ann = await shoal.register("ann")
-        app = await apps.register(shoal.network.writes, "full", scopes=("read", "write"))
-        return (await apps.issue_token(shoal.network.writes, app.app.id, ann.id, ("read", "write"))).text
+        app = await oauth.register(shoal.network.writes, "full", scopes=("read", "write"))
+        return (await oauth.issue_token(shoal.network.writes, app.app.id, ann.id, ("read", "write"))).text
 
 
 async def _sound(store: Path, accepted: list[str]) -> None:

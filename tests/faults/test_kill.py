@@ -18,12 +18,11 @@ from tests.serving import Server, served
 from tests.stores import all_objects
 
 from shoal import Shoal
+from shoal.commands import oauth, scheduled_posts
+from shoal.commands.context import Limits
+from shoal.commands.posts import Draft
 from shoal.core.model import Post, ScheduledPost
 from shoal.ops.checking.check import check
-from shoal.services import scheduling
-from shoal.services.login import apps
-from shoal.services.posts import Draft
-from shoal.services.writes import Limits
 from shoal.tagcloud.contract import LOCK_SECONDS
 
 MEMBERS = 12
@@ -60,13 +59,13 @@ async def _people(store: Path) -> dict[str, str]:
     async with Shoal.open(f"sqlite:///{store}") as shoal:
         handles = [await shoal.register(f"m{number}") for number in range(MEMBERS)]
         writes = shoal.network.writes
-        app = await apps.register(writes, "load", scopes=("read", "write", "follow"))
+        app = await oauth.register(writes, "load", scopes=("read", "write", "follow"))
         for at, handle in enumerate(handles):
             for step in (1, 2, 3):
                 await handle.follow(handles[(at + step) % MEMBERS])
         scopes = ("read", "write", "follow")
         return {
-            str(handle.id): (await apps.issue_token(writes, app.app.id, handle.id, scopes)).text for handle in handles
+            str(handle.id): (await oauth.issue_token(writes, app.app.id, handle.id, scopes)).text for handle in handles
         }
 
 
@@ -216,7 +215,7 @@ PLANNED = 400
 def test_every_scheduled_post_is_written_once_though_its_writers_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduling, "LEAST_MS", 0)
+    monkeypatch.setattr(scheduled_posts, "LEAST_MS", 0)
     store = tmp_path / "shoal.db"
     asyncio.run(_plan(store))
     # Each is killed when it has begun.
@@ -236,7 +235,7 @@ async def _plan(store: Path) -> None:
         writes = dataclasses.replace(shoal.network.writes, limits=Limits(scheduled=PLANNED))
         at = time.time_ns() // 1_000_000 + 5_000
         for number in range(PLANNED):
-            await scheduling.schedule(writes, ann.id, Draft(text=str(number)), at + number % 7)
+            await scheduled_posts.schedule(writes, ann.id, Draft(text=str(number)), at + number % 7)
 
 
 def _await_posts(server: Server, wanted: int) -> None:

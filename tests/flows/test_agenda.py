@@ -17,6 +17,11 @@ from msgspec.structs import replace as changed
 
 from shoal import Handle, Shoal
 from shoal.archives.moments import iso_moment
+from shoal.commands import oauth, posts, scheduled_posts
+from shoal.commands.context import Limits, Writes
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
+from shoal.commands.scheduled_posts import moment_of_text
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Unauthenticated, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.ids import shard_of
@@ -29,12 +34,6 @@ from shoal.ops import agenda as agenda_module
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
 from shoal.ops.transfer import records
-from shoal.services import posts, scheduling
-from shoal.services.login import apps, grants
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
-from shoal.services.scheduling import moment_of_text
-from shoal.services.writes import Limits, Writes
 from tests.flows.people import register, texts
 from tests.flows.simulation.recount import World
 from tests.running import in_loop, run
@@ -56,13 +55,13 @@ def agenda(shoal: Shoal, minutes: float = 0, writes: Writes | None = None) -> Ag
 
 async def plan(shoal: Shoal, who: Handle, text: str, minutes: float = 10, **more: object) -> ScheduledPost:
     draft = Draft(text=text, **more)  # type: ignore[arg-type]  # the fields of a draft
-    made = await scheduling.schedule(shoal.network.writes, who.id, draft, now() + int(minutes * MINUTE))
+    made = await scheduled_posts.schedule(shoal.network.writes, who.id, draft, now() + int(minutes * MINUTE))
     assert isinstance(made, ScheduledPost)
     return made
 
 
 async def an_app(shoal: Shoal) -> App:
-    return (await apps.register(shoal.network.writes, "Tide", redirect_uris=("urn:x",))).app
+    return (await oauth.register(shoal.network.writes, "Tide", redirect_uris=("urn:x",))).app
 
 
 async def stays(shoal: Shoal, app: App) -> bool:
@@ -91,9 +90,9 @@ async def test_an_app_by_which_somebody_got_something_stays(how: str) -> None:
         if how == "a code":
             member = (await shoal.network.store.obj_get((ann.id,)))[ann.id]
             assert isinstance(member, Member)
-            await grants.issue(writes, member, app.id, ("read",), "urn:x")
+            await oauth.issue_code(writes, member, app.id, ("read",), "urn:x")
         else:
-            await apps.issue_token(writes, app.id, ann.id if "member" in how else 0, ("read",))
+            await oauth.issue_token(writes, app.id, ann.id if "member" in how else 0, ("read",))
         assert await due(shoal) == 0
         assert await stays(shoal, app)
         assert (await check(shoal.network)).clean
@@ -104,12 +103,12 @@ async def test_an_app_that_is_used_as_it_goes_is_gone_or_stays_and_nothing_betwe
     async with Shoal.open("memory://") as shoal:
         made = [await an_app(shoal) for _ in range(12)]
         late = agenda(shoal, 24 * 60 + 1)
-        used = (apps.issue_token(shoal.network.writes, app.id, 0, ("read",)) for app in made)
+        used = (oauth.issue_token(shoal.network.writes, app.id, 0, ("read",)) for app in made)
         _, *answers = await asyncio.gather(late.once(), *used, return_exceptions=True)
         await late.once()
         there = await shoal.network.store.obj_get([app.id for app in made])
         for app, answer in zip(made, answers, strict=True):
-            assert isinstance(answer, apps.NewToken if app.id in there else Unauthenticated), answer
+            assert isinstance(answer, oauth.NewToken if app.id in there else Unauthenticated), answer
         assert await due(shoal) == 0
 
 
@@ -140,7 +139,7 @@ async def test_a_post_is_written_at_its_moment_and_not_before() -> None:
         assert entry.poll.poll.expires_at - entry.post.created_at == 6_000_000
         assert await agenda(shoal, 11).once() == 0
         with pytest.raises(NotFound):
-            await scheduling.own_scheduled(shoal.network.store, ann.id, made.id)
+            await scheduled_posts.own_scheduled(shoal.network.store, ann.id, made.id)
         assert (await shoal.network.store.assoc_count((ann.id,), (SCHEDULES,)))[SCHEDULES] == {}
         assert (await check(shoal.network)).clean
 
@@ -151,13 +150,13 @@ async def test_what_is_put_off_or_taken_back_is_not_written_then() -> None:
         ann, ben = await register(shoal, "ann", "ben")
         moved, sooner, gone = [await plan(shoal, ann, text) for text in ("moved", "sooner", "gone")]
         writes = shoal.network.writes
-        await scheduling.put_off(writes, ann.id, moved.id, now() + 30 * MINUTE)
-        await scheduling.put_off(writes, ann.id, sooner.id, now() + 6 * MINUTE)
-        await scheduling.cancel(writes, ann.id, gone.id)
+        await scheduled_posts.put_off(writes, ann.id, moved.id, now() + 30 * MINUTE)
+        await scheduled_posts.put_off(writes, ann.id, sooner.id, now() + 6 * MINUTE)
+        await scheduled_posts.cancel(writes, ann.id, gone.id)
         for act in (
-            scheduling.cancel(writes, ann.id, gone.id),
-            scheduling.cancel(writes, ben.id, moved.id),
-            scheduling.put_off(writes, ben.id, moved.id, now() + 30 * MINUTE),
+            scheduled_posts.cancel(writes, ann.id, gone.id),
+            scheduled_posts.cancel(writes, ben.id, moved.id),
+            scheduled_posts.put_off(writes, ben.id, moved.id, now() + 30 * MINUTE),
         ):
             with pytest.raises(NotFound):
                 await act
@@ -183,12 +182,12 @@ async def test_it_is_planned_at_least_five_minutes_ahead_and_checked_at_once() -
                 await plan(shoal, ann, "x", **wrong)
         for draft in (Draft(), Draft(text="x", poll=PollDraft(options=("a",), seconds=600))):
             with pytest.raises(InvalidInput):
-                await scheduling.schedule(shoal.network.writes, ann.id, draft, now() + 10 * MINUTE)
+                await scheduled_posts.schedule(shoal.network.writes, ann.id, draft, now() + 10 * MINUTE)
         few = replace(shoal.network.writes, limits=Limits(scheduled=2))
         for _ in range(2):
-            await scheduling.schedule(few, ann.id, Draft(text="x"), now() + 10 * MINUTE)
+            await scheduled_posts.schedule(few, ann.id, Draft(text="x"), now() + 10 * MINUTE)
         with pytest.raises(InvalidInput, match="limit of 2"):
-            await scheduling.schedule(few, ann.id, Draft(text="x"), now() + 10 * MINUTE)
+            await scheduled_posts.schedule(few, ann.id, Draft(text="x"), now() + 10 * MINUTE)
         assert await due(shoal) == 2
 
 
@@ -199,7 +198,7 @@ async def test_a_request_that_is_repeated_gives_the_plan_and_then_the_post() -> 
         at, writes = now() + 10 * MINUTE, shoal.network.writes
 
         def again() -> Awaitable[ScheduledPost | Post]:
-            return scheduling.schedule(writes, ann.id, Draft(text="x"), at, request="key")
+            return scheduled_posts.schedule(writes, ann.id, Draft(text="x"), at, request="key")
 
         made = await asyncio.gather(*[again() for _ in range(10)])
         assert len({one.id for one in made}) == 1
@@ -275,12 +274,12 @@ async def test_scheduled_post_refused_for_a_day_waits_for_its_author() -> None:
         (kept,) = (await waiting(shoal.network.store, ann.id, Cursor())).posts
         assert kept.refused == "A post or file that this post refers to no longer exists"
         assert await notified(ann) == [(Kind.UNPUBLISHED, planned.id)]
-        moved = await scheduling.put_off(shoal.network.writes, ann.id, planned.id, now() + 20 * MINUTE)
+        moved = await scheduled_posts.put_off(shoal.network.writes, ann.id, planned.id, now() + 20 * MINUTE)
         assert (moved.refused, await notified(ann)) == ("", [])
         await agenda(shoal, 21).once()
         await shoal.settle()
         assert await notified(ann) == [(Kind.UNPUBLISHED, planned.id)]
-        await scheduling.cancel(shoal.network.writes, ann.id, planned.id)
+        await scheduled_posts.cancel(shoal.network.writes, ann.id, planned.id)
         assert await notified(ann) == []
         assert await due(shoal) == 0
         assert (await check(shoal.network)).clean
@@ -338,7 +337,7 @@ async def test_a_long_agenda_is_done_in_pages(monkeypatch: pytest.MonkeyPatch) -
         people = await register(shoal, *[f"other{n}" for n in range(5)])
         at = now() + 10 * MINUTE
         for n in range(20):
-            await scheduling.schedule(shoal.network.writes, people[n % 5].id, Draft(text=str(n)), at)
+            await scheduled_posts.schedule(shoal.network.writes, people[n % 5].id, Draft(text=str(n)), at)
         later = agenda(shoal, 11)
         # Two tickets of the very same time at the seam of two pages wait for the next look.
         assert await later.once() + await later.once() == 20
@@ -427,7 +426,7 @@ def test_whatever_dies_everything_happens_once(seed: int, planned: int, asked: i
                 await asyncio.sleep(0)
             if chance.random() < 0.3:
                 try:
-                    await scheduling.cancel(shoal.network.writes, ann.id, one.id)
+                    await scheduled_posts.cancel(shoal.network.writes, ann.id, one.id)
                 except (NotFound, Conflict):
                     continue
                 taken.add(one.id)
@@ -463,7 +462,7 @@ def test_whatever_dies_everything_happens_once(seed: int, planned: int, asked: i
 
 @in_loop
 async def test_a_network_that_runs_does_what_is_due_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling, "LEAST_MS", 0)
+    monkeypatch.setattr(scheduled_posts, "LEAST_MS", 0)
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         await plan(shoal, ann, "soon", 0.01)

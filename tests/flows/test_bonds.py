@@ -13,6 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.commands import lists, members, relationships
+from shoal.commands.members import ProfileChange
+from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.model import MemberList
 from shoal.core.placement import place, source_of
@@ -20,9 +23,6 @@ from shoal.feeds import home
 from shoal.graph.contract import AssocRow, Cursor
 from shoal.graph.schema import ASSOC_TYPES, BLOCKS, ENDORSES, FOLLOWS, LISTS, REQUESTS, WATCHES
 from shoal.graph.sharding.sharded_graph import ShardedGraph
-from shoal.services import follow_requests, lists, members, relationships
-from shoal.services.members import ProfileChange
-from shoal.services.relationships import FollowOptions
 from tests.flows.people import register, texts
 from tests.running import run
 
@@ -134,8 +134,8 @@ class Three:
             "follow": lambda: relationships.follow(writes, one, other),
             "watch": lambda: relationships.follow(writes, one, other, FollowOptions(notify=True)),
             "unfollow": lambda: relationships.unfollow(writes, one, other),
-            "authorize": lambda: follow_requests.authorize(writes, one, other),
-            "reject": lambda: follow_requests.reject(writes, one, other),
+            "authorize": lambda: relationships.authorize_request(writes, one, other),
+            "reject": lambda: relationships.reject_request(writes, one, other),
             "block": lambda: relationships.block(writes, one, other),
             "unblock": lambda: relationships.unblock(writes, one, other),
             "lock": lambda: members.update_profile(writes, one, ProfileChange(locked=True)),

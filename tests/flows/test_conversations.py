@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
+from shoal.commands import conversations, members, posts
+from shoal.commands.posts import Draft
+from shoal.consumers.context import Effects
+from shoal.consumers.conversations import go_on
 from shoal.core.events import PostCreated
 from shoal.core.model import Post, Visibility
-from shoal.fanout.conversations import go_on
-from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, Cursor, Graph
 from shoal.graph.payloads.conversations import Talk, talk_of
 from shoal.graph.schema import CONVERSES
-from shoal.services import conversations, members, posts
-from shoal.services.posts import Draft
 from shoal.settings import build
 from shoal.wiring import Network, open_network
 from tests.running import in_loop

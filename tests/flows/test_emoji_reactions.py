@@ -15,12 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.commands import members, posts, reactions
+from shoal.commands.context import Writes
+from shoal.commands.posts import Draft
+from shoal.consumers import cleanup, relationships
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import InverseOp, InverseOwed
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Post
-from shoal.fanout import inverses
-from shoal.fanout.cleanups import cleanup
 from shoal.feeds.emoji_counts import emoji_counts
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.notifications import Notification
@@ -37,9 +39,6 @@ from shoal.graph.schema import (
     emoji_place_key,
 )
 from shoal.ops.checking.check import check
-from shoal.services import emoji_reactions, members, posts
-from shoal.services.posts import Draft
-from shoal.services.writes import Writes
 from tests.flows.notifications.listening import listening
 from tests.flows.people import register
 from tests.flows.simulation.recount import World
@@ -215,15 +214,13 @@ async def test_every_store_counts_them_exactly(name: str, tmp_path: Path) -> Non
         post = await posts.create(writes, people[0].id, Draft(text="hello"))
         other = await posts.create(writes, people[1].id, Draft(text="hello"))
         emoji = (UP, HEART, PARTY)
-        await asyncio.gather(
-            *[emoji_reactions.react(writes, who.id, post.id, one) for who, one in product(people, emoji)]
-        )
+        await asyncio.gather(*[reactions.react(writes, who.id, post.id, one) for who, one in product(people, emoji)])
         assert await emoji_of(graph, post, people[2].id) == dict.fromkeys(emoji, (5, True))
         await asyncio.gather(
-            *[emoji_reactions.unreact(writes, who.id, post.id, UP) for who in people[:4]],
-            *[emoji_reactions.unreact(writes, people[4].id, post.id, one) for one in emoji],
+            *[reactions.unreact(writes, who.id, post.id, UP) for who in people[:4]],
+            *[reactions.unreact(writes, people[4].id, post.id, one) for one in emoji],
         )
-        await emoji_reactions.react(writes, people[3].id, other.id, UP)
+        await reactions.react(writes, people[3].id, other.id, UP)
         assert await emoji_of(graph, post, people[4].id) == {HEART: (4, False), PARTY: (4, False)}
         assert await emoji_of(graph, other, people[3].id) == {UP: (1, True)}
 
@@ -286,7 +283,7 @@ async def test_an_emoji_that_nobody_has_on_a_full_post_any_more_makes_room(monke
             await who.unreact(post, emoji)
         with pytest.raises(InvalidInput, match="more than 20"):
             await ann.react(post, "🦆")
-        monkeypatch.setattr(emoji_reactions, "_NEW_MS", 0)
+        monkeypatch.setattr(reactions, "_NEW_MS", 0)
         for emoji in ("🦆", "🦉", "🦅"):
             await ann.react(post, emoji)
         with pytest.raises(InvalidInput, match="more than 20"):
@@ -303,7 +300,7 @@ async def test_an_emoji_whose_place_is_ended_at_the_moment_it_is_put_there_is_pu
         post = await ann.create("hello")
         await ben.react(post, UP)
         await ben.unreact(post, UP)
-        whole = emoji_reactions._place
+        whole = reactions._place
 
         async def found_and_ended(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
             place = await whole(writes, post, emoji)
@@ -313,8 +310,8 @@ async def test_an_emoji_whose_place_is_ended_at_the_moment_it_is_put_there_is_pu
             await writes.graph.commit(batch)
             return place
 
-        with patch.object(emoji_reactions, "_place", found_and_ended):
-            await emoji_reactions.react(writes, ben.id, post.id, UP)
+        with patch.object(reactions, "_place", found_and_ended):
+            await reactions.react(writes, ben.id, post.id, UP)
         assert counts(await ben.read(post)) == {}
         await ben.react(post, UP)
         assert counts(await ben.read(post)) == {UP: 1}
@@ -494,7 +491,7 @@ async def test_an_emoji_from_another_store_that_arrives_after_the_post_was_clear
         batch.put(AssocOp(ben.id, near.number, id2, now, alive=True, data=data, plain=True))
         await shoal.network.store.commit(batch)
         owed = InverseOp(id2, far.number, ben.id, now, alive=True, data=data, tally=0)
-        await inverses.settle_inverse(effects, InverseOwed(op=owed), 0)
+        await relationships.settle_inverse(effects, InverseOwed(op=owed), 0)
         assert not await wrong(shoal)
 
 

@@ -10,6 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.commands import relationships
+from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import InvalidInput, NotFound, TooLarge
 from shoal.core.visibility import Relation
 from shoal.feeds import home, people
@@ -17,8 +19,6 @@ from shoal.graph.access import full_relations, relation
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.follows import MuteTerms, encode
 from shoal.graph.schema import ENDORSES, FOLLOWS, MUTES
-from shoal.services import relationships
-from shoal.services.relationships import FollowOptions
 from shoal.settings import build
 from shoal.wiring import open_network
 from tests.examples import examples

@@ -14,10 +14,10 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import Handle, Shoal
+from shoal.consumers import reports
 from shoal.core.events import ReportFiled, VerdictChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Report, Review
-from shoal.fanout import reviews, verdicts
 from shoal.feeds.foryou import feed
 from shoal.feeds.notifications import Notification
 from shoal.graph.contract import AssocOp, Batch, Cursor
@@ -298,8 +298,8 @@ async def test_reports_of_one_moment_hold_a_post_whatever_the_order_and_however_
         await shoal.moderation.resolve(filed[0], judge, upheld=False)
         assert await review(shoal, post) is Review.CLEARED
         for each in (*filed, *filed[::-1]):
-            await reviews.review_reported(effects, ReportFiled(report_id=each.id), 0)
-            await reviews.review_closed(effects, VerdictChanged(report_id=each.id), 0)
+            await reports.review_reported(effects, ReportFiled(report_id=each.id), 0)
+            await reports.review_closed(effects, VerdictChanged(report_id=each.id), 0)
         assert await review(shoal, post) is Review.CLEARED
 
 
@@ -320,7 +320,7 @@ async def test_a_report_whose_inverse_has_not_arrived_at_the_post_counts(tmp_pat
             data = encode_reports(filed.id, None)
             batch.put(AssocOp(by.id, REPORTS_POST.number, post.id, filed.id, alive=True, data=data, plain=True))
             await shoal.network.store.commit(batch)
-            await reviews.review_reported(effects, ReportFiled(report_id=filed.id), 0)
+            await reports.review_reported(effects, ReportFiled(report_id=filed.id), 0)
         assert await review(shoal, post) is Review.WAITING
 
 
@@ -379,7 +379,7 @@ async def test_a_reporter_learns_that_their_report_was_closed_until_it_is_opened
         assert (await told(one), await told(two)) == ([("ann", True)], [])
         assert await told(one) == [("ann", True)]
         await shoal.moderation.resolve(filed, judge)
-        await verdicts.tell_reporter(shoal.network.effects, VerdictChanged(report_id=filed.id), 0)
+        await reports.tell_reporter(shoal.network.effects, VerdictChanged(report_id=filed.id), 0)
         assert await told(one) == [("ann", True)]
         await shoal.moderation.reopen(filed)
         await shoal.settle()

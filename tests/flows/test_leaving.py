@@ -15,6 +15,8 @@ import pytest
 from PIL import Image
 
 from shoal import Handle, Shoal, Visibility
+from shoal.commands import account_deletions, moderation, sessions
+from shoal.commands.polls import PollDraft
 from shoal.core.errors import (
     Gone,
     InvalidInput,
@@ -30,10 +32,6 @@ from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import AGENDA, ASSOC_TYPES, COLLECTS, DUE
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
-from shoal.services import moderation
-from shoal.services.leaving import clearing
-from shoal.services.login import sessions
-from shoal.services.polls import PollDraft
 from tests.engines import dynamodb, postgres
 from tests.running import in_loop
 from tests.stores import all_objects
@@ -221,7 +219,7 @@ async def test_nobody_comes_back_when_the_deletion_has_begun_and_nobody_gets_the
 ) -> None:
     async with a_full_life() as (shoal, ann, _):
         await ann.leave(PASSWORD)
-        monkeypatch.setattr(clearing, "_PAGES_AT_ONCE", 1)
+        monkeypatch.setattr(account_deletions, "_PAGES_AT_ONCE", 1)
         await agenda(shoal, 31).once()
         assert ann.id in await shoal.network.store.obj_get((ann.id,))
         with pytest.raises(NotAllowed, match="is being deleted"):

@@ -13,20 +13,20 @@ from unittest.mock import patch
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import relationships
+from shoal.commands.audit import drop_old
+from shoal.consumers import home
+from shoal.consumers.active_posts import forget_inactive
+from shoal.consumers.context import Effects
+from shoal.consumers.high_fan_out import Loudness
+from shoal.consumers.table import TABLE
 from shoal.core.events import AnyEvent, FollowChanged, LoudnessLost
 from shoal.core.ids import shard_of
-from shoal.fanout import fading, home
-from shoal.fanout.activity import forget_inactive
-from shoal.fanout.effects import Effects
-from shoal.fanout.loudness import Loudness
-from shoal.fanout.table import TABLE
 from shoal.feeds import home as feed
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import EVERYBODY, LOUD, tag_id
 from shoal.graph.sqlite import SqliteGraph
 from shoal.ops.upkeep import Upkeep
-from shoal.services import relationships
-from shoal.services.audit import drop_old
 from shoal.settings import Settings
 from shoal.timelines.contract import Window
 from shoal.wiring import Network, open_network
@@ -80,7 +80,7 @@ class Stage(NamedTuple):
         """To the end."""
         left: int | None = mark
         while left is not None:
-            left = await fading.merge(self.network.effects, event, left)
+            left = await home.merge_demoted(self.network.effects, event, left)
 
     async def check(self) -> None:
         """Every home is at this moment what it is by definition."""
@@ -227,7 +227,7 @@ async def test_what_is_posted_while_followers_are_merged_is_pushed_again() -> No
             await stage.star.create(f"meanwhile {number}")
             await stage.work_off()
             await stage.check()
-            left = await fading.merge(stage.network.effects, event, left)
+            left = await home.merge_demoted(stage.network.effects, event, left)
             await stage.check()
         assert number == FEW + 1
         assert await loud(stage.network) == set()
@@ -241,7 +241,7 @@ async def test_who_comes_and_goes_while_followers_are_merged_has_it_or_not() -> 
     async with a_stage() as stage:
         first, second, *_, last = stage.fans
         (event,) = await stage.they_leave()
-        mark = await fading.merge(stage.network.effects, event, 0)
+        mark = await home.merge_demoted(stage.network.effects, event, 0)
         assert mark
         for leaver in (first, second):
             await leaver.unfollow(stage.star)
@@ -282,7 +282,7 @@ async def test_a_follower_who_is_gone_by_the_time_of_the_merge_keeps_nothing_of_
             return await newest(effects, source, floor)
 
         with patch.object(home, "newest", one_leaves):
-            await fading.merge(stage.network.effects, event, 0)
+            await home.merge_demoted(stage.network.effects, event, 0)
         assert await materialised(stage.fans[1]) == []
         assert await materialised(stage.fans[0]) == [PULLED, PUSHED]
 
@@ -293,7 +293,7 @@ async def test_a_timeline_that_becomes_warm_while_followers_are_merged_lacks_not
         (event,) = await stage.they_leave()
         for fan in stage.fans[:FEW]:
             await stage.network.timelines.drop((fan.id,))
-        mark = await fading.merge(stage.network.effects, event, 0)
+        mark = await home.merge_demoted(stage.network.effects, event, 0)
         assert mark
         await stage.check()
         await stage.star.create("meanwhile")
@@ -308,10 +308,10 @@ async def test_a_timeline_that_becomes_warm_while_followers_are_merged_lacks_not
 async def test_a_merge_that_died_goes_on_and_one_that_is_repeated_changes_nothing() -> None:
     async with a_stage() as stage:
         (event,) = await stage.they_leave()
-        mark = await fading.merge(stage.network.effects, event, 0)
+        mark = await home.merge_demoted(stage.network.effects, event, 0)
         assert mark
         # Its worker dies here: it is given again from its mark, and beside that from the beginning.
-        await fading.merge(stage.network.effects, event, 0)
+        await home.merge_demoted(stage.network.effects, event, 0)
         await stage.merge(event, mark)
         await stage.merge(event)
         await stage.check()
@@ -329,7 +329,7 @@ async def test_a_merge_that_died_goes_on_and_one_that_is_repeated_changes_nothin
 async def test_who_grows_loud_again_while_followers_are_merged_stays_loud() -> None:
     async with a_stage() as stage:
         (event,) = await stage.they_leave()
-        mark = await fading.merge(stage.network.effects, event, 0)
+        mark = await home.merge_demoted(stage.network.effects, event, 0)
         assert mark
         await stage.all_come_back()
         await stage.star.create("not pushed")
@@ -428,7 +428,7 @@ async def test_upkeep_finds_the_loud_of_a_network_from_before(tmp_path: Path) ->
                 partial(drop_old, network.writes),
                 0.0,
             )
-            with patch("shoal.fanout.loudness._REVIEWED_AT_ONCE", 2):
+            with patch("shoal.consumers.high_fan_out._REVIEWED_AT_ONCE", 2):
                 await upkeep.once()
             await shoal.settle()
             assert await loud(network) == expected
@@ -456,7 +456,7 @@ async def test_an_unfollow_in_a_network_without_loud_members_reads_nothing_more(
             return count
 
         with patch.multiple(SqliteGraph, **{method.__name__: counting(method) for method in connections}):
-            await fading.begin(network.effects, FollowChanged(follower_id=ben.id, source_id=ann.id), 0)
+            await home.begin_demotion(network.effects, FollowChanged(follower_id=ben.id, source_id=ann.id), 0)
         assert not read
 
 

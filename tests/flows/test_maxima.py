@@ -12,6 +12,11 @@ from typing import Any
 import pytest
 
 from shoal import Shoal
+from shoal.commands import filters, lists, members, reactions, relationships, scheduled_posts, tags
+from shoal.commands.context import Writes
+from shoal.commands.filters import FilterChange, KeywordChange
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
 from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.core.filters import FilterContext
@@ -28,12 +33,6 @@ from shoal.graph.schema import (
     SCHEDULES,
     AssocType,
 )
-from shoal.services import filters, follow_requests, lists, members, reactions, relationships, scheduling
-from shoal.services.filters import FilterChange, KeywordChange
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
-from shoal.services.profile import featured_tags
-from shoal.services.writes import Writes
 from shoal.settings import build
 from shoal.wiring import Network, open_network
 from tests.engines import dynamodb, postgres, redis
@@ -130,9 +129,9 @@ async def test_pins_featured_and_followed_tags_plans_and_places_on_a_list_keep_t
         at = 10_000_000_000_000 // 5
         for atype, id1, verb in (
             (PINS, ann.id, lambda n: reactions.pin(writes, ann.id, made[n].id)),
-            (FEATURES_TAG, ann.id, lambda n: featured_tags.feature(writes, ann.id, f"tag{n}")),
+            (FEATURES_TAG, ann.id, lambda n: tags.feature(writes, ann.id, f"tag{n}")),
             (FOLLOWS_TAG, ann.id, lambda n: relationships.follow_tag(writes, ann.id, f"tag{n}")),
-            (SCHEDULES, ann.id, lambda n: scheduling.schedule(writes, ann.id, Draft(text=str(n)), at)),
+            (SCHEDULES, ann.id, lambda n: scheduled_posts.schedule(writes, ann.id, Draft(text=str(n)), at)),
             (LISTS, kept, lambda n: lists.put_on(writes, ann.id, kept, [others[n].id])),
         ):
             assert await tally([verb(n) for n in range(8)]) == (3, 5), atype.name
@@ -182,7 +181,7 @@ async def test_a_request_that_is_granted_is_not_refused_for_the_maximum() -> Non
         await members.update_profile(shoal.network.writes, ben.id, ProfileChange(locked=True))
         await ann.follow(ben)
         await ann.follow(cat)
-        await follow_requests.authorize(shoal.network.writes, ben.id, ann.id)
+        await relationships.authorize_request(shoal.network.writes, ben.id, ann.id)
         assert await count(shoal, ann.id, FOLLOWS) == 2
 
 

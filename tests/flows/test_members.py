@@ -11,12 +11,11 @@ import pytest
 from argon2 import PasswordHasher
 
 from shoal import Shoal
+from shoal.commands import authentication, credentials, members, oauth
 from shoal.core.audit import AuditVerb
 from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unavailable
 from shoal.core.model import Member, ProfileField, Visibility
-from shoal.services import members
-from shoal.services.login import apps, passwords, renewals
 from tests.flows.people import register
 from tests.running import in_loop
 
@@ -79,7 +78,7 @@ async def test_nobody_logs_in_as_a_member_without_a_password_until_one_is_set() 
         for guess in ("", "x" * 8):
             with pytest.raises(Unauthenticated):
                 await shoal.log_in("ann", guess)
-        await renewals.set_password(shoal.network.writes, ann.id, SECRET)
+        await credentials.set_password(shoal.network.writes, ann.id, SECRET)
         assert (await shoal.log_in("ann", SECRET)).id == ann.id
 
 
@@ -87,7 +86,7 @@ async def test_nobody_logs_in_as_a_member_without_a_password_until_one_is_set() 
 async def test_a_new_password_ends_the_old_one() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", SECRET)
-        await renewals.set_password(shoal.network.writes, ann.id, "another one")
+        await credentials.set_password(shoal.network.writes, ann.id, "another one")
         assert (await shoal.log_in("ann", "another one")).id == ann.id
         with pytest.raises(Unauthenticated):
             await shoal.log_in("ann", SECRET)
@@ -253,19 +252,19 @@ async def test_a_new_password_ends_every_token() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", "a first password")
         writes = shoal.network.writes
-        app = await apps.register(writes, "app")
-        tokens = [await apps.issue_token(writes, app.app.id, ann.id, ("read",)) for _ in range(3)]
-        await renewals.set_password(writes, ann.id, "a second password")
+        app = await oauth.register(writes, "app")
+        tokens = [await oauth.issue_token(writes, app.app.id, ann.id, ("read",)) for _ in range(3)]
+        await credentials.set_password(writes, ann.id, "a second password")
         for token in tokens:
             with pytest.raises(Unauthenticated):
-                await apps.check_token(writes, token.text)
+                await oauth.check_token(writes, token.text)
         assert (await shoal.log_in("ann", "a second password")).id == ann.id
 
 
 @in_loop
 async def test_callers_inside_the_process_may_hash_as_many_passwords_as_they_like() -> None:
     async with Shoal.open("memory://") as shoal:
-        names = [f"member{number}" for number in range(passwords.AT_ONCE + passwords.WAITING + 2)]
+        names = [f"member{number}" for number in range(authentication.AT_ONCE + authentication.WAITING + 2)]
         made = await asyncio.gather(*(shoal.register(name, password=SECRET) for name in names))
         assert [one.name for one in made] == names
 
@@ -285,8 +284,8 @@ async def test_password_in_another_normalization_form_logs_in(typed: str) -> Non
 async def test_password_hash_from_before_normalization_still_matches_what_was_typed() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
-        secret = passwords._hasher.hash("zwo\u0308lf Mo\u0308wen")
-        await renewals.replace_password(shoal.network.writes, ann.id, secret, AuditVerb.PASSWORD_SET)
+        secret = authentication._hasher.hash("zwo\u0308lf Mo\u0308wen")
+        await credentials.replace_password(shoal.network.writes, ann.id, secret, AuditVerb.PASSWORD_SET)
         assert (await shoal.log_in("ann", "zwo\u0308lf Mo\u0308wen")).id == ann.id
 
 

@@ -9,14 +9,14 @@ from typing import cast
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import members, moderation, posts
+from shoal.commands.posts import Draft
+from shoal.consumers import indexing
 from shoal.core.errors import Gone, NotAllowed, NotFound, Taken
 from shoal.core.events import SuspensionChanged
 from shoal.core.model import Member, Post, Role
-from shoal.fanout import tags
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import EVERYBODY, STAFF, tag_id
-from shoal.services import members, moderation, posts
-from shoal.services.posts import Draft
 from shoal.settings import build
 from shoal.wiring import Network, open_network
 from tests.flows.people import home_texts, register
@@ -80,7 +80,7 @@ async def _only_ann(shoal: Shoal, ann: Handle, ben: Handle, post: int) -> None:
 
 @in_loop
 async def test_a_suspended_member_is_gone_with_all_that_counts_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tags, "_PAGE", 2)
+    monkeypatch.setattr(indexing, "_PAGE", 2)
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", "a long password")
         ben = await shoal.register("ben")
@@ -129,7 +129,7 @@ class Overtaken:
         if self._first:
             self._first = False
             await moderation.restore(self._network.writes, self._author)
-            await tags.follow_author(self._network.effects, SuspensionChanged(member_id=self._author), 0)
+            await indexing.hide_or_reveal_posts(self._network.effects, SuspensionChanged(member_id=self._author), 0)
         await self._network.store.commit(batch)
 
 
@@ -140,7 +140,7 @@ async def test_a_suspension_that_is_undone_while_it_is_acted_on_leaves_nothing_h
         post = await posts.create(network.writes, ann.id, Draft(text="#dawn"))
         await moderation.suspend(network.writes, ann.id)
         effects = replace(network.effects, graph=cast("Graph", Overtaken(network, ann.id)))
-        await tags.follow_author(effects, SuspensionChanged(member_id=ann.id), 0)
+        await indexing.hide_or_reveal_posts(effects, SuspensionChanged(member_id=ann.id), 0)
         seen = (await network.store.obj_get((post.id,)))[post.id]
         assert isinstance(seen, Post)
         assert not seen.hidden

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.commands import reactions
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Post
 from shoal.feeds.profile.pinned import pinned
@@ -14,7 +15,6 @@ from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import PINS
 from shoal.ops.checking.check import check
-from shoal.services import reactions
 from tests.flows.people import register, texts
 from tests.running import in_loop
 

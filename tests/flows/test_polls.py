@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.commands import polls, posts
+from shoal.commands.context import Limits, Writes
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
+from shoal.consumers import relationships
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import InverseOp, InverseOwed
 from shoal.core.ids import shard_of
 from shoal.core.model import Poll, Post
-from shoal.fanout import inverses
 from shoal.feeds.hydrate import PollView, hydrate
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import CHOOSES, CHOSEN_BY, VOTED_BY, VOTES, vote_key
 from shoal.ops.checking.check import check
-from shoal.services import polls, posts
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
-from shoal.services.writes import Limits, Writes
 from tests.flows.people import register
 from tests.flows.reading import calls
 from tests.flows.simulation.recount import World
@@ -317,7 +317,7 @@ async def test_a_vote_from_another_store_that_arrives_after_the_poll_was_cleared
             InverseOp(option, CHOSEN_BY.number, ben.id, now, alive=True, data=node.id.to_bytes(8), tally=0),
         ):
             for _ in range(2):
-                await inverses.settle_inverse(effects, InverseOwed(op=op), 0)
+                await relationships.settle_inverse(effects, InverseOwed(op=op), 0)
         await shoal.settle()
         assert not list((await World.of(shoal.network.store)).remains())
         key = vote_key(ben.id, batch.shard, node.id)

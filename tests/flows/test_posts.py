@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shoal import Shoal, Visibility
+from shoal.commands import posts
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, TooLarge
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Post
@@ -16,7 +17,6 @@ from shoal.core.places import Place
 from shoal.graph import access
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import REVISED, TAG_OF, tag_id
-from shoal.services import posts
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from shoal import Shoal
+from shoal.commands.context import Pressure
+from shoal.commands.posts import Draft, create
 from shoal.core.errors import Unavailable
-from shoal.services.posts import Draft, create
-from shoal.services.pressure import Pressure
 from tests.api.world import world
 from tests.running import eventually, in_loop
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.commands import members, posts, reactions
+from shoal.commands.context import Writes
+from shoal.commands.posts import Draft
+from shoal.consumers import cleanup, relationships
 from shoal.core.errors import NotFound
 from shoal.core.events import InverseOp, InverseOwed, PostDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.fanout import inverses
-from shoal.fanout.cleanups import cleanup
 from shoal.feeds import people
 from shoal.feeds.hydrate import Entry
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
@@ -30,9 +32,6 @@ from shoal.graph.schema import (
     AssocType,
 )
 from shoal.ops.checking.check import check
-from shoal.services import members, posts, reactions
-from shoal.services.posts import Draft
-from shoal.services.writes import Writes
 from shoal.settings import build
 from shoal.wiring import open_network
 from tests.flows.people import home_texts, register, texts
@@ -153,7 +152,7 @@ async def test_totals_received_are_exact_also_after_deletes(backend: str, tmp_pa
 
 @in_loop
 async def test_more_likes_than_fit_a_page_are_cleared_with_the_post(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.fanout.cleanups.cleanup._PAGE", 3)
+    monkeypatch.setattr("shoal.consumers.cleanup._PAGE", 3)
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(10)))
         post = await ann.create("hello")
@@ -310,7 +309,7 @@ async def test_a_reaction_from_another_store_that_arrives_after_the_post_was_cle
         await shoal.network.store.commit(batch)
         owed = InverseOp(post.id, far.number, ben.id, now, alive=True, data=b"", tally=ann.id)
         for _ in range(2):
-            await inverses.settle_inverse(effects, InverseOwed(op=owed), 0)
+            await relationships.settle_inverse(effects, InverseOwed(op=owed), 0)
             await shoal.settle()
             assert await ann.received() == (0, 0)
             report = await check(shoal.network)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import relationships
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.library import AnyMember
-from shoal.services import relationships
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 

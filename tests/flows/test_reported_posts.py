@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands.polls import PollDraft
 from shoal.core.errors import NotFound
 from shoal.feeds.hydrate import Entry, hydrate_taken_back
 from shoal.feeds.pipeline import Page
@@ -15,7 +16,6 @@ from shoal.feeds.saved import Kept
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POST_REPORTED_BY, REPORTS_POST
 from shoal.ops.checking.check import check
-from shoal.services.polls import PollDraft
 from tests.flows.notifications.listening import listening
 from tests.flows.people import home_texts, register, texts
 from tests.flows.reading import calls

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from shoal import Handle, Shoal
 from shoal.api.http.limits.ip_guard import IpGuard
+from shoal.commands import blocklists
 from shoal.core.blocklists import EmailDomainBlock, IpSeverity
 from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
 from shoal.core.model import Post
@@ -27,7 +28,6 @@ from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.redis.client import Nodes, Script
 from shoal.graph.schema import AGENDA
-from shoal.services.blocklists import email_blocks
 from shoal.settings import build
 from shoal.timelines.redis import RedisTimelines
 from shoal.wiring import open_network
@@ -453,13 +453,13 @@ async def test_a_sign_up_is_refused_and_counted_in_whichever_process_it_comes() 
         for client in ("192.0.2.1", "192.0.2.2"):
             for shoal in (one, two, three):
                 with pytest.raises(Disallowed):
-                    await email_blocks.check_sign_up(shoal.network.writes, "a@mail.spam.example", client)
-        found = await email_blocks.access(three.network.store, EmailDomainBlock, block.id)
+                    await blocklists.check_email(shoal.network.writes, "a@mail.spam.example", client)
+        found = await blocklists.access_email_block(three.network.store, EmailDomainBlock, block.id)
         assert [day.uses for day in found.days] == [6]
         # Seldom, two addresses share a bit.
         assert 1 <= found.days[0].accounts <= 2
         await two.blocklists.unblock("spam.example")
-        await email_blocks.check_sign_up(three.network.writes, "a@mail.spam.example", "192.0.2.1")
+        await blocklists.check_email(three.network.writes, "a@mail.spam.example", "192.0.2.1")
 
 
 @in_loop

@@ -17,6 +17,24 @@ import pytest
 from msgspec.structs import replace as changed
 
 from shoal import Handle, Shoal
+from shoal.commands import (
+    audit,
+    authentication,
+    blocklists,
+    filters,
+    media,
+    members,
+    oauth,
+    polls,
+    posts,
+    reactions,
+    scheduled_posts,
+)
+from shoal.commands.context import Writes
+from shoal.commands.filters import FilterChange, KeywordChange
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
+from shoal.consumers.mail import Whom, prove
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.blocklists import IpBlock, IpSeverity
 from shoal.core.credentials import Purpose
@@ -26,20 +44,12 @@ from shoal.core.filters import Filter, FilterContext
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import App, Member, Poll, Post, ScheduledPost
 from shoal.core.placement import place
-from shoal.fanout.mails import Whom, prove
 from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.member_lookup import login_of
 from shoal.graph.payloads.posts import emoji_places
 from shoal.graph.schema import AGENDA, AUDITED, CHOSEN_BY, DUE, public_list
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
-from shoal.services import audit, emoji_reactions, filters, media, members, polls, posts, scheduling
-from shoal.services.blocklists import ip_blocks
-from shoal.services.filters import FilterChange, KeywordChange
-from shoal.services.login import apps, challenges
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
-from shoal.services.writes import Writes
 from tests.api.world import picture
 from tests.running import in_loop
 
@@ -127,18 +137,18 @@ async def test_tickets_of_processes_with_one_clock_are_unique_and_all_come_due(t
     async with network(tmp_path, url) as there:
         pairs = list(zip(there.processes, there.members, strict=True))
         planned = await together(
-            scheduling.schedule(process, member.id, Draft(text=f"by {member.id}"), there.now + 10 * MINUTE)
+            scheduled_posts.schedule(process, member.id, Draft(text=f"by {member.id}"), there.now + 10 * MINUTE)
             for process, member in pairs
         )
         await together(media.upload(process, member.id, picture()) for process, member in pairs)
-        await together(apps.register(process, "Tide") for process in there.processes)
+        await together(oauth.register(process, "Tide") for process in there.processes)
         await together(
-            ip_blocks.block(process, f"192.0.2.{at}", IpSeverity.NO_ACCESS, seconds=600)
+            blocklists.block_ip(process, f"192.0.2.{at}", IpSeverity.NO_ACCESS, seconds=600)
             for at, process in enumerate(there.processes)
         )
         # Half of the posts are moved, each by the process of another member.
         await together(
-            scheduling.put_off(process, one.owner_id, one.id, there.now + 20 * MINUTE)
+            scheduled_posts.put_off(process, one.owner_id, one.id, there.now + 20 * MINUTE)
             for process, one in zip(reversed(there.processes), planned[::2], strict=False)
             if isinstance(one, ScheduledPost)
         )
@@ -165,7 +175,7 @@ async def test_emoji_of_processes_with_one_clock_are_counted_apart(tmp_path: Pat
         made = [await member.create("look") for member in there.members]
         # On each post two processes add different emoji at once.
         await together(
-            emoji_reactions.react(process, member.id, made[(at + step) % PROCESSES].id, emoji)
+            reactions.react(process, member.id, made[(at + step) % PROCESSES].id, emoji)
             for at, (process, member) in enumerate(pairs)
             for step, emoji in ((1, "🎉"), (2, "🌊"))
         )
@@ -251,11 +261,11 @@ async def test_keywords_and_posts_of_filters_added_by_processes_with_one_clock_h
 @in_loop
 async def test_challenge_answered_in_two_processes_with_one_clock_is_used_once(tmp_path: Path) -> None:
     async with network(tmp_path, "memory://") as there:
-        challenge = await challenges.make(there.processes[0], Purpose.CONFIRM, there.members[0].id)
+        challenge = await authentication.make_challenge(there.processes[0], Purpose.CONFIRM, there.members[0].id)
         used = 0
         for process in there.processes:
             batch = Batch(there.shard)
-            challenges.use_up(process, batch, challenge)
+            authentication.use_up_challenge(process, batch, challenge)
             try:
                 await process.graph.commit(batch)
             except KeyTaken:

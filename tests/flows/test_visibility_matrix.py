@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 
 from shoal import Visibility, hash_address
+from shoal.commands import reactions
 from shoal.core.errors import Gone, NotFound
 from shoal.core.places import disk
 from shoal.feeds import home, people, public, tagged, thread, user
@@ -22,7 +23,6 @@ from shoal.feeds.shared_answers import Renewed
 from shoal.feeds.tagged import TagQuery
 from shoal.graph.access import access_post
 from shoal.graph.contract import MAX_TIME, Cursor
-from shoal.services import reactions
 from tests.flows.scene import AUTHORS_ADDRESS, HARBOUR, KINDS, VIEWERS, Cell, Scene, a_scene
 from tests.running import in_loop
 

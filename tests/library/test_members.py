@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from shoal import Shoal
+from shoal.commands.polls import PollDraft
 from shoal.errors import Gone, InvalidInput, NotAllowed, NotFound, Taken, Unauthenticated, Unfit
-from shoal.services.polls import PollDraft
 from tests.api.world import picture
 from tests.library.opened import opened, stores
 from tests.running import in_loop

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from shoal import Handle, Shoal
+from shoal.commands import members
 from shoal.core.email import Proof
 from shoal.core.errors import (
     Unauthenticated,
 )
 from shoal.core.model import Member
 from shoal.ops.agenda import Agenda
-from shoal.services import members
 from tests.engines.smtp import Mail, PostOffice
 from tests.stores import all_objects
 

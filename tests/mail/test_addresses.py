@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import credentials, members
+from shoal.commands.members import contact_salt
+from shoal.consumers import mail as mails
+from shoal.consumers import members as addresses
 from shoal.core.email import MailKind, hash_address
 from shoal.core.errors import (
     Disallowed,
@@ -14,12 +18,8 @@ from shoal.core.errors import (
     Taken,
 )
 from shoal.core.events import EmailChanged, MailDue
-from shoal.fanout import addresses, mails
 from shoal.graph.schema import email_key
 from shoal.ops.checking.check import check
-from shoal.services import members
-from shoal.services.login import proofs
-from shoal.services.login.contact_salt import contact_salt
 from tests.engines.smtp import PostOffice
 from tests.mail.people import (
     ANN,
@@ -188,8 +188,8 @@ async def test_an_address_that_is_a_members_again_is_not_freed_by_what_comes_lat
         freed = EmailChanged(member_id=ann.id, address=NEW, freed=(ANN,))
         lost = MailDue(kind=MailKind.UNDO, asked=1, member_id=ann.id, address=ANN)
         effects = shoal.network.effects
-        assert await addresses.free_former(effects, freed, 0) is None
-        assert await addresses.keep(effects, freed, 0) is None
+        assert await addresses.free_former_address(effects, freed, 0) is None
+        assert await addresses.claim_address(effects, freed, 0) is None
         assert await mails.send(effects, lost, 0) is None
         with pytest.raises(Taken):
             await shoal.register("eve", email=ANN)
@@ -197,7 +197,7 @@ async def test_an_address_that_is_a_members_again_is_not_freed_by_what_comes_lat
         await shoal.register("ben", email=NEW)
         # A second change away keeps the address for its own week, beyond the end of the first.
         await moved(shoal, office, ann, "ann@third.example.org")
-        await proofs.end(writes, early)
+        await credentials.end(writes, early)
         with pytest.raises(Taken):
             await shoal.register("eve", email=ANN)
         assert (await check(shoal.network)).clean
@@ -210,7 +210,7 @@ async def test_a_mail_that_is_given_up_late_takes_nothing_from_a_letter_that_arr
     async with a_network(office) as (shoal, ann):
         told = await moved(shoal, office, ann, "thief@example.org")
         (proof,) = await proofs_of(shoal)
-        monkeypatch.setattr("shoal.fanout.mails.given_up_at", lambda _kind, _at: 0)
+        monkeypatch.setattr("shoal.consumers.mail.given_up_at", lambda _kind, _at: 0)
         for asked in (proof.id, proof.id - (1 << 30)):
             late = MailDue(kind=MailKind.UNDO, asked=asked, member_id=ann.id, address=ANN)
             assert await mails.send(shoal.network.effects, late, 0) is None

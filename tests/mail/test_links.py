@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shoal import Shoal
+from shoal.commands import credentials, members, moderation
 from shoal.core.credentials import Site
 from shoal.core.errors import (
     Gone,
@@ -24,8 +25,6 @@ from shoal.core.placement import place
 from shoal.core.signup import Invited
 from shoal.graph.payloads.notifications import Kind
 from shoal.ops.checking.check import check
-from shoal.services import members, moderation
-from shoal.services.login import proofs
 from tests.engines import dynamodb, postgres
 from tests.engines.smtp import PostOffice
 from tests.mail.people import (
@@ -46,7 +45,7 @@ from tests.stores import all_objects
 
 def later(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
     """Let so much time pass for whoever opens a link."""
-    monkeypatch.setattr("shoal.services.login.proofs.milliseconds_of", lambda _id: time.time_ns() // 1_000_000 + ms)
+    monkeypatch.setattr("shoal.commands.credentials.milliseconds_of", lambda _id: time.time_ns() // 1_000_000 + ms)
 
 
 @in_loop
@@ -224,12 +223,12 @@ async def test_who_asks_for_the_mail_again_has_another_week(office: PostOffice) 
         await shoal.settle()
         (first,) = await proofs_of(shoal)
         await asyncio.sleep(0.01)
-        await proofs.ask_confirmation(writes, made)
+        await credentials.ask_confirmation(writes, made)
         await shoal.settle()
-        await proofs.end(writes, first)
+        await credentials.end(writes, first)
         assert await members.find(writes, "ben") is not None
         (second,) = await proofs_of(shoal)
-        await proofs.end(writes, second)
+        await credentials.end(writes, second)
         assert await members.find(writes, "ben") is None
 
 
@@ -317,7 +316,7 @@ async def test_mail_waits_while_its_server_is_away_and_is_given_up_when_it_is_to
         office.refuses = "450 later"
         await shoal.forgot_password("ann")
         await eventually(tried(office, 6), answer=True)
-        monkeypatch.setattr("shoal.fanout.mails.given_up_at", lambda _kind, at: at)
+        monkeypatch.setattr("shoal.consumers.mail.given_up_at", lambda _kind, at: at)
         await shoal.settle()
         assert any("is given up" in line for line in caplog.messages)
         assert office.mails == []

@@ -16,14 +16,13 @@ from typing import NamedTuple
 import httpx
 import pytest
 
+from shoal.commands import members, oauth, relationships
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.postgres import PostgresGraph
 from shoal.metrics.catalogue import METRICS
 from shoal.ops.engines.program import free_port
-from shoal.services import members, relationships
-from shoal.services.login import apps
 from shoal.settings import Settings
 from shoal.wiring import open_network
 from tests.api.world import picture
@@ -57,10 +56,10 @@ class Told(NamedTuple):
 async def _people(store: Path) -> tuple[str, str]:
     settings = Settings(store=f"sqlite:///{store}", media="memory://")
     async with open_network(settings, background=False) as network:
-        app = (await apps.register(network.writes, "x", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        app = (await oauth.register(network.writes, "x", redirect_uris=("urn:x",), scopes=SCOPES)).app
         ann, bob = [await members.register(network.writes, name, password=PASSWORD) for name in ("ann", "bob")]
         await relationships.follow(network.writes, bob.id, ann.id)
-        tokens = [(await apps.issue_token(network.writes, app.id, one.id, SCOPES)).text for one in (ann, bob)]
+        tokens = [(await oauth.issue_token(network.writes, app.id, one.id, SCOPES)).text for one in (ann, bob)]
         return tokens[0], tokens[1]
 
 

@@ -17,11 +17,11 @@ from tempfile import TemporaryDirectory
 from PIL import Image, ImageDraw
 
 from shoal import Shoal
+from shoal.commands import media, members, polls, posts
+from shoal.commands.members import ProfileChange
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
 from shoal.library import Handle
-from shoal.services import media, members, polls, posts
-from shoal.services.members import ProfileChange
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
 
 PASSWORD = "correct horse battery"
 NAMES = ("ann", "ben", "cyd", "dan")

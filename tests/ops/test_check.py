@@ -18,6 +18,7 @@ from tests.running import in_loop
 from tests.stores import all_links
 
 from shoal import Shoal
+from shoal.commands import members, moderation, posts, reactions
 from shoal.core.ids import shard_of
 from shoal.core.model import Media
 from shoal.core.placement import place
@@ -30,7 +31,6 @@ from shoal.ops.checking.check import check
 from shoal.ops.checking.repair import miscount, recount
 from shoal.ops.checking.report import CheckReport, Finding, nothing
 from shoal.ops.checking.tag_counts import count_all
-from shoal.services import members, moderation, posts, reactions
 from shoal.settings import load
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud.contract import TagRow

@@ -17,6 +17,10 @@ from PIL import Image
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.commands import filters, lists, members, oauth, polls, posts, reactions, relationships, scheduled_posts, tags
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
+from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.model import RepliesPolicy, Visibility
@@ -25,12 +29,6 @@ from shoal.library import Handle
 from shoal.ops.transfer import exporting, streamed_export
 from shoal.ops.transfer.export import export
 from shoal.ops.transfer.streamed_export import streamed
-from shoal.services import filters, lists, members, polls, posts, reactions, relationships, scheduling
-from shoal.services.login import apps
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
-from shoal.services.profile import featured_tags
-from shoal.services.relationships import FollowOptions
 
 
 def picture(colour: str) -> bytes:
@@ -138,9 +136,9 @@ async def test_who_invited_a_member_and_whom_they_may_invite_is_there_without_th
 async def test_where_a_member_is_logged_in_is_there_without_the_tokens(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, writes = await shoal.register("ann"), shoal.network.writes
-        app = (await apps.register(writes, "Tide")).app
+        app = (await oauth.register(writes, "Tide")).app
         origin = Origin("192.0.2.7", "Tusky", "Android")
-        await apps.issue_token(writes, app.id, ann.id, ("read",), origin=origin)
+        await oauth.issue_token(writes, app.id, ann.id, ("read",), origin=origin)
         await export(shoal.network, "ann", tmp_path / "ann")
     assert read(tmp_path / "ann" / "passkeys.json") == []
     (session,) = read(tmp_path / "ann" / "sessions.json")
@@ -176,7 +174,7 @@ async def test_what_a_member_asks_of_others_and_has_set_up_is_there(tmp_path: Pa
             title="No fog", contexts=[FilterContext.HOME], words=[filters.KeywordChange(keyword="fog", whole_word=True)]
         )
         await filters.create(writes, ann.id, fog)
-        await featured_tags.feature(writes, ann.id, "dawn")
+        await tags.feature(writes, ann.id, "dawn")
         poll = PollDraft(options=("ebb", "flow"), seconds=3_600)
         asked = await posts.create(writes, cyd.id, Draft(text="Which?", poll=poll))
         await polls.vote(writes, ann.id, asked.poll_id, [1])
@@ -190,7 +188,7 @@ async def test_what_a_member_asks_of_others_and_has_set_up_is_there(tmp_path: Pa
         await reactions.pin(writes, ann.id, mine.id)
         await reactions.mute_thread(writes, ann.id, asked.id)
         later = time.time_ns() // 1_000_000 + 3_600_000
-        await scheduling.schedule(writes, ann.id, Draft(text="Later", poll=poll), later)
+        await scheduled_posts.schedule(writes, ann.id, Draft(text="Later", poll=poll), later)
         to = await export_of(shoal, tmp_path / "after")
     (follow,) = table(to / "follows.csv")
     assert (follow["name"], follow["shares"], follow["languages"], follow["time"]) == ("cyd", "no", "en de", began)

@@ -8,6 +8,7 @@ from tests.flows.test_agenda import POLL, agenda, plan
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.commands import blocklists
 from shoal.core.blocklists import IpSeverity
 from shoal.core.ids import shard_of
 from shoal.core.model import Poll, ScheduledPost
@@ -16,7 +17,6 @@ from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, DUE_ON, SHOWS_EMOJI, AnyNode
 from shoal.ops.checking.check import check
-from shoal.services.blocklists import ip_blocks
 
 
 async def commit(shoal: Shoal, batch: Batch) -> None:
@@ -50,7 +50,7 @@ async def test_check_lost_ticket_is_found_and_planned_again(kind: str) -> None:
             case "poll":
                 await ann.create("?", poll=POLL)
             case "ip block":
-                await ip_blocks.block(shoal.network.writes, "192.0.2.1", IpSeverity.NO_ACCESS, seconds=600)
+                await blocklists.block_ip(shoal.network.writes, "192.0.2.1", IpSeverity.NO_ACCESS, seconds=600)
             case _:
                 await shoal.delete_member(ann, days=3)
         await shoal.settle()

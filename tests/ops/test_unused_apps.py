@@ -12,13 +12,13 @@ from tests.flows.test_agenda import an_app, stays
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.commands import oauth
 from shoal.core.ids import shard_of
 from shoal.core.model import App
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Batch
 from shoal.ops.checking.check import check
 from shoal.ops.checking.report import CheckReport
-from shoal.services.login import apps, grants
 
 
 async def from_before(shoal: Shoal) -> App:
@@ -73,10 +73,10 @@ async def test_an_old_app_that_is_used_stays(how: str) -> None:
         app, writes = await an_app(shoal), shoal.network.writes
         ann = await shoal.register("ann")
         if how == "a code":
-            await grants.issue(writes, (await ann.profile()).member, app.id, ("read",), "urn:x")
+            await oauth.issue_code(writes, (await ann.profile()).member, app.id, ("read",), "urn:x")
         else:
-            await apps.issue_token(writes, app.id, ann.id if "member" in how else 0, ("read",))
-        used = await apps._app(writes, app.id)
+            await oauth.issue_token(writes, app.id, ann.id if "member" in how else 0, ("read",))
+        used = await oauth._app(writes, app.id)
         assert used is not None
         await forget_plan(shoal, used, kept=False)
         assert (await looked_at(shoal, repair=True)).clean
@@ -87,7 +87,7 @@ async def test_an_old_app_that_is_used_stays(how: str) -> None:
 async def test_an_app_that_was_used_once_is_never_asked_about_again() -> None:
     async with Shoal.open("memory://") as shoal:
         app, writes = await an_app(shoal), shoal.network.writes
-        await apps.revoke_token(writes, (await apps.issue_token(writes, app.id, 0, ("read",))).token)
+        await oauth.revoke_token(writes, (await oauth.issue_token(writes, app.id, 0, ("read",))).token)
         assert (await looked_at(shoal, repair=True)).clean
         assert await stays(shoal, app)
 
@@ -96,8 +96,8 @@ async def test_an_app_that_was_used_once_is_never_asked_about_again() -> None:
 async def test_an_old_app_that_is_used_after_the_look_is_left_alone() -> None:
     async with Shoal.open("memory://") as shoal:
         app, writes = await from_before(shoal), shoal.network.writes
-        await apps.issue_token(writes, app.id, 0, ("read",))
-        await apps.plan_end(writes, app.id)
+        await oauth.issue_token(writes, app.id, 0, ("read",))
+        await oauth.plan_end(writes, app.id)
         assert await stays(shoal, app)
 
 
@@ -106,8 +106,8 @@ async def test_many_old_apps_that_are_used_while_they_are_planned_stay() -> None
     async with Shoal.open("memory://") as shoal:
         made = [await from_before(shoal) for _ in range(12)]
         writes = changed(shoal.network.writes, graph=shoal.network.store)
-        uses = [apps.issue_token(writes, app.id, 0, ("read",)) for app in made]
-        plans = [apps.plan_end(writes, app.id) for app in made]
+        uses = [oauth.issue_token(writes, app.id, 0, ("read",)) for app in made]
+        plans = [oauth.plan_end(writes, app.id) for app in made]
         await asyncio.gather(*(task for pair in zip(uses, plans, strict=True) for task in pair))
         for app in made:
             assert await stays(shoal, app)

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from shoal.commands import context
+from shoal.consumers.context import Effects
 from shoal.core import queueing
 from shoal.discovery import filler
-from shoal.fanout.effects import Effects
 from shoal.graph.sqlite import writer as sqlite_writer
 from shoal.ops.planner import cluster
 from shoal.ops.planner.assumptions import Assumptions
@@ -31,7 +32,6 @@ from shoal.ops.planner.simulation.sharing import JobGroup, SharedWorkers
 from shoal.ops.planner.simulation.stores import SimulatedStores
 from shoal.ops.planner.simulation.writer import SimulatedWriter, sync_time
 from shoal.outbox import runner as outbox
-from shoal.services import pressure
 from shoal.settings import Settings
 from shoal.wiring import small_parts
 from tests.examples import examples
@@ -242,7 +242,7 @@ def test_a_simulation_has_the_numbers_of_what_it_simulates() -> None:
     assert (loop._PAUSE, loop._SMALL_WRITES) == (filler._PAUSE_SECONDS, filler._WRITES_A_SECOND)
     pages = {loop._PAGE, cluster.PAGE_FOLLOWERS, *(one.default for one in fields(Effects) if one.name == "page")}
     assert len(pages) == 1
-    assert pressure._FIRST == loop._FIRST_PART
+    assert context._FIRST == loop._FIRST_PART
     assert (writer._GROUP, writer._ACK_SECONDS) == (sqlite_writer._GROUP_BATCHES, sqlite_writer._IDLE_SECONDS)
     assert small_parts._CONCURRENCY == cluster.SLOTS
     usual, names = Scenario._field_defaults, Settings()

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from shoal.commands import posts, reactions, relationships, sessions
+from shoal.commands.posts import Draft
 from shoal.core.ids import shard_of
 from shoal.core.tokens import TokenUse
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import PUSHES
 from shoal.ops import upkeep
 from shoal.push.server_key import new_key
-from shoal.services import posts, reactions, relationships
-from shoal.services.login import sessions
-from shoal.services.posts import Draft
 from tests.api.world import Someone, World, world
 from tests.push.service import App, PushService, push_service
 

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from shoal.commands import members, oauth
 from shoal.core.placement import place, source_of
 from shoal.ops.engines.program import Program
 from shoal.push.server_key import new_key
-from shoal.services import members
-from shoal.services.login import apps
 from shoal.settings import Settings, build, environment
 from shoal.wiring import open_network
 from tests.engines import postgres, rabbitmq, redis
@@ -113,11 +112,11 @@ async def _accounts(settings: Settings) -> tuple[Account, Account]:
     first = next(name for name in names if source_of(place(name).shard) < 32)
     second = next(name for name in names if source_of(place(name).shard) >= 32)
     async with open_network(settings, background=False) as network:
-        app = await apps.register(network.writes, "app", scopes=SCOPES)
+        app = await oauth.register(network.writes, "app", scopes=SCOPES)
         made = []
         for name in (first, second):
             member = await members.register(network.writes, name)
-            token = await apps.issue_token(network.writes, app.app.id, member.id, SCOPES)
+            token = await oauth.issue_token(network.writes, app.app.id, member.id, SCOPES)
             made.append(Account(member.id, token.text))
         return made[0], made[1]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from shoal import Shoal
+from shoal.commands import oauth
 from shoal.ops.cluster.heartbeat import VARIABLE
-from shoal.services.login import apps
 from tests.serving import Server, children
 
 OWNER, READER = 0, 1
@@ -33,12 +33,12 @@ async def people(store: Path, names: Sequence[str]) -> list[Person]:
     async with Shoal.open(f"sqlite:///{store}") as shoal:
         handles = [await shoal.register(name) for name in names]
         writes = shoal.network.writes
-        app = (await apps.register(writes, "test", scopes=_SCOPES)).app
+        app = (await oauth.register(writes, "test", scopes=_SCOPES)).app
         for one in handles:
             for other in handles:
                 if one is not other:
                     await one.follow(other)
-        tokens = [(await apps.issue_token(writes, app.id, one.id, _SCOPES)).text for one in handles]
+        tokens = [(await oauth.issue_token(writes, app.id, one.id, _SCOPES)).text for one in handles]
         return [Person(str(one.id), one.name, token) for one, token in zip(handles, tokens, strict=True)]
 
 

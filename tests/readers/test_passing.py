@@ -16,13 +16,13 @@ from shoal import settings as configuration
 from shoal.api.http import passing
 from shoal.api.http.passing import Balance, OwnerPassing, ReadableRoutes, ReaderPassing
 from shoal.api.table import table
+from shoal.commands.sessions import TokenUses
 from shoal.core.errors import Unavailable
 from shoal.core.model import Token
 from shoal.core.tokens import Origin, opened
 from shoal.readers.link import CONNECTION, HERE, ProcessLink, ProcessMessage
 from shoal.readers.memory import SharedMemory
 from shoal.readers.messages import OWNER, ConnectionParts
-from shoal.services.login.uses import TokenUses
 from tests.api.world import world
 from tests.running import eventually, in_loop
 

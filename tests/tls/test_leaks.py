@@ -12,13 +12,13 @@ import httpx
 import pytest
 from redis import Redis
 
+from shoal.commands import moderation, posts
+from shoal.commands.posts import Draft
 from shoal.core.errors import ShoalError
 from shoal.core.model import Role
 from shoal.graph.sharding.shard_map import shown_url
 from shoal.metrics import telling
 from shoal.ops.engines.program import free_port
-from shoal.services import moderation, posts
-from shoal.services.posts import Draft
 from tests.api.world import world
 from tests.engines.certificates import trusted
 from tests.tls import servers

@@ -16,11 +16,11 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from shoal.commands import oauth
 from shoal.core.errors import InvalidInput
 from shoal.ops.agenda import Agenda
 from shoal.ops.engines.program import free_port
 from shoal.push.server_key import new_key
-from shoal.services.login import apps
 from shoal.settings import Settings
 from shoal.wiring.places import check_base_url
 from shoal.wiring.search import _open_index
@@ -323,8 +323,8 @@ def here() -> Iterator[World]:
 @pytest.mark.parametrize(
     ("path", "broken"),
     [
-        ("/confirm/{}", "shoal.services.login.proofs.proven"),
-        ("/invite/{}", "shoal.services.invitations.offered"),
+        ("/confirm/{}", "shoal.commands.credentials.proven"),
+        ("/invite/{}", "shoal.commands.invitations.offered"),
         ("/api/v1/statuses/{}", "shoal.api.http.dispatch.Api._handled"),
         ("/media/{}.jpg", "shoal.api.public.shown_files.ShownFiles.check"),
     ],
@@ -348,8 +348,8 @@ def test_an_attempt_on_the_agenda_that_fails_is_logged_without_the_object(
     async def fail(*_args: object) -> None:
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr(apps, "drop_unused", fail)
-    made = here.run(apps.register(here.network.writes, "Tide", redirect_uris=(CALLBACK,), scopes=("read",)))
+    monkeypatch.setattr(oauth, "drop_unused", fail)
+    made = here.run(oauth.register(here.network.writes, "Tide", redirect_uris=(CALLBACK,), scopes=("read",)))
     here.run(Agenda(here.network.writes, clock=lambda: time.time_ns() // 1_000_000 + 10 * 86_400_000).once())
     assert "App" in caplog.text
     assert "secret_hash" not in caplog.text

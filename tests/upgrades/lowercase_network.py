@@ -18,6 +18,7 @@ from unicodedata import normalize
 from unittest.mock import patch
 
 from shoal import Shoal, Visibility
+from shoal.commands import ranking
 from shoal.core import text
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Store
@@ -25,7 +26,6 @@ from shoal.graph.schema import EVERYBODY, tags_folded_key
 from shoal.ops import tag_upgrade
 from shoal.ops.checking import tag_spellings
 from shoal.ops.tag_upgrade import TagUpgrade
-from shoal.services import feedback
 from shoal.settings import build
 from shoal.tagcloud.rules import denying, merging
 from shoal.wiring import open_network
@@ -51,7 +51,7 @@ def former_tags() -> Iterator[None]:
 
     with (
         patch.object(text, "canonical_tag", former_canonical_tag),
-        patch.object(feedback, "canonical_tag", former_canonical_tag),
+        patch.object(ranking, "canonical_tag", former_canonical_tag),
     ):
         forget()
         try:

@@ -78,7 +78,7 @@ def become() -> None:
 
     Supervisor.__init__ = begin_next  # type: ignore[method-assign,assignment]
     # Modules that take the versions when they are imported are imported now.
-    from shoal.fanout.table import TABLE  # noqa: PLC0415
+    from shoal.consumers.table import TABLE  # noqa: PLC0415
 
     cast("dict[type, Any]", cast("Mapping[type, Any]", TABLE))[TideTurned] = (turn,)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import asyncpg
 import pytest
 
+from shoal.commands import members, oauth
 from shoal.core.model import Post
 from shoal.graph.contract import Cursor
 from shoal.graph.postgres import schema as postgres_schema
@@ -19,8 +20,6 @@ from shoal.graph.schema import FOLLOWS, POSTED
 from shoal.graph.sqlite import sql as sqlite_sql
 from shoal.ops.checking.check import check
 from shoal.ops.engines.program import Program
-from shoal.services import members
-from shoal.services.login import apps
 from shoal.settings import build
 from shoal.wiring import open_network
 from tests.faults.cluster import SCOPES, a_place
@@ -46,10 +45,10 @@ class At(NamedTuple):
 async def _people(store: Path) -> list[Person]:
     people = []
     async with open_network(build(store=f"sqlite:///{store}"), background=False) as network:
-        app = await apps.register(network.writes, "load", scopes=SCOPES)
+        app = await oauth.register(network.writes, "load", scopes=SCOPES)
         for name in ("ann", "ben", "cyd", "dan"):
             member = await members.register(network.writes, name)
-            token = await apps.issue_token(network.writes, app.app.id, member.id, SCOPES)
+            token = await oauth.issue_token(network.writes, app.app.id, member.id, SCOPES)
             people.append(Person(member.id, name, 0, token.text))
     return people
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
+from shoal.commands import ranking
 from shoal.core.errors import Conflict
 from shoal.core.model import Post
 from shoal.core.text import canonical_tag
@@ -25,7 +26,6 @@ from shoal.graph.schema import REVISED, TAGGED, tags_folded_key
 from shoal.ops.checking import tag_spellings
 from shoal.ops.checking.check import check
 from shoal.ops.checking.tag_spellings import fold_all
-from shoal.services import tastes
 from shoal.settings import build
 from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.rules import allowing, denying, folded, merging
@@ -403,7 +403,7 @@ async def test_taps_under_two_spellings_of_a_tag_are_added_up_once() -> None:
                 for _ in range(taps):
                     await ann.more_like(post, tag)
         for _ in range(2):
-            await tastes.fold_tags(shoal.network.writes, ann.id)
+            await ranking.fold_tags(shoal.network.writes, ann.id)
             assert (await ann.feedback()).tags == {"strasse": 5, "sea": 1}
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from bs4 import BeautifulSoup
 
+from shoal.commands import members, posts, reactions, relationships
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
 from shoal.core.model import Report, Visibility
-from shoal.services import emoji_reactions, members, posts, reactions, relationships
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
 from tests.api.world import World, world
 from tests.web.pictures import posted
 from tests.web.visitor import Page, found_in, member, visitor
@@ -33,7 +33,7 @@ def test_who_likes_and_shares_a_post_and_put_emoji_on_it(here: World) -> None:
     for other in (ben, cyd):
         here.run(reactions.like(here.writes, other.id, post.id))
     here.run(reactions.share(here.writes, cyd.id, post.id))
-    here.run(emoji_reactions.react(here.writes, ben.id, post.id, "🎉"))
+    here.run(reactions.react(here.writes, ben.id, post.id, "🎉"))
     page = visitor(here, "ben").open(f"/posts/{post.id}/more").follow("Who likes and shares it")
     assert handles(page) == ["cyd", "ben"]
     assert page.one("a.about-post")["href"] == f"/@ann/{post.id}"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.commands import polls, posts
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
 from shoal.core.model import Post, Visibility
-from shoal.services import polls, posts
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
 from tests.api.world import World, world
 from tests.web.visitor import Visitor, member, visitor
 

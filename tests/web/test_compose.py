@@ -11,15 +11,15 @@ import pytest
 from bs4 import Tag
 from msgspec.structs import replace as changed
 
+from shoal.commands import members, polls, posts
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
 from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
 from shoal.core.places import Place
 from shoal.feeds.scheduled import waiting
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import OWNS, POSTED
 from shoal.ops.agenda import Agenda
-from shoal.services import members, polls, posts
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
 from tests.api.world import World, picture, world
 from tests.web.visitor import Page, Visitor, member, visitor
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.services import relationships
+from shoal.commands import relationships
 from tests.api.world import World, world
 from tests.web.pictures import posted
 from tests.web.visitor import found_in, member, visitor

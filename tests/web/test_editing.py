@@ -11,10 +11,10 @@ from bs4 import Tag
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.commands import media, polls, posts
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
 from shoal.core.model import Media, Post, Visibility
-from shoal.services import media, polls, posts
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
 from shoal.web.views.writing.history import MOST_WORDINGS, difference
 from tests.api.world import World, picture, world
 from tests.web.visitor import Page, member, visitor

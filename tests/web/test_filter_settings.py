@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.commands import filters, members, posts, relationships
+from shoal.commands.filters import FilterChange
+from shoal.commands.posts import Draft
 from shoal.core.filters import Filter, FilterAction, FilterContext
 from shoal.graph.payloads.members import filters_of
-from shoal.services import filters, members, posts, relationships
-from shoal.services.filters import FilterChange
-from shoal.services.posts import Draft
 from tests.api.world import World, world
 from tests.web.visitor import Visitor, member, visitor
 

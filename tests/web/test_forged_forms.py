@@ -13,8 +13,8 @@ from scripts.web_pages import Subjects, prepared
 from shoal import settings
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Upload
+from shoal.commands import oauth
 from shoal.core.ranking.recipes import BALANCED, recipe_link
-from shoal.services.login import apps
 from shoal.web.table import pages
 from tests.api.world import World, picture, world
 from tests.web.pictures import posted
@@ -137,7 +137,7 @@ def token(hal: Visitor) -> str:
 @pytest.fixture(scope="module")
 def authorization(here: World) -> list[tuple[str, str]]:
     """The fields by which an app asks to be let in."""
-    app = here.run(apps.register(here.writes, "Tide", redirect_uris=("https://app.example/",), scopes=("read",))).app
+    app = here.run(oauth.register(here.writes, "Tide", redirect_uris=("https://app.example/",), scopes=("read",))).app
     asked = {"client_id": str(app.id), "response_type": "code", "redirect_uri": "https://app.example/", "scope": "read"}
     return [*asked.items(), ("do", "allow")]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.commands import lists, posts, ranking, relationships
+from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from shoal.services import lists, posts, relationships, tastes
-from shoal.services.posts import Draft
 from tests.api.world import World, world
 from tests.web.visitor import member, visitor
 
@@ -88,7 +88,7 @@ def test_for_you_without_ranking_leaves_out_direct_messages(here: World) -> None
     fay = member(here, "fay")
     here.run(posts.create(here.writes, fay.id, Draft(text="@ann secret", visibility=Visibility.DIRECT)))
     here.run(posts.create(here.writes, fay.id, Draft(text="No secret")))
-    here.run(tastes.switch(here.writes, fay.id, off=True))
+    here.run(ranking.switch(here.writes, fay.id, off=True))
     here.settle()
     page = visitor(here, "fay").open("/for-you")
     assert page.texts("prose") == ["No secret"]

@@ -17,15 +17,14 @@ from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
 from shoal import settings
 from shoal.api.table import table
+from shoal.commands import filters, members, moderation, oauth, posts, reactions, relationships, scheduled_posts
+from shoal.commands.filters import FilterChange, KeywordChange
+from shoal.commands.members import ProfileChange
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.contract import Batch
-from shoal.services import filters, members, moderation, posts, reactions, relationships, scheduling
-from shoal.services.filters import FilterChange, KeywordChange
-from shoal.services.login import apps
-from shoal.services.members import ProfileChange
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
 from tests.api.world import SCOPES, World, world
 from tests.filled import KINDS, _fields
 from tests.web.pictures import posted
@@ -132,7 +131,7 @@ def subjects(here: World) -> Subjects:
     words = (KeywordChange(keyword="storm"),)
     run(filters.update(writes, hal.id, found.filter, FilterChange(words=words)))
     run(
-        scheduling.schedule(
+        scheduled_posts.schedule(
             writes, hal.id, Draft(text=hostile("", "scheduled")), at=(time.time_ns() // 1_000_000) + 3_600_000
         )
     )
@@ -244,8 +243,8 @@ def _html_in(value: Any) -> Iterator[str]:
 def test_hostile_text_in_answers_of_the_api_is_escaped_where_it_is_html(here: World, subjects: Subjects) -> None:
     hal = here.run(members.find(here.writes, "hal"))
     assert hal is not None
-    app = here.run(apps.register(here.writes, hostile("", "App.name"), redirect_uris=("urn:x",), scopes=SCOPES)).app
-    token = here.run(apps.issue_token(here.writes, app.id, hal.id, (*SCOPES, "admin:read"))).text
+    app = here.run(oauth.register(here.writes, hostile("", "App.name"), redirect_uris=("urn:x",), scopes=SCOPES)).app
+    token = here.run(oauth.issue_token(here.writes, app.id, hal.id, (*SCOPES, "admin:read"))).text
     ids = [subjects.author_id, hal.id, subjects.id, subjects.own, subjects.report, subjects.list, subjects.filter]
     asked, wrong, html = 0, [], 0
     for route in (row for row in table(settings.load({})) if row.method == "GET" and not row.page):
@@ -280,7 +279,7 @@ def test_hostile_text_in_feeds_is_escaped(here: World, subjects: Subjects, path:
 
 def test_hostile_name_of_an_app_on_its_page_is_escaped(here: World, subjects: Subjects) -> None:
     app = here.run(
-        apps.register(here.writes, hostile("Tide", "App.name"), redirect_uris=("https://app.example/",), scopes=SCOPES)
+        oauth.register(here.writes, hostile("Tide", "App.name"), redirect_uris=("https://app.example/",), scopes=SCOPES)
     ).app
     query = f"response_type=code&client_id={app.id}&redirect_uri=https://app.example/&scope=read"
     for name in ("", "hal"):

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.commands import members, notifications, posts, reactions, relationships, reports
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
+from shoal.commands.reports import Complaint
 from shoal.core.model import Treatment, Visibility
-from shoal.services import members, notice_policy, posts, reactions, relationships, reports
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
-from shoal.services.reports import Complaint
 from tests.api.world import World, world
 from tests.web.pictures import posted
 from tests.web.visitor import Page, found_in, member, visitor
@@ -136,7 +136,7 @@ def test_requests_to_follow_are_answered_in_place(here: World) -> None:
 
 def test_people_whom_the_policy_holds_back_wait_in_a_list_of_their_own(here: World) -> None:
     quin, ray, sue = (member(here, name) for name in ("quin", "ray", "sue"))
-    here.run(notice_policy.set_policy(here.writes, quin.id, {"not_following": Treatment.FILTER}))
+    here.run(notifications.set_policy(here.writes, quin.id, {"not_following": Treatment.FILTER}))
     for other in (ray, sue):
         here.run(posts.create(here.writes, other.id, Draft(text=f"@quin hello from {other.name}")))
     here.settle()

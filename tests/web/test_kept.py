@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.services import reactions, relationships
+from shoal.commands import reactions, relationships
 from tests.api.world import World, world
 from tests.web.pictures import posted
 from tests.web.visitor import Page, found_in, member, visitor

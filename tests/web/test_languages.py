@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.services import members, posts
-from shoal.services.posts import Draft
+from shoal.commands import members, posts
+from shoal.commands.posts import Draft
 from shoal.words.languages import language_for, language_tag
 from tests.api.world import World, world
 from tests.web.visitor import member, visitor

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.commands import account_deletions, members, moderation, posts, reports
+from shoal.commands.posts import Draft
+from shoal.commands.reports import Complaint
 from shoal.core.model import Member, Role
-from shoal.services import members, moderation, posts, reports
-from shoal.services.leaving import clearing, departures
-from shoal.services.posts import Draft
-from shoal.services.reports import Complaint
 from tests.api.world import World, world
 from tests.web.visitor import PASSWORD, member, visitor
 
@@ -51,7 +50,7 @@ def test_moderators_see_who_has_left_and_may_keep_them_out(here: World) -> None:
     assert mod is not None
     assert ann is not None
     here.run(moderation.set_role(here.writes, mod.id, Role.MODERATOR))
-    here.run(departures.dismiss(here.writes, ann.id, 30))
+    here.run(account_deletions.dismiss(here.writes, ann.id, 30))
     page = visitor(here, "moe").open(f"/moderation/members/{ann.id}")
     assert "has left" in page.text
     assert "End the suspension" not in page.text
@@ -64,8 +63,8 @@ def test_a_receipt_says_what_was_deleted_and_is_for_who_has_it(here: World) -> N
     ann = visitor(here, "ann")
     gone = ann.open("/settings/account").press("Delete the account", password=PASSWORD, sure="on")
     text = gone.path.removeprefix("/goodbye/")
-    departure = here.run(departures.receipt(here.writes, text))
-    here.run(clearing.carry_out(here.writes, departure))
+    departure = here.run(account_deletions.receipt(here.writes, text))
+    here.run(account_deletions.carry_out(here.writes, departure))
     done = visitor(here).open(gone.path)
     assert "Everything of ann is deleted" in done.text
     assert done.answer.headers["X-Robots-Tag"] == "noindex"
@@ -84,10 +83,10 @@ def test_a_report_stays_when_its_reporter_or_whom_it_is_about_has_gone(here: Wor
     rude = here.run(posts.create(here.writes, found["ben"].id, Draft(text="rude")))
     complaint = Complaint(post_ids=(rude.id,), comment="This is rude.")
     report = here.run(reports.file(here.writes, found["ann"].id, found["ben"].id, complaint))
-    told = here.run(departures.dismiss(here.writes, found[gone].id, 0))
-    here.run(clearing.carry_out(here.writes, told.departure))
+    told = here.run(account_deletions.dismiss(here.writes, found[gone].id, 0))
+    here.run(account_deletions.carry_out(here.writes, told.departure))
     here.settle()
-    assert here.run(departures.receipt(here.writes, told.receipt)).done_at
+    assert here.run(account_deletions.receipt(here.writes, told.receipt)).done_at
     queue = visitor(here, "moe").open("/moderation")
     assert (queue.status, "This is rude." in queue.text) == (200, True)
     page = visitor(here, "moe").open(f"/moderation/reports/{report.id}")

@@ -8,8 +8,8 @@ import pytest
 from bs4 import BeautifulSoup
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
-from shoal.services import posts, reactions
-from shoal.services.posts import Draft
+from shoal.commands import posts, reactions
+from shoal.commands.posts import Draft
 from tests.api.world import BASE, World, world
 from tests.web.links import ignored, undeclared
 from tests.web.pictures import posted

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.commands import members, moderation, reactions, relationships, tags
+from shoal.commands.members import ProfileChange
 from shoal.core.model import Visibility
-from shoal.services import members, moderation, reactions, relationships
-from shoal.services.members import ProfileChange
-from shoal.services.profile import featured_tags
 from tests.api.world import World, world
 from tests.web.pictures import posted
 from tests.web.visitor import Page, found_in, member, visitor
@@ -35,7 +34,7 @@ def test_a_profile_shows_totals_tags_recommendations_and_followers_one_knows(her
     here.run(relationships.follow(here.writes, cyd.id, ben.id))
     here.run(relationships.follow(here.writes, ann.id, ben.id))
     here.run(relationships.endorse(here.writes, ann.id, ben.id))
-    here.run(featured_tags.feature(here.writes, ann.id, "dawn"))
+    here.run(tags.feature(here.writes, ann.id, "dawn"))
     here.settle()
     page = visitor(here, "cyd").open("/@ann")
     numbers = [" ".join(one.get_text(" ").split()) for one in page.html.select(".numbers li")]

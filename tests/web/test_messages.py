@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from shoal.commands import posts, scheduled_posts
+from shoal.commands.posts import Draft
 from shoal.core.model import Post, Visibility
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED, user_name_key
-from shoal.services import posts, scheduling
-from shoal.services.posts import Draft
 from tests.api.world import World, picture, world
 from tests.web.visitor import Page, Visitor, member, visitor
 
@@ -94,7 +94,7 @@ def from_a_message_that_is_deleted_and_written_again(here: World, ann: Visitor) 
 def from_a_scheduled_message(here: World, ann: Visitor) -> Page:
     draft = Draft(text=f"@ben {TEXT}", visibility=Visibility.DIRECT)
     at = int(time.time() * 1_000) + 3_600_000
-    plan = here.run(scheduling.schedule(here.writes, id_of(here, "ann"), draft, at))
+    plan = here.run(scheduled_posts.schedule(here.writes, id_of(here, "ann"), draft, at))
     return ann.open(f"/compose?scheduled={plan.id}").press("Post", at="")
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.commands import moderation, posts, reports
+from shoal.commands.posts import Draft
+from shoal.commands.reports import Complaint
 from shoal.core.model import Role
-from shoal.services import moderation, posts, reports
-from shoal.services.posts import Draft
-from shoal.services.reports import Complaint
 from tests.api.world import World, world
 from tests.web.visitor import member, visitor
 

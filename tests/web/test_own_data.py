@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.commands import media, members, posts
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
 from shoal.graph.schema import FOLLOWS
-from shoal.services import media, members, posts
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
 from tests.api.world import World, picture, world
 from tests.web.visitor import Visitor, member, visitor
 

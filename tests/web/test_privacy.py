@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from shoal import settings
+from shoal.commands import members, moderation, sessions
 from shoal.core.model import Role
 from shoal.graph.contract import Cursor
-from shoal.services import members, moderation
-from shoal.services.login import sessions
 from shoal.web.pages import profile
 from shoal.web.table import pages
 from tests.api.visitor import Client

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from shoal.commands import members, posts, ranking, reactions, relationships
+from shoal.commands.posts import Draft
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights, recipe_link
 from shoal.core.ranking.terms import TERMS
 from shoal.feeds.foryou.preview import preview
 from shoal.graph.payloads.members import tastes_of
-from shoal.services import members, posts, reactions, relationships, tastes
-from shoal.services.posts import Draft
 from tests.api.world import BASE, World, world
 from tests.web.visitor import Page, Visitor, member, visitor
 
@@ -43,8 +43,8 @@ def usual(here: World) -> None:
     """Ann ranks as the network does."""
     found = here.run(members.find(here.writes, "ann"))
     assert found is not None
-    here.run(tastes.set_recipe(here.writes, found.id, None))
-    here.run(tastes.switch(here.writes, found.id, off=False))
+    here.run(ranking.set_recipe(here.writes, found.id, None))
+    here.run(ranking.switch(here.writes, found.id, off=False))
 
 
 def chosen(here: World) -> Recipe | None:
@@ -165,7 +165,7 @@ def test_a_preview_is_what_the_feed_shows_once_the_recipe_is_kept(here: World) -
     assert found is not None
     reads = here.network.reads
     shown = here.run(preview(reads, found.id, QUIET))
-    here.run(tastes.set_recipe(here.writes, found.id, QUIET))
+    here.run(ranking.set_recipe(here.writes, found.id, QUIET))
     kept = here.run(preview(reads, found.id, QUIET))
     assert [one.entry.id for one in shown] == [one.entry.id for one in kept]
     assert [one.before for one in kept] == list(range(1, len(kept) + 1))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from shoal.commands import members, moderation
 from shoal.core.model import Role
-from shoal.services import members, moderation
 from tests.api.visitor import Client
 from tests.api.world import World, world
 from tests.engines.smtp import PostOffice, post_office

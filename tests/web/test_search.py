@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.commands import relationships
 from shoal.core.errors import Unavailable
-from shoal.services import relationships
 from tests.api.world import BASE, World, world
 from tests.web.pictures import posted
 from tests.web.visitor import Page, member, visitor

@@ -8,11 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from shoal.commands import account_deletions, members, moderation, second_factor
 from shoal.core.model import Role
 from shoal.server import build
-from shoal.services import members, moderation
-from shoal.services.leaving import departures
-from shoal.services.login import second_factor
 from tests.api.visitor import Client
 from tests.api.visitor import Visitor as AppVisitor
 from tests.api.world import STAFF_SCOPES, World, world
@@ -109,7 +107,7 @@ def test_a_forgotten_password_and_coming_back_lead_to_the_code() -> None:
         assert asked.press("Log in", code=codes[0]).path == "/"
         found = here.run(members.find(here.network.writes, "ann"))
         assert found is not None
-        here.run(departures.leave(here.network.writes, found.id, "high tide at noon"))
+        here.run(account_deletions.leave(here.network.writes, found.id, "high tide at noon"))
         back = visitor(here).open("/comeback").press("Keep", username="ann", password="high tide at noon")
         assert back.path.startswith("/login/code"), back.text
 

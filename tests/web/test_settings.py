@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from shoal.commands import members, oauth, ranking, relationships
 from shoal.core.model import Member, NoticePolicy, Treatment, Visibility
 from shoal.core.places import PlacePrecision
 from shoal.graph.payloads.members import tastes_of
-from shoal.services import members, relationships, tastes
-from shoal.services.login import apps
 from tests.api.world import World, picture, world
 from tests.web.visitor import PASSWORD, Visitor, member, visitor
 
@@ -158,9 +157,9 @@ def test_pages_look_and_speak_as_a_browser_was_told_for_strangers_too(here: Worl
 def test_what_was_asked_for_is_listed_and_forgotten(here: World, ann: Visitor) -> None:
     me, ben = now(here), member(here, "ben")
     for _ in range(2):
-        here.run(tastes.tap_author(here.writes, me.id, ben.id, 1))
-    here.run(tastes.tap_tag(here.writes, me.id, "dawn", -1))
-    here.run(tastes.pick_tags(here.writes, me.id, ("tide",)))
+        here.run(ranking.tap_author(here.writes, me.id, ben.id, 1))
+    here.run(ranking.tap_tag(here.writes, me.id, "dawn", -1))
+    here.run(ranking.pick_tags(here.writes, me.id, ("tide",)))
     page = ann.open("/settings/feedback")
     assert ["ben asked for more, 2 times" in page.text, "#dawn asked for less" in page.text, "#tide" in page.text] == [
         True
@@ -215,9 +214,9 @@ def test_wrong_passwords_are_counted() -> None:
 def test_sessions_end_one_by_one_or_all_but_this_one(here: World) -> None:
     fay = member(here, "fay")
     app = here.run(
-        apps.register(here.writes, "Tide", scopes=("read", "write:statuses"), website="https://tide.example")
+        oauth.register(here.writes, "Tide", scopes=("read", "write:statuses"), website="https://tide.example")
     ).app
-    here.run(apps.issue_token(here.writes, app.id, fay.id, app.scopes))
+    here.run(oauth.issue_token(here.writes, app.id, fay.id, app.scopes))
     mine, second, third = (visitor(here, "fay") for _ in range(3))
     page = mine.open("/settings/sessions")
     assert "do not use it for 365 days" in page.text
@@ -240,7 +239,7 @@ def test_sessions_end_one_by_one_or_all_but_this_one(here: World) -> None:
 def test_a_session_of_somebody_else_is_not_there(here: World, ann: Visitor) -> None:
     gus = member(here, "gus")
     token = here.run(
-        apps.issue_token(here.writes, here.run(apps.register(here.writes, "Ebb")).app.id, gus.id, ("read",))
+        oauth.issue_token(here.writes, here.run(oauth.register(here.writes, "Ebb")).app.id, gus.id, ("read",))
     ).token
     form_token = str(ann.open("/settings/sessions").html.find("input", attrs={"name": "form_token"})["value"])  # type: ignore[index]
     assert ann.post(f"/settings/sessions/{token.id}/end", [("form_token", form_token)]).status == 404

@@ -8,11 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from shoal.commands import blocklists, members, moderation
 from shoal.core.blocklists import IpSeverity
 from shoal.core.model import Role
 from shoal.core.signup import find_proof
-from shoal.services import members, moderation
-from shoal.services.blocklists import email_blocks, ip_blocks
 from tests.api.world import BASE, World, world
 from tests.web.visitor import PASSWORD, Page, member, visitor
 
@@ -82,7 +81,7 @@ def test_a_name_that_cannot_be_had_says_why(here: World, name: str, said: str) -
 def test_an_address_that_is_used_and_one_of_a_blocked_provider_are_refused(here: World) -> None:
     here.run(members.register(here.writes, "dee", password=PASSWORD, email="dee@example.org"))
     assert "has this address already" in wrong(joining(here, "dee2", email="dee@example.org"), "email")
-    here.run(email_blocks.block_domain(here.writes, "spam.example"))
+    here.run(blocklists.block_domain(here.writes, "spam.example"))
     assert "provider" in wrong(joining(here, "dee3", email="dee@spam.example"), "email")
 
 
@@ -123,7 +122,7 @@ def test_how_often_one_may_try_is_counted_by_address() -> None:
 
 def test_from_a_network_that_needs_approval_one_says_why_and_waits() -> None:
     with world() as guarded:
-        guarded.run(ip_blocks.block(guarded.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_REQUIRES_APPROVAL))
+        guarded.run(blocklists.block_ip(guarded.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_REQUIRES_APPROVAL))
         page = visitor(guarded).open("/signup")
         sent = page.press(
             "Join", username="ivy", email="i@example.org", password=PASSWORD, agreement="true", reason="I draw fish."

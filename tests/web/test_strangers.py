@@ -7,10 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from shoal.commands import members, posts
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from shoal.services import members, posts
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
 from tests.api.world import BASE, World, world
 from tests.web.visitor import PASSWORD, Page, member, visitor
 

@@ -8,10 +8,10 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
+from shoal.commands import members, posts, reactions
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from shoal.services import members, posts, reactions
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
 from tests.api.world import BASE, World, world
 from tests.web.pictures import posted
 from tests.web.visitor import Page, member, visitor

@@ -14,9 +14,8 @@ from starlette.requests import Request
 
 from shoal.api.context import Context, front_of
 from shoal.api.http.calls import ANONYMOUS
+from shoal.commands import authentication, members, sessions
 from shoal.core.model import Member
-from shoal.services import members
-from shoal.services.login import passwords, sessions
 from shoal.web.visit import Visit, visit_of
 from tests.api.world import BASE, World
 from tests.web.links import ignored, undeclared
@@ -207,7 +206,7 @@ def member(world: World, name: str, **more: Any) -> Member:
 @cache
 def hashed() -> str:
     """Return the hash of everybody's password: to make one takes a tenth of a second by design."""
-    return asyncio.run(passwords.hashed(PASSWORD))
+    return asyncio.run(authentication.hashed(PASSWORD))
 
 
 def visitor(world: World, name: str = "", language: str = "en") -> Visitor:

@@ -13,6 +13,7 @@ from shoal.api.entities.statuses import Account, Received, Status
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import One, PageOf, cursor_of, entries_page, people_page, profile_of
+from shoal.commands import members
 from shoal.core.errors import Gone, NotFound
 from shoal.core.text import canonical_tag
 from shoal.feeds import people, user
@@ -21,7 +22,6 @@ from shoal.feeds.profile.pinned import pinned
 from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.access import access_member
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, AssocType
-from shoal.services import members
 
 
 class AccountIds(msgspec.Struct, frozen=True):

@@ -22,6 +22,8 @@ from shoal.api.http.readiness import Probe, Readiness
 from shoal.api.http.remembered import kept
 from shoal.api.http.replies import Reply
 from shoal.api.network_totals import NetworkTotals
+from shoal.commands.context import Background, Writes
+from shoal.commands.sessions import TokenUses
 from shoal.core.audit import MAX_ADDRESS, Actor
 from shoal.core.tokens import Origin
 from shoal.feeds.reads import Reads
@@ -36,9 +38,6 @@ from shoal.ops.statistics.ledger import Ledger
 from shoal.ops.vitals.contract import EngineProbe
 from shoal.ops.vitals.watch import EngineWatch
 from shoal.push.server_key import ServerKey
-from shoal.services.login.background import Background
-from shoal.services.login.uses import TokenUses
-from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
 from shoal.tracing.recorder import Recorder

@@ -17,12 +17,12 @@ from shoal.api.entities.statuses import CredentialAccount
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Upload
 from shoal.api.listing import actor, profile_of
+from shoal.commands import members
+from shoal.commands.members import ProfileChange
 from shoal.core.model import QuotePolicy
 from shoal.core.places import PlacePrecision
 from shoal.graph.access import access_member
 from shoal.graph.schema import REQUESTED_BY
-from shoal.services import members
-from shoal.services.members import ProfileChange
 from shoal.settings import Settings
 
 _Text = Annotated[str, Meta(max_length=20_000)]

@@ -14,9 +14,9 @@ from shoal.api.entities.people import FeaturedTag
 from shoal.api.entities.tags import Tag
 from shoal.api.listing import One, actor
 from shoal.api.tags import shown_tags
+from shoal.commands import tags
 from shoal.feeds.profile import featured
 from shoal.graph.access import access_member
-from shoal.services.profile import featured_tags
 
 
 class NewTag(msgspec.Struct, frozen=True):
@@ -40,14 +40,14 @@ async def of_account(context: Context, params: One) -> object:
 async def add(context: Context, params: NewTag) -> object:
     """Show a tag on the caller's profile; at most ten."""
     front = context.deps
-    held = await featured_tags.feature(front.writes, actor(context), params.name)
+    held = await tags.feature(front.writes, actor(context), params.name)
     return people_entities.featured_tag((await featured.counted(front.graph, actor(context), (held,)))[0], front.at)
 
 
 async def remove(context: Context, params: One) -> object:
     """Show a tag there no longer."""
     front = context.deps
-    await featured_tags.unfeature_at(front.writes, actor(context), params.id)
+    await tags.unfeature_at(front.writes, actor(context), params.id)
     return {}
 
 

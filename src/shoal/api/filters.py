@@ -13,10 +13,10 @@ from shoal.api.entities import filters as filter_entities
 from shoal.api.entities.filters import Filter, FilterKeyword, FilterStatus
 from shoal.api.http.convert import Id
 from shoal.api.listing import One, actor
+from shoal.commands import filters
+from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.filters import FilterAction, FilterContext
 from shoal.graph.payloads.members import filters_of
-from shoal.services import filters
-from shoal.services.filters import FilterChange, KeywordChange
 
 _Text = Annotated[str, Meta(max_length=5_000)]
 Contexts = Annotated[tuple[FilterContext, ...], Meta(max_length=20)]

@@ -27,6 +27,7 @@ from shoal.api.notifications import (
     query_of,
     reported,
 )
+from shoal.commands import notifications as verbs
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID
 from shoal.core.media_files import still_of
@@ -34,7 +35,6 @@ from shoal.feeds import notifications as feed
 from shoal.feeds.hydrate import Entry, Profile
 from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind
 from shoal.push.messages import WIRE_KINDS
-from shoal.services import notifications as verbs
 
 _SAMPLE = 8
 """How many accounts of a group are shown."""

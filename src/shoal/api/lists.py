@@ -16,6 +16,7 @@ from shoal.api.entities.statuses import Account, Status
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import listed_data
 from shoal.api.listing import One, PageOf, StatusesOf, actor, cursor_of, entries_page, people_page
+from shoal.commands import lists
 from shoal.core.errors import InvalidInput
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import lists as feed
@@ -23,7 +24,6 @@ from shoal.feeds import people
 from shoal.feeds.foryou.listed import FOR_YOU_LIST, for_you_list
 from shoal.graph.access import access_member, own_list
 from shoal.graph.schema import LISTS
-from shoal.services import lists
 
 _Title = Annotated[str, Meta(max_length=20_000)]
 

@@ -14,9 +14,9 @@ from shoal.api.entities import presenter
 from shoal.api.entities.notifications import Marker
 from shoal.api.http.convert import Id
 from shoal.api.listing import actor
+from shoal.commands import notifications
 from shoal.core.ids import milliseconds_of
 from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
-from shoal.services import markers
 
 TIMELINES = (HOME, NOTIFICATIONS)
 
@@ -52,7 +52,7 @@ async def mark(context: Context, params: MarkerPositions) -> object:
     front = context.deps
     given = {HOME: params.home, NOTIFICATIONS: params.notifications}
     read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}
-    return _shown(await markers.mark(front.writes, actor(context), read))
+    return _shown(await notifications.set_markers(front.writes, actor(context), read))
 
 
 def _shown(found: Mapping[str, Mark]) -> dict[str, Marker]:

@@ -19,10 +19,10 @@ from shoal.api.http.limits.admission import outside
 from shoal.api.http.replies import Reply
 from shoal.api.listing import One, actor
 from shoal.api.statuses import focus_of
+from shoal.commands import media
+from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import Unfit
 from shoal.core.model import Media, MediaState
-from shoal.services import media
-from shoal.services.discarding import discard
 from shoal.settings import Settings
 
 _Text = Annotated[str, Meta(max_length=20_000)]
@@ -96,7 +96,7 @@ async def describe(context: Context, params: Described) -> object:
 async def delete(context: Context, params: One) -> object:
     """Delete an own file that stands in no status and that no scheduled one names."""
     front = context.deps
-    await discard(front.writes, actor(context), params.id)
+    await discard_media(front.writes, actor(context), params.id)
     return {}
 
 

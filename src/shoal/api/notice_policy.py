@@ -22,11 +22,11 @@ from shoal.api.http.pages import PageQuery
 from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.notifications import moment_of
+from shoal.commands import notifications as verbs
 from shoal.core.model import NoticePolicy, Treatment
 from shoal.feeds import notice_requests as feed
 from shoal.feeds.notice_requests import NoticeRequest
 from shoal.graph.access import access_member
-from shoal.services import notice_policy as verbs
 
 _RULES = {f"for_{name}": name for name in NoticePolicy.__struct_fields__}
 """Rules by their names on the wire."""
@@ -96,28 +96,28 @@ async def request(context: Context, params: One) -> object:
 async def accept(context: Context, params: One) -> object:
     """Show the held notifications of a sender, and hold back none of theirs from now on."""
     front = context.deps
-    await verbs.accept(front.writes, actor(context), {params.id})
+    await verbs.accept_requests(front.writes, actor(context), {params.id})
     return {}
 
 
 async def dismiss(context: Context, params: One) -> object:
     """Dismiss the held notifications of a sender."""
     front = context.deps
-    await verbs.dismiss(front.writes, actor(context), {params.id})
+    await verbs.dismiss_requests(front.writes, actor(context), {params.id})
     return {}
 
 
 async def accept_several(context: Context, params: RequestIds) -> object:
     """Show the held notifications of several senders, and hold back none of theirs from now on."""
     front = context.deps
-    await verbs.accept(front.writes, actor(context), {*params.id})
+    await verbs.accept_requests(front.writes, actor(context), {*params.id})
     return {}
 
 
 async def dismiss_several(context: Context, params: RequestIds) -> object:
     """Dismiss the held notifications of several senders."""
     front = context.deps
-    await verbs.dismiss(front.writes, actor(context), {*params.id})
+    await verbs.dismiss_requests(front.writes, actor(context), {*params.id})
     return {}
 
 

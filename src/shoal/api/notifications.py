@@ -17,12 +17,12 @@ from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import StatusesQuery, listed_data, page_size
 from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.commands import notifications as verbs
 from shoal.core.ids import milliseconds_of
 from shoal.feeds import notifications as feed
 from shoal.feeds.notifications import NotificationQuery
 from shoal.graph.payloads.notifications import Group, Kind, Notice, group_of
 from shoal.push.messages import WIRE_KINDS
-from shoal.services import notifications as verbs
 
 KINDS = {wire: kind for kind, wire in WIRE_KINDS.items()}
 

@@ -14,11 +14,11 @@ from shoal.api.entities.filters import OldFilter
 from shoal.api.filters import Contexts, Seconds, lasting
 from shoal.api.http.convert import Id
 from shoal.api.listing import One, actor
+from shoal.commands import filters
+from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter, FilterAction
 from shoal.graph.payloads.members import filters_of
-from shoal.services import filters
-from shoal.services.filters import FilterChange, KeywordChange
 
 _Text = Annotated[str, Meta(max_length=5_000)]
 

@@ -14,12 +14,12 @@ from shoal.api.entities.statuses import Poll
 from shoal.api.http.convert import Id
 from shoal.api.http.errors import Malformed
 from shoal.api.listing import One, actor, entry_of
+from shoal.commands import polls
+from shoal.commands.polls import PollDraft
 from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.text import is_blank
 from shoal.graph.access import access_poll
-from shoal.services import polls
-from shoal.services.polls import PollDraft
 
 _Option = Annotated[str, Meta(max_length=10_000)]
 _Position = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]

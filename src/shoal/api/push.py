@@ -13,13 +13,13 @@ from shoal.api.context import Context, Front
 from shoal.api.entities.notifications import WebPushSubscription
 from shoal.api.http.authentication import bearer_of
 from shoal.api.listing import actor
+from shoal.commands import push_subscriptions
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.graph.payloads.notifications import Kind
 from shoal.push import subscription
 from shoal.push.messages import WIRE_KINDS
 from shoal.push.server_key import ServerKey
 from shoal.push.subscription import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushPolicy, PushSubscription
-from shoal.services import pushes
 from shoal.words.languages import language_for
 
 _Word = Annotated[str, Meta(max_length=200)]
@@ -102,7 +102,9 @@ class PushChanges(msgspec.Struct, frozen=True):
 async def show(context: Context, _params: None) -> object:
     """The subscription of the caller's session."""
     key = _key(context.deps)
-    return _shown(context, await pushes.found(context.deps.graph, actor(context), context.caller.token_id), key)
+    return _shown(
+        context, await push_subscriptions.found(context.deps.graph, actor(context), context.caller.token_id), key
+    )
 
 
 async def subscribe(context: Context, params: PushParams) -> object:
@@ -121,7 +123,7 @@ async def subscribe(context: Context, params: PushParams) -> object:
         language=language_for(context.request.headers.get("accept-language", "")),
         sealed=key.seal(bearer_of(context.request) or ""),
     )
-    await pushes.subscribe(front.writes, actor(context), context.caller.token_id, wanted)
+    await push_subscriptions.subscribe(front.writes, actor(context), context.caller.token_id, wanted)
     return _shown(context, wanted, key)
 
 
@@ -131,12 +133,12 @@ async def change(context: Context, params: PushChanges) -> object:
     alerts = params.data.alerts.kinds if params.data.alerts else None
     policy = params.data.policy or params.policy
     caller = actor(context), context.caller.token_id
-    return _shown(context, await pushes.change(context.deps.writes, *caller, alerts, policy), key)
+    return _shown(context, await push_subscriptions.change(context.deps.writes, *caller, alerts, policy), key)
 
 
 async def end(context: Context, _params: None) -> object:
     """Send the caller's session no more messages."""
-    await pushes.end(context.deps.writes, actor(context), context.caller.token_id)
+    await push_subscriptions.end(context.deps.writes, actor(context), context.caller.token_id)
     return {}
 
 

@@ -17,13 +17,13 @@ from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery, StatusesQuery, listed_data
 from shoal.api.http.replies import Reply, raw
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show, show_taken_back
+from shoal.commands import reactions
+from shoal.commands.context import Writes
 from shoal.core.emoji import checked_emoji
 from shoal.core.model import Post, Share
 from shoal.feeds import people, saved
 from shoal.graph.access import access_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, SHARES, AssocType
-from shoal.services import emoji_reactions, reactions
-from shoal.services.writes import Writes
 
 _NEWEST = 10
 """Accounts of each emoji, where all emoji are asked for."""
@@ -151,13 +151,13 @@ async def likers(context: Context, params: One) -> object:
 async def react(context: Context, params: OnStatus) -> object:
     """Put an emoji on a status; a second time changes nothing."""
     front = context.deps
-    return await show(context, (await emoji_reactions.react(front.writes, actor(context), params.id, params.emoji)).id)
+    return await show(context, (await reactions.react(front.writes, actor(context), params.id, params.emoji)).id)
 
 
 async def unreact(context: Context, params: OnStatus) -> object:
     """Take an emoji off a status, also off one that the caller may no longer see."""
     front = context.deps
-    post = await emoji_reactions.unreact(front.writes, actor(context), params.id, params.emoji)
+    post = await reactions.unreact(front.writes, actor(context), params.id, params.emoji)
     return await show_taken_back(context, post.id)
 
 

@@ -19,6 +19,9 @@ from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery
 from shoal.api.http.replies import raw
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page
+from shoal.commands import relationships
+from shoal.commands.context import Writes
+from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import NotFound
 from shoal.core.visibility import Relation
 from shoal.feeds import people
@@ -27,9 +30,6 @@ from shoal.feeds.relationships.history import history as relationship_history
 from shoal.graph.access import access_member, full_relations, members_by_id
 from shoal.graph.payloads.follows import mute_terms
 from shoal.graph.schema import BLOCKS, ENDORSES, MUTES, REQUESTED_BY, AssocType
-from shoal.services import follow_requests, relationships
-from shoal.services.relationships import FollowOptions
-from shoal.services.writes import Writes
 
 Verb = Callable[[Writes, int, int], Awaitable[Relation]]
 
@@ -105,8 +105,8 @@ unmute = _handler(relationships.unmute)
 remove_follower = _handler(relationships.remove_follower)
 endorse = _handler(relationships.endorse)
 unendorse = _handler(relationships.unendorse)
-authorize = _handler(follow_requests.authorize)
-reject = _handler(follow_requests.reject)
+authorize = _handler(relationships.authorize_request)
+reject = _handler(relationships.reject_request)
 
 
 async def follow(context: Context, params: FollowParams) -> object:

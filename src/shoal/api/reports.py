@@ -14,9 +14,9 @@ from shoal.api.entities import presenter
 from shoal.api.entities.moderation import Report
 from shoal.api.http.convert import Id
 from shoal.api.listing import actor, profile_of
+from shoal.commands import reports
+from shoal.commands.reports import MAX_POSTS, Complaint
 from shoal.core.errors import InvalidInput
-from shoal.services import reports
-from shoal.services.reports import MAX_POSTS, Complaint
 
 Category = Literal["spam", "legal", "violation", "other"]
 RuleIds = Annotated[tuple[Annotated[str, Meta(max_length=20)], ...], Meta(max_length=100)]

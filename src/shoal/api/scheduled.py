@@ -18,11 +18,11 @@ from shoal.api.http.convert import Id
 from shoal.api.http.errors import RecordInvalid
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged, show
+from shoal.commands import scheduled_posts
+from shoal.commands.posts import Draft
 from shoal.core.model import Media, ScheduledPost
 from shoal.feeds.scheduled import waiting
 from shoal.graph.schema import AnyNode
-from shoal.services import scheduling
-from shoal.services.posts import Draft
 from shoal.words.languages import language_tag
 
 Moment = Annotated[str, Meta(max_length=100)]
@@ -50,7 +50,7 @@ async def several(context: Context, params: PageQuery) -> object:
 async def one(context: Context, params: One) -> object:
     """A scheduled status by id."""
     front = context.deps
-    scheduled = await scheduling.own_scheduled(front.graph, actor(context), params.id)
+    scheduled = await scheduled_posts.own_scheduled(front.graph, actor(context), params.id)
     return (await _shown(front, [scheduled]))[0]
 
 
@@ -58,13 +58,13 @@ async def move(context: Context, params: Rescheduled) -> object:
     """Schedule a status for another moment."""
     front = context.deps
     at = moment_of(params.scheduled_at)
-    return (await _shown(front, [await scheduling.put_off(front.writes, actor(context), params.id, at)]))[0]
+    return (await _shown(front, [await scheduled_posts.put_off(front.writes, actor(context), params.id, at)]))[0]
 
 
 async def cancel(context: Context, params: One) -> object:
     """A scheduled status is not to be posted."""
     front = context.deps
-    await scheduling.cancel(front.writes, actor(context), params.id)
+    await scheduled_posts.cancel(front.writes, actor(context), params.id)
     return None
 
 
@@ -72,7 +72,7 @@ async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> 
     """Schedule a status. A request that is repeated after its moment is answered with the status itself."""
     front = context.deps
     at = moment_of(moment)
-    made = await scheduling.schedule(
+    made = await scheduled_posts.schedule(
         front.writes, actor(context), draft, at, request=request, app_id=context.caller.app_id
     )
     if isinstance(made, ScheduledPost):
@@ -82,14 +82,14 @@ async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> 
 
 def moment_of(text: str) -> int:
     """Unix milliseconds. Raises `RecordInvalid`."""
-    at = scheduling.moment_of_text(text)
+    at = scheduled_posts.moment_of_text(text)
     if at is None:
         raise RecordInvalid("scheduled_at: a date and time as in ISO 8601", field="scheduled_at")
     return at
 
 
 async def _shown(front: Front, scheduled: Sequence[ScheduledPost]) -> list[ScheduledStatus]:
-    drafts = [(one, scheduling.draft_of(one)) for one in scheduled]
+    drafts = [(one, scheduled_posts.draft_of(one)) for one in scheduled]
     pictures = await front.graph.obj_get(list({id_ for _, draft in drafts for id_ in draft.media}))
     return [
         ScheduledStatus(

@@ -20,15 +20,15 @@ from shoal.api.http.pages import WithData, listed_data
 from shoal.api.http.replies import Reply, raw
 from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page, entry_of, show, show_taken_back
 from shoal.api.polls import PollParams
+from shoal.commands import media, posts, reactions
+from shoal.commands.posts import Draft
+from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import InvalidInput, NotFound, UnexpectedMentions, Unfit
 from shoal.core.model import Post, Revision, Share
 from shoal.feeds import thread as thread_feed
 from shoal.feeds.hydrate import hydrate, profiles_by_id
 from shoal.feeds.revisions import media_then, revisions
 from shoal.graph.access import access_member, access_post, own_post
-from shoal.services import media, posts, reactions
-from shoal.services.discarding import discard
-from shoal.services.posts import Draft
 from shoal.settings import Settings
 from shoal.words.languages import language_tag
 
@@ -220,7 +220,7 @@ async def delete(context: Context, params: Deletion) -> object:
         for picture in node.media if params.delete_media else ():
             # Another status has it, or it was discarded by itself.
             with contextlib.suppress(NotFound, Unfit):
-                await discard(front.writes, author, picture)
+                await discard_media(front.writes, author, picture)
     else:
         await reactions.unshare(front.writes, author, node.id)
     text = node.text if isinstance(node, Post) else ""

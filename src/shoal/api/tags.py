@@ -16,13 +16,13 @@ from shoal.api.entities.tags import Tag
 from shoal.api.http.calls import Route
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import actor, cursor_of, paged
+from shoal.commands import relationships
+from shoal.commands import tags as tag_commands
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.text import check_tag
 from shoal.feeds.profile import featured
 from shoal.graph.contract import Assoc
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
-from shoal.services import relationships
-from shoal.services.profile import featured_tags
 from shoal.tagcloud.cloud import DailyUses
 
 
@@ -53,7 +53,7 @@ async def feature(context: Context, params: ByName) -> object:
     """Show a tag on the caller's profile."""
     front = context.deps
     name = tag_named(params.name)
-    await featured_tags.feature(front.writes, actor(context), name)
+    await tag_commands.feature(front.writes, actor(context), name)
     return await _shown(context, name)
 
 
@@ -61,7 +61,7 @@ async def unfeature(context: Context, params: ByName) -> object:
     """Show it there no longer."""
     front = context.deps
     name = tag_named(params.name)
-    await featured_tags.unfeature(front.writes, actor(context), name)
+    await tag_commands.unfeature(front.writes, actor(context), name)
     return await _shown(context, name)
 
 

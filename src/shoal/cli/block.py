@@ -10,11 +10,11 @@ import click
 
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
+from shoal.commands.blocklists import MAX_IP_BLOCK_SECONDS
 from shoal.core.blocklists import EmailDomainBlock, IpBlock, IpSeverity, NameBlock
 from shoal.core.ids import milliseconds_of
 from shoal.ops.block_operations import BlockAddress, BlockDomain, BlockName, BlockNetwork, Unblock, UnblockName
 from shoal.ops.blocklists import AnyBlock, Blocklists
-from shoal.services.blocklists.ip_blocks import MAX_SECONDS
 from shoal.settings import Settings
 from shoal.wiring import open_network
 
@@ -55,7 +55,9 @@ def email(settings: Settings, /, address: str) -> None:
     help="What is refused.",
 )
 @click.option("--comment", default="", help="Why, for those who look after the network.")
-@click.option("--days", type=click.IntRange(0, MAX_SECONDS // _DAY), default=0, help="Until it expires.  [0: never]")
+@click.option(
+    "--days", type=click.IntRange(0, MAX_IP_BLOCK_SECONDS // _DAY), default=0, help="Until it expires.  [0: never]"
+)
 @pass_settings
 def network(settings: Settings, /, address: str, severity: str, comment: str, days: int) -> None:
     """Keep out the ADDRESS or network, as 203.0.113.0/24. Works beside a running server, which knows it within seconds.

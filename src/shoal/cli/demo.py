@@ -19,14 +19,13 @@ from shoal import private_files
 from shoal.cli.address import check_address
 from shoal.cli.demo_folder import STORE, Demo, clear, recall, remember
 from shoal.cli.serve import run
+from shoal.commands import members, oauth
+from shoal.commands.context import Writes
 from shoal.core.model import Member
 from shoal.demo.enact import Stage
 from shoal.demo.model import DemoPlan
 from shoal.demo.plan import plan
 from shoal.media.decoder import Decoder
-from shoal.services import members
-from shoal.services.login import apps
-from shoal.services.writes import Writes
 from shoal.settings import Settings, build
 from shoal.wiring import open_network
 
@@ -143,8 +142,8 @@ async def _log_in(settings: Settings, written: DemoPlan) -> tuple[Member, str]:
 
 
 async def _token(writes: Writes, member: Member) -> str:
-    app = await apps.register(writes, "Shoal demo", scopes=SCOPES)
-    return (await apps.issue_token(writes, app.app.id, member.id, SCOPES)).text
+    app = await oauth.register(writes, "Shoal demo", scopes=SCOPES)
+    return (await oauth.issue_token(writes, app.app.id, member.id, SCOPES)).text
 
 
 def _tell(console: Console, url: str, hero: Member, token: str) -> None:

@@ -16,6 +16,9 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
+from shoal.commands import authentication, media, members, posts, reactions, relationships
+from shoal.commands.context import Writes
+from shoal.commands.posts import Draft
 from shoal.core.errors import Taken
 from shoal.core.ids import compose, shard_of
 from shoal.core.model import Member
@@ -24,10 +27,6 @@ from shoal.demo.photographs import photograph
 from shoal.demo.portraits import banner, portrait
 from shoal.graph.access import access_member
 from shoal.graph.schema import user_name_key
-from shoal.services import media, members, posts, reactions, relationships
-from shoal.services.login import passwords
-from shoal.services.posts import Draft
-from shoal.services.writes import Writes
 
 T = TypeVar("T")
 Advance = Callable[[str], None]
@@ -51,7 +50,7 @@ class Stage:
     async def run(self) -> None:
         """All of it, in the order in which one thing needs another."""
         # Once for all of them: hashing takes a tenth of a second by design.
-        self._hashed = await passwords.hashed(self._password)
+        self._hashed = await authentication.hashed(self._password)
         with _artists() as artists:
             self._members = await _each(self._plan.people, lambda person: self._join(artists, person))
             await _each(self._plan.follows, lambda pair: self._follow(*pair))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from shoal.commands import members
+from shoal.commands.context import Writes
 from shoal.core.audit import Actor
 from shoal.core.errors import NotFound
 from shoal.core.model import Member
 from shoal.feeds.hydrate import Profile
-from shoal.services import members
-from shoal.services.writes import Writes
 from shoal.wiring import Network
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from shoal.commands import albums
 from shoal.core.model import Album
 from shoal.feeds.profile import albums as feed
 from shoal.feeds.profile.albums import AlbumPage, Albums, Cover
 from shoal.graph.contract import MAX_TIME
 from shoal.library.acting import AnyMember, Seeing
 from shoal.library.arguments import AnyMedia, AnyPost, id_of, post_id
-from shoal.services.profile import albums
 from shoal.wiring import Network
 
 AnyAlbum: TypeAlias = Album | Cover | int

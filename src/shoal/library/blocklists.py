@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from shoal.commands import blocklists
+from shoal.commands.blocklists import IpBlockChanges
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, IpSeverity
 from shoal.library.arguments import one_of
 from shoal.ops.blocklists import Blocklists
-from shoal.services.blocklists import email_blocks, ip_blocks
-from shoal.services.blocklists.ip_blocks import IpBlockChanges
 
 SeverityName: TypeAlias = Literal["sign_up_requires_approval", "sign_up_block", "no_access"]
 
@@ -19,23 +19,23 @@ class KeptBlocklists(Blocklists):
 
     async def block_digest(self, digest: str) -> CanonicalEmailBlock:
         """Refuse sign-ups with addresses whose canonical form has this hash. Raises `InvalidInput`, `Taken` and `Unfit`."""
-        return await email_blocks.block_digest(self._writes, digest)
+        return await blocklists.block_digest(self._writes, digest)
 
     async def refusing(self, address: str) -> Sequence[CanonicalEmailBlock]:
         """The blocks that refuse an e-mail address by its hash. Raises `InvalidInput` for text that is no address."""
-        return await email_blocks.matching(self._writes.graph, address)
+        return await blocklists.matching_email_blocks(self._writes.graph, address)
 
     async def domain(self, block_id: int) -> EmailDomainBlock:
         """A blocked domain by the id of its block, with the sign-ups it refused. Raises `NotFound`."""
-        return await email_blocks.access(self._writes.graph, EmailDomainBlock, block_id)
+        return await blocklists.access_email_block(self._writes.graph, EmailDomainBlock, block_id)
 
     async def address(self, block_id: int) -> CanonicalEmailBlock:
         """A blocked address by the id of its block. Raises `NotFound`."""
-        return await email_blocks.access(self._writes.graph, CanonicalEmailBlock, block_id)
+        return await blocklists.access_email_block(self._writes.graph, CanonicalEmailBlock, block_id)
 
     async def network(self, block_id: int) -> IpBlock:
         """A blocked network by the id of its block. Raises `NotFound`."""
-        return await ip_blocks.access(self._writes.graph, block_id)
+        return await blocklists.access_ip_block(self._writes.graph, block_id)
 
     async def update_network(
         self,
@@ -53,4 +53,4 @@ class KeptBlocklists(Blocklists):
             comment,
             seconds,
         )
-        return await ip_blocks.update(self._writes, block if isinstance(block, int) else block.id, changes)
+        return await blocklists.update_ip_block(self._writes, block if isinstance(block, int) else block.id, changes)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shoal.commands import members as salts
 from shoal.feeds.discover import contacts
 from shoal.feeds.discover.contacts import ContactsFound
 from shoal.library.acting import Acting
-from shoal.services.login import contact_salt as salts
 
 
 class FindsContacts(Acting):

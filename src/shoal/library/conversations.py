@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from shoal.commands import conversations
 from shoal.feeds import conversations as feed
 from shoal.feeds.conversations import Conversation, ConversationPage
 from shoal.library.arguments import part
-from shoal.services import conversations
 from shoal.wiring import Network
 
 AnyConversation: TypeAlias = Conversation | int

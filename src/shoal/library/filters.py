@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from shoal.commands import filters
+from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
 from shoal.graph.payloads.members import filters_of
 from shoal.library.arguments import AnyPost, one_of, post_id
-from shoal.services import filters
-from shoal.services.filters import FilterChange, KeywordChange
 from shoal.wiring import Network
 
 AnyFilter: TypeAlias = Filter | int

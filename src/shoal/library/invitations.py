@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from shoal.commands import invitations
 from shoal.core.signup import Invitation
 from shoal.library.acting import Acting
-from shoal.services import invitations
 
 
 class Invites(Acting):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from shoal.commands import lists
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import lists as feed
 from shoal.feeds import people
@@ -13,7 +14,6 @@ from shoal.graph.access import access_member, own_list
 from shoal.graph.schema import LISTS
 from shoal.library.acting import AnyMember, resolve
 from shoal.library.arguments import one_of, part
-from shoal.services import lists
 from shoal.wiring import Network
 
 AnyList: TypeAlias = MemberList | int

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from shoal.commands import media
+from shoal.commands.scheduled_posts import discard_media
 from shoal.core.model import Media
 from shoal.library.acting import Acting
 from shoal.library.arguments import AnyMedia, id_of
-from shoal.services import media
-from shoal.services.discarding import discard
 
 
 class Uploads(Acting):
@@ -48,4 +48,4 @@ class Uploads(Acting):
 
     async def discard(self, which: AnyMedia) -> None:
         """Delete media with their files. Raises `NotFound`, and `Unfit` for media that a post has or is to have."""
-        await discard(self._writes, self.id, id_of(which))
+        await discard_media(self._writes, self.id, id_of(which))

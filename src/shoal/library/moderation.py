@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from shoal.commands import moderation, reports
+from shoal.commands.context import Writes
+from shoal.commands.reports import Complaint
 from shoal.core.audit import NOBODY, Actor, AuditVerb, verb_of
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, Post, Report, Role
@@ -18,9 +21,6 @@ from shoal.graph.access import access_post, members_by_id
 from shoal.library.acting import Acting, AnyMember, resolve
 from shoal.library.arguments import AnyPost, one_of, part, post_id
 from shoal.ops import tag_rules
-from shoal.services import moderation, reports
-from shoal.services.reports import Complaint
-from shoal.services.writes import Writes
 from shoal.wiring import Network
 
 AnyReport: TypeAlias = Report | int

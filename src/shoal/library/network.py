@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Unpack
 
 from shoal import settings as configuration
+from shoal.commands import account_deletions, credentials, invitations, members
+from shoal.commands.account_deletions import Farewell
 from shoal.core.errors import NotFound
 from shoal.core.model import Departure, Post
 from shoal.graph.access import access_member
@@ -18,10 +20,6 @@ from shoal.library.moderation import Moderation
 from shoal.library.options import Options
 from shoal.library.sharing.facade import SharedNetwork
 from shoal.library.tags import Tags
-from shoal.services import invitations, members
-from shoal.services.leaving import departures
-from shoal.services.leaving.departures import Farewell
-from shoal.services.login import proofs, renewals
 from shoal.wiring import Network, open_network
 
 
@@ -116,7 +114,7 @@ class Shoal:
 
     async def set_password(self, who: AnyMember, password: str) -> None:
         """Replace a member's password, and end all their logins. Raises `NotFound`, `TooShort` and `TooLarge`."""
-        await renewals.set_password(self.network.writes, (await self.member(who)).id, password)
+        await credentials.set_password(self.network.writes, (await self.member(who)).id, password)
 
     async def forgot_password(self, name_or_email: str, language: str = "") -> None:
         """Have a mail sent to whoever has this name or address, with a link for another password. The setting `mail` is needed.
@@ -124,14 +122,14 @@ class Shoal:
         Nothing tells whether there is anybody. `language`: the code of the mail's, "de" for example; empty: the member's.
         Raises `InvalidInput` for an empty text.
         """
-        await proofs.forgot(self.network.writes, name_or_email, language)
+        await credentials.forgot(self.network.writes, name_or_email, language)
 
     async def reset_password(self, proof: str, password: str) -> Handle:
         """Replace a forgotten password; `proof` is the end of the link, `/reset/<proof>`. All logins end.
 
         Raises `Gone` for a link that is over or was used, `TooShort` and `TooLarge`.
         """
-        return Handle(self.network, await proofs.reset_password(self.network.writes, proof, password))
+        return Handle(self.network, await credentials.reset_password(self.network.writes, proof, password))
 
     async def confirm_email(self, proof: str) -> Handle:
         """Confirm a member's address, or make another theirs; `proof` is the end of the link, `/confirm/<proof>`.
@@ -139,7 +137,7 @@ class Shoal:
         Raises `Gone` for a link that is over or was used, `Taken` when somebody else has the address by now, and `NotAllowed` for
         a member who changed theirs too often.
         """
-        return Handle(self.network, await proofs.confirm(self.network.writes, proof))
+        return Handle(self.network, await credentials.confirm(self.network.writes, proof))
 
     async def undo_email_change(self, proof: str) -> Handle:
         """Bring the address back that a member had before; `proof` is the end of the link, `/undo/<proof>`. All logins end, and
@@ -147,36 +145,36 @@ class Shoal:
 
         Raises `Gone` for a link that is over or was used.
         """
-        return Handle(self.network, await proofs.undo_change(self.network.writes, proof))
+        return Handle(self.network, await credentials.undo_change(self.network.writes, proof))
 
     async def set_email(self, who: AnyMember, address: str) -> None:
         """Give a member another address, or none (""), without a mail.
 
         Raises `NotFound`, `InvalidInput`, `Taken`, and `Conflict` for a member without a login.
         """
-        await proofs.set_email(self.network.writes, (await self.member(who)).id, address)
+        await credentials.set_email(self.network.writes, (await self.member(who)).id, address)
 
     async def come_back(self, name_or_email: str, password: str) -> Handle:
         """Undo `Handle.leave`.
 
         Raises `Unauthenticated`, and `NotAllowed` for a member who does not leave, or whose deletion has begun.
         """
-        return Handle(self.network, await departures.come_back(self.network.writes, name_or_email, password))
+        return Handle(self.network, await account_deletions.come_back(self.network.writes, name_or_email, password))
 
     async def receipt(self, text: str) -> Departure:
         """Return how much there was of a member who left, and when it was deleted. Raises `NotFound` for another text."""
-        return await departures.receipt(self.network.writes, text)
+        return await account_deletions.receipt(self.network.writes, text)
 
     async def delete_member(self, who: AnyMember, days: int = 0) -> Farewell:
         """Delete a member's account in so many days, as `Handle.leave`, without their password.
 
         Raises `NotFound`, and `NotAllowed` when the deletion has begun.
         """
-        return await departures.dismiss(self.network.writes, await resolve(self.network, who), days)
+        return await account_deletions.dismiss(self.network.writes, await resolve(self.network, who), days)
 
     async def keep_member(self, who: AnyMember) -> Handle:
         """Undo `Handle.leave` and `delete_member`. Raises `NotFound`, and `NotAllowed` as `come_back`."""
-        return Handle(self.network, await departures.keep(self.network.writes, await resolve(self.network, who)))
+        return Handle(self.network, await account_deletions.keep(self.network.writes, await resolve(self.network, who)))
 
     async def suspend(self, who: AnyMember) -> None:
         """Hide a member and all their posts, as `moderation.suspend`. Raises `NotFound`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal, TypeAlias
 
+from shoal.commands import notifications
+from shoal.commands import notifications as notification_commands
 from shoal.core.model import NoticePolicy, Treatment
 from shoal.feeds import notice_requests
 from shoal.feeds import notifications as feed
@@ -15,7 +17,6 @@ from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
 from shoal.library.acting import AnyMember, resolve
 from shoal.library.arguments import one_of, part
-from shoal.services import markers, notice_policy, notifications
 from shoal.wiring import Network
 
 KindName: TypeAlias = Literal[
@@ -122,7 +123,7 @@ class OwnNotifications:
             "limited_accounts": limited_accounts,
         }
         changes = {rule: one_of(Treatment, value, rule) for rule, value in given.items() if value is not None}
-        return await notice_policy.set_policy(self._writes, self._owner, changes)
+        return await notification_commands.set_policy(self._writes, self._owner, changes)
 
     async def held_back(self) -> HeldBack:
         """Count the notifications that are held back, and their senders. Raises `Unavailable`."""
@@ -138,11 +139,11 @@ class OwnNotifications:
 
     async def accept(self, *senders: AnyMember) -> None:
         """Show the held notifications of these senders, and hold back none of theirs from now on. Raises `NotFound`."""
-        await notice_policy.accept(self._writes, self._owner, await self._ids(senders))
+        await notification_commands.accept_requests(self._writes, self._owner, await self._ids(senders))
 
     async def refuse(self, *senders: AnyMember) -> None:
         """Dismiss the held notifications of these senders; later ones are held back again. Raises `NotFound`."""
-        await notice_policy.dismiss(self._writes, self._owner, await self._ids(senders))
+        await notification_commands.dismiss_requests(self._writes, self._owner, await self._ids(senders))
 
     async def marks(self) -> dict[str, Mark]:
         """The newest that was read of `home` and of `notifications`, as far as they were marked. Raises `Unavailable`."""
@@ -155,7 +156,7 @@ class OwnNotifications:
         """
         given = {HOME: home, NOTIFICATIONS: notifications}
         read = {name: id_ for name, id_ in given.items() if id_ is not None}
-        return await markers.mark(self._writes, self._owner, read)
+        return await notification_commands.set_markers(self._writes, self._owner, read)
 
     async def _query(
         self,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shoal.commands import relationships
+from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import NotFound
 from shoal.core.visibility import Relation
 from shoal.feeds import people
@@ -17,8 +19,6 @@ from shoal.graph.cache.coherence import foresee
 from shoal.graph.schema import BLOCKS, ENDORSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTED_BY, AssocType
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import part
-from shoal.services import follow_requests, relationships
-from shoal.services.relationships import FollowOptions
 
 
 class SeesPeople(Seeing):
@@ -114,11 +114,11 @@ class Relates(Acting):
 
     async def authorize(self, who: AnyMember) -> Relation:
         """Let a member follow who asked to. Raises `NotFound` where they have not asked."""
-        return await follow_requests.authorize(self._writes, self.id, await self._other(who))
+        return await relationships.authorize_request(self._writes, self.id, await self._other(who))
 
     async def reject(self, who: AnyMember) -> Relation:
         """Refuse a request to follow; they may ask again. Raises `NotFound` where they have not asked."""
-        return await follow_requests.reject(self._writes, self.id, await self._other(who))
+        return await relationships.reject_request(self._writes, self.id, await self._other(who))
 
     async def relations(self, *others: AnyMember) -> dict[int, Relation]:
         """How this member stands to others, by id. Raises `NotFound` for a name that nobody has."""

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 
+from shoal.commands import posts, reactions
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.model import Post, Revision, Visibility
@@ -19,9 +22,6 @@ from shoal.feeds.thread import Thread
 from shoal.graph.access import access_post, own_post
 from shoal.library.acting import Acting, Seeing
 from shoal.library.arguments import AnyMedia, AnyPost, VisibilityName, id_of, one_of, part, post_id
-from shoal.services import posts, reactions
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
 
 _LONGEST = 4_096
 """Entries of a thread above a post, and below it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shoal.commands import members, tags
+from shoal.commands.members import ProfileChange as ProfileChanges
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, QuotePolicy, Visibility
 from shoal.core.places import PlacePrecision
@@ -16,9 +18,6 @@ from shoal.feeds.profile.pinned import pinned
 from shoal.graph.access import access_member
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import PrecisionName, VisibilityName, one_of
-from shoal.services import members
-from shoal.services.members import ProfileChange as ProfileChanges
-from shoal.services.profile import featured_tags
 
 
 class SeesProfiles(Seeing):
@@ -128,12 +127,12 @@ class HasProfile(SeesProfiles, Acting):
 
     async def feature(self, tag: str) -> Featured:
         """Show a tag on the own profile. Raises `InvalidInput` for text that is no tag, and for one too many."""
-        held = await featured_tags.feature(self._writes, self.id, tag)
+        held = await tags.feature(self._writes, self.id, tag)
         return (await featured.counted(self._reads.graph, self.id, (held,)))[0]
 
     async def unfeature(self, tag: str) -> None:
         """Show the tag there no longer. Raises `InvalidInput` for text that is no tag."""
-        await featured_tags.unfeature(self._writes, self.id, tag)
+        await tags.unfeature(self._writes, self.id, tag)
 
     async def featurable(self) -> list[str]:
         """The tags that this member used most of late and does not show. Raises `Unavailable`."""

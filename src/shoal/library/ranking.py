@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from shoal.commands import ranking
 from shoal.core.errors import InvalidInput
 from shoal.core.ranking.preferences import Wishes
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_link, recipe_of, recipe_of_link
@@ -16,7 +17,6 @@ from shoal.feeds.foryou.reading import decode_cursor
 from shoal.graph.payloads.members import tastes_of
 from shoal.library.acting import Acting
 from shoal.library.arguments import AnyMoment, AnyPost, milliseconds, post_id
-from shoal.services import feedback, tastes
 from shoal.wiring import base_url
 
 
@@ -56,7 +56,7 @@ class ReadsForYou(Acting):
 
         A link is what `recipe_link` returns, on any server. Raises `InvalidInput`, which names the field and what is allowed in it.
         """
-        await tastes.set_recipe(self._writes, self.id, _recipe(recipe))
+        await ranking.set_recipe(self._writes, self.id, _recipe(recipe))
         return await self.recipe()
 
     async def recipe_link(self) -> str:
@@ -65,7 +65,7 @@ class ReadsForYou(Acting):
 
     async def switch_ranking(self, *, on: bool) -> None:
         """Have posts ranked, or turn all ranking off: then `for_you` answers the home timeline."""
-        await tastes.switch(self._writes, self.id, off=not on)
+        await ranking.switch(self._writes, self.id, off=not on)
 
     async def interests(self, limit: int = 40) -> list[TagOffer]:
         """Tags to pick as interests, each with a picture: those picked, then those used most of late.
@@ -79,7 +79,7 @@ class ReadsForYou(Acting):
 
         Returns them in their canonical form. Raises `InvalidInput` for more than 50, and for text that is no tag.
         """
-        return list(await tastes.pick_tags(self._writes, self.id, tags))
+        return list(await ranking.pick_tags(self._writes, self.id, tags))
 
     async def more_like(self, post: AnyPost, tag: str = "") -> Effect:
         """Ask for more like a post: by its author, or under one of its tags. The answer says what that moves.
@@ -98,7 +98,7 @@ class ReadsForYou(Acting):
 
     async def _tap(self, post: AnyPost, step: int, tag: str) -> Effect:
         return await effect_of(
-            self._reads, self.id, *await feedback.tap(self._writes, self.id, post_id(post), step, tag)
+            self._reads, self.id, *await ranking.tap_post(self._writes, self.id, post_id(post), step, tag)
         )
 
     async def feedback(self) -> Wishes:
@@ -107,11 +107,11 @@ class ReadsForYou(Acting):
 
     async def forget_all_feedback(self) -> None:
         """Forget everything that was asked more or less of; picked tags stay."""
-        await tastes.forget_taps(self._writes, self.id)
+        await ranking.forget_taps(self._writes, self.id)
 
     async def mark_seen(self, *posts: AnyPost) -> None:
         """Say that the member has seen these posts once more, so that they stand lower. Raises `InvalidInput` for more than 200."""
-        await tastes.add_seen_posts(self._writes, self.id, [post_id(post) for post in posts])
+        await ranking.add_seen_posts(self._writes, self.id, [post_id(post) for post in posts])
 
 
 def _recipe(given: Recipe | str | None) -> Recipe | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.commands import polls, reactions
 from shoal.core.emoji import checked_emoji
 from shoal.core.errors import NotFound
 from shoal.core.model import Share, Visibility
@@ -13,7 +14,6 @@ from shoal.graph.access import access_poll, access_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
 from shoal.library.acting import Acting, Seeing
 from shoal.library.arguments import AnyPoll, AnyPost, VisibilityName, one_of, part, poll_id, post_id
-from shoal.services import emoji_reactions, polls, reactions
 
 
 class SeesReactions(Seeing):
@@ -93,11 +93,11 @@ class Reacts(SeesReactions, Acting):
 
     async def react(self, post: AnyPost, emoji: str) -> None:
         """Put an emoji on a post. Raises `NotFound`, and `InvalidInput` for what is no emoji, or one too many."""
-        await emoji_reactions.react(self._writes, self.id, post_id(post), emoji)
+        await reactions.react(self._writes, self.id, post_id(post), emoji)
 
     async def unreact(self, post: AnyPost, emoji: str) -> None:
         """Take an emoji off a post. Raises `NotFound`, and `InvalidInput` for what is no emoji."""
-        await emoji_reactions.unreact(self._writes, self.id, post_id(post), emoji)
+        await reactions.unreact(self._writes, self.id, post_id(post), emoji)
 
     async def vote(self, poll: AnyPoll, *choices: int) -> PollView:
         """Vote for options of a poll, by position; where several are allowed, again for others.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shoal.commands import scheduled_posts
+from shoal.commands.polls import PollDraft
 from shoal.core.model import Post, ScheduledPost, Visibility
 from shoal.core.places import Place
 from shoal.feeds.scheduled import Waiting, waiting
@@ -19,8 +21,6 @@ from shoal.library.arguments import (
     post_id,
 )
 from shoal.library.posts import draft_of
-from shoal.services import scheduling
-from shoal.services.polls import PollDraft
 from shoal.wiring import Network
 
 
@@ -65,7 +65,7 @@ class OwnScheduled:
             data=data,
             parent_id=0 if answers is None else post_id(answers),
         )
-        return await scheduling.schedule(self._writes, self._owner, draft, milliseconds(at, "at"), request=request)
+        return await scheduled_posts.schedule(self._writes, self._owner, draft, milliseconds(at, "at"), request=request)
 
     async def page(self, before: int | None = None, limit: int = 20) -> Waiting:
         """Return a page of scheduled posts, the last one scheduled first. Raises `InvalidInput` for a limit below 1."""
@@ -73,12 +73,12 @@ class OwnScheduled:
 
     async def get(self, which: AnyScheduled) -> ScheduledPost:
         """Return a scheduled post as it is now. Raises `NotFound`."""
-        return await scheduling.own_scheduled(self._reads.graph, self._owner, id_of(which))
+        return await scheduled_posts.own_scheduled(self._reads.graph, self._owner, id_of(which))
 
     async def put_off(self, which: AnyScheduled, at: AnyMoment) -> ScheduledPost:
         """Publish it at another moment instead. Raises `NotFound`, and `InvalidInput` as `create`."""
-        return await scheduling.put_off(self._writes, self._owner, id_of(which), milliseconds(at, "at"))
+        return await scheduled_posts.put_off(self._writes, self._owner, id_of(which), milliseconds(at, "at"))
 
     async def cancel(self, which: AnyScheduled) -> None:
         """Cancel a scheduled post. Raises `NotFound`."""
-        await scheduling.cancel(self._writes, self._owner, id_of(which))
+        await scheduled_posts.cancel(self._writes, self._owner, id_of(which))

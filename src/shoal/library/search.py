@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from shoal.commands import relationships as dismissals
 from shoal.feeds import search
 from shoal.feeds.discover import directory, popular, suggestions
 from shoal.feeds.discover.suggestions import Suggestion
@@ -11,7 +12,6 @@ from shoal.feeds.hydrate import Entry, Profile
 from shoal.feeds.search import ResultRange
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import part
-from shoal.services import suggestions as dismissals
 
 
 class Searches(Seeing):
@@ -88,4 +88,4 @@ class MemberSearches(Searches, Acting):
 
     async def dismiss_suggestion(self, who: AnyMember) -> None:
         """Do not suggest this member again. Raises `NotFound`."""
-        await dismissals.dismiss(self._writes, self.id, await self._resolve(who))
+        await dismissals.dismiss_suggestion(self._writes, self.id, await self._resolve(who))

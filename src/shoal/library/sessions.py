@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shoal.commands import account_deletions, credentials, second_factor, sessions
+from shoal.commands.account_deletions import Farewell
+from shoal.commands.sessions import Session, Sessions
 from shoal.core.credentials import new_key
 from shoal.graph.access import access_member
 from shoal.library.acting import Acting
 from shoal.library.arguments import part
 from shoal.ops.transfer.export import export
-from shoal.services.leaving import departures
-from shoal.services.leaving.departures import Farewell
-from shoal.services.login import proofs, renewals, second_factor, sessions
-from shoal.services.login.sessions import Session, Sessions
 
 
 class LogsIn(Acting):
@@ -35,7 +34,7 @@ class LogsIn(Acting):
 
     async def change_password(self, current: str, new: str) -> None:
         """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
-        await renewals.change_password(self._writes, self.id, current, new)
+        await credentials.change_password(self._writes, self.id, current, new)
 
     async def second_factor_key(self) -> str:
         """A new key for an authenticator app, to be given to `turn_on_second_factor`. Nothing is kept."""
@@ -66,11 +65,11 @@ class LogsIn(Acting):
         Raises `InvalidInput` for a wrong password or a malformed address, `Taken` for one that somebody has, and `NotAllowed` for
         a member who changed theirs too often.
         """
-        await proofs.ask_change(self._writes, self.id, password, address)
+        await credentials.ask_change(self._writes, self.id, password, address)
 
     async def ask_confirmation(self) -> None:
         """Have the mail sent (again) by which the member confirms the address they have. Raises `NotFound`."""
-        await proofs.ask_confirmation(self._writes, await access_member(self._writes.graph, self.id))
+        await credentials.ask_confirmation(self._writes, await access_member(self._writes.graph, self.id))
 
     async def leave(self, password: str) -> Farewell:
         """Delete the account: it is hidden now, and deleted with everything in it when the days to come back are over.
@@ -78,7 +77,7 @@ class LogsIn(Acting):
         All logins end. `Shoal.come_back` undoes it before then; `Shoal.receipt` opens with the receipt, which nobody can be told
         again. Raises `InvalidInput` for a wrong password.
         """
-        return await departures.leave(self._writes, self.id, password)
+        return await account_deletions.leave(self._writes, self.id, password)
 
     async def export(self, to: str | Path) -> int:
         """Write all own data to a directory or a `.zip` file, and return how many files of media could not be found.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from shoal.commands import relationships
 from shoal.feeds.discover import related, trends
 from shoal.feeds.profile import featured
 from shoal.feeds.profile.featured import FollowedTags
 from shoal.feeds.reads import Reads
 from shoal.library.acting import Acting
 from shoal.library.arguments import part
-from shoal.services import relationships
 from shoal.tagcloud.cloud import MAX_WORDS, Counted, RelatedTag, Shown, Word
 
 CloudOrder = Literal["all", "hour", "day", "week", "rising"]

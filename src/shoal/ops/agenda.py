@@ -16,6 +16,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from shoal.commands import account_deletions, blocklists, credentials, oauth, scheduled_posts
+from shoal.commands.context import Writes
 from shoal.core.blocklists import IpBlock
 from shoal.core.email import Proof
 from shoal.core.errors import Conflict, ShoalError, Unavailable
@@ -26,11 +28,6 @@ from shoal.graph import media as life
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.schema import AGENDA, DUE, AnyNode
-from shoal.services import scheduling
-from shoal.services.blocklists import ip_blocks
-from shoal.services.leaving import clearing
-from shoal.services.login import apps, proofs
-from shoal.services.writes import Writes
 
 _log = logging.getLogger(__name__)
 
@@ -120,13 +117,13 @@ class Agenda:
             case Media(ticket_id=ticket.id2):
                 await self._look_at(node)
             case App(ticket_id=ticket.id2):
-                await apps.drop_unused(self._writes, node)
+                await oauth.drop_unused(self._writes, node)
             case IpBlock(ticket_id=ticket.id2):
-                await ip_blocks.expire(self._writes, node)
+                await blocklists.expire_ip_block(self._writes, node)
             case Departure(ticket_id=ticket.id2):
-                await clearing.carry_out(self._writes, node)
+                await account_deletions.carry_out(self._writes, node)
             case Proof(ticket_id=ticket.id2):
-                await proofs.end(self._writes, node)
+                await credentials.end(self._writes, node)
             case _:
                 # It is gone, or was put off, and this ticket was left behind.
                 batch = Batch(shard_of(ticket.id2))
@@ -135,17 +132,17 @@ class Agenda:
 
     async def _publish(self, scheduled: ScheduledPost) -> None:
         try:
-            await scheduling.publish(self._writes, scheduled)
+            await scheduled_posts.publish(self._writes, scheduled)
         except (Conflict, Unavailable):
             raise
         except ShoalError as error:
             # Only the deletion of the author is permanent. Suspensions end, limits are raised, and the author may change the rest.
             owner = (await self._writes.graph.obj_get((scheduled.owner_id,))).get(scheduled.owner_id)
             if owner is None:
-                await scheduling.drop(self._writes, scheduled)
+                await scheduled_posts.drop(self._writes, scheduled)
                 return
             _log.warning("scheduled post %d was not published: %s", scheduled.id, error)
-            await scheduling.keep_refused(self._writes, scheduled, error, self._clock())
+            await scheduled_posts.keep_refused(self._writes, scheduled, error, self._clock())
 
     async def _look_at(self, media: Media) -> None:
         """Delete media that no post has had for a day and that no plan names; for others, renew or end the ticket."""
@@ -158,7 +155,7 @@ class Agenda:
         elif due > self._clock():
             # A post had it in between, and let it go since.
             life.plan(batch, media, ticket, due)
-        elif media.id in await scheduling.planned_media(self._writes, media.owner_id):
+        elif media.id in await scheduled_posts.planned_media(self._writes, media.owner_id):
             life.plan(batch, media, ticket, self._clock() + life.UNUSED_MS)
         else:
             await life.delete(self._writes.graph, self._writes.new_id, media)

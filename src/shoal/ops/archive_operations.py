@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.archives.report import ArchiveReport
+from shoal.commands import members
+from shoal.commands.audit import note_alone
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import NotFound
 from shoal.core.model import Visibility
@@ -12,8 +14,6 @@ from shoal.ops.archives.importing import import_archive
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
 from shoal.ops.operation import Operation
-from shoal.services import members
-from shoal.services.audit import note_alone
 
 
 class ImportArchive(Operation[ArchiveReport]):

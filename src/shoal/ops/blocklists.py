@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+from shoal.commands import blocklists
+from shoal.commands.context import Writes
 from shoal.core.blocklists import (
     CanonicalEmailBlock,
     EmailDomainBlock,
@@ -26,8 +28,6 @@ from shoal.graph.schema import (
     email_domain_block_key,
     ip_block_key,
 )
-from shoal.services.blocklists import email_blocks, ip_blocks, name_blocks
-from shoal.services.writes import Writes
 
 AnyBlock = EmailDomainBlock | CanonicalEmailBlock | IpBlock | NameBlock
 
@@ -43,11 +43,11 @@ class Blocklists:
 
     async def block_domain(self, domain: str) -> EmailDomainBlock:
         """Refuse sign-ups with e-mail addresses of this domain and of those below it. Raises `Taken` when they are."""
-        return await email_blocks.block_domain(self._writes, domain)
+        return await blocklists.block_domain(self._writes, domain)
 
     async def block_address(self, address: str) -> CanonicalEmailBlock:
         """Refuse sign-ups with this e-mail address, however it is written; its hash is kept. Raises `Taken` when they are."""
-        return await email_blocks.block_address(self._writes, address)
+        return await blocklists.block_address(self._writes, address)
 
     async def block_network(
         self, network: str, severity: IpSeverity = IpSeverity.NO_ACCESS, *, comment: str = "", seconds: int = 0
@@ -56,31 +56,31 @@ class Blocklists:
 
         Servers know of it within a few seconds.
         """
-        return await ip_blocks.block(self._writes, network, severity, comment=comment, seconds=seconds)
+        return await blocklists.block_ip(self._writes, network, severity, comment=comment, seconds=seconds)
 
     async def block_name(self, word: str, *, part: bool = False) -> NameBlock:
         """Refuse sign-ups with a user name, or, as a `part`, with all that have it in them. Raises `Taken` when they are.
 
         Digits count as the letters that they are written for (4 for a), and underscores not at all. Members keep their names.
         """
-        return await name_blocks.block(self._writes, word, part=part)
+        return await blocklists.block_name(self._writes, word, part=part)
 
     async def unblock_name(self, word: str) -> None:
         """End the blocks of a user name, also as a part of others. Raises `NotFound` where there is none."""
-        await name_blocks.unblock(self._writes, word)
+        await blocklists.unblock_name(self._writes, word)
 
     async def unblock(self, what: str) -> None:
         """End the block of a domain, an e-mail address or a network. Raises `NotFound` where there is none."""
         if (network := _network(what)) is not None:
-            await ip_blocks.unblock(self._writes, await self._id(ip_block_key(network), what))
+            await blocklists.unblock_ip(self._writes, await self._id(ip_block_key(network), what))
         elif "@" in what:
-            address_block = await email_blocks.address_block_of(self._writes.graph, what)
+            address_block = await blocklists.address_block_of(self._writes.graph, what)
             if not address_block:
                 raise NotFound(f"{what} is not blocked")
-            await email_blocks.unblock_address(self._writes, address_block)
+            await blocklists.unblock_address(self._writes, address_block)
         else:
             found = await self._id(email_domain_block_key(check_domain(what)), what)
-            await email_blocks.unblock_domain(self._writes, found)
+            await blocklists.unblock_domain(self._writes, found)
 
     async def blocks(self) -> AsyncGenerator[AnyBlock, None]:
         """All blocks, kind by kind, the newest of each first."""

@@ -11,12 +11,12 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from shoal.commands.audit import commit_entry
 from shoal.core.audit import NOBODY, Actor, AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import IdMaker
 from shoal.graph.contract import Graph, Job, Outbox
 from shoal.outbox.runner import WorkerFigures
-from shoal.services.audit import commit_entry
 
 _NAME = re.compile(r"(?:(\d+):)?(\d+)")
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from shoal.commands import account_deletions, credentials, invitations, members, moderation, second_factor
 from shoal.core.errors import NotFound, Taken
 from shoal.core.model import Member, Role
 from shoal.core.ranking.recipes import Recipe
@@ -30,9 +31,6 @@ from shoal.ops.tag_rules import Ruling
 from shoal.ops.transfer.imports import import_all
 from shoal.ops.transfer.sources import Sources
 from shoal.ops.transfer.summary import ImportReport, Summary
-from shoal.services import invitations, members, moderation
-from shoal.services.leaving import departures
-from shoal.services.login import proofs, renewals, second_factor
 from shoal.tagcloud.contract import TagRule
 
 _MOST_WARM = 10_000_000
@@ -95,7 +93,7 @@ class SetPassword(Operation[None]):
     password: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await renewals.set_password(network.writes, (await _found(network, self.name)).id, self.password)
+        await credentials.set_password(network.writes, (await _found(network, self.name)).id, self.password)
 
 
 class SetEmail(Operation[None]):
@@ -105,7 +103,7 @@ class SetEmail(Operation[None]):
     address: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await proofs.set_email(network.writes, (await _found(network, self.name)).id, self.address)
+        await credentials.set_email(network.writes, (await _found(network, self.name)).id, self.address)
 
 
 class ResetSecondFactor(Operation[None]):
@@ -137,7 +135,7 @@ class DeleteMember(Operation[str]):
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> str:
         member = await _found(network, self.name)
-        return (await departures.dismiss(network.writes, member.id, self.days)).receipt
+        return (await account_deletions.dismiss(network.writes, member.id, self.days)).receipt
 
 
 class KeepMember(Operation[None]):
@@ -146,7 +144,7 @@ class KeepMember(Operation[None]):
     name: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await departures.keep(network.writes, (await _found(network, self.name)).id)
+        await account_deletions.keep(network.writes, (await _found(network, self.name)).id)
 
 
 class Judge(Operation[None]):

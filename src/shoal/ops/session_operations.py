@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from shoal.commands import members, sessions
 from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of
 from shoal.graph.contract import Cursor
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
 from shoal.ops.operation import Operation
-from shoal.services import members
-from shoal.services.login import sessions
 
 _MOST = 1_000
 

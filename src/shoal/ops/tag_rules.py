@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shoal.commands.audit import note_alone
+from shoal.commands.context import Writes
 from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
-from shoal.services.audit import note_alone
-from shoal.services.writes import Writes
 from shoal.tagcloud import rules
 from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.reader import TagCloud

@@ -11,12 +11,12 @@ import contextlib
 import logging
 import time
 
+from shoal.commands.context import Writes
 from shoal.core.errors import ShoalError
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, KeyTaken, Store
 from shoal.graph.schema import EVERYBODY, tags_folded_key, tags_folding_key
 from shoal.ops.checking.tag_spellings import fold_all
-from shoal.services.writes import Writes
 from shoal.tagcloud.contract import CloudStore
 
 _log = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 
+from shoal.commands.polls import PollDraft
 from shoal.core.model import Post, Revision, Visibility
 from shoal.core.places import Place
 from shoal.feeds.hydrate import Entry
@@ -16,7 +17,6 @@ from shoal.feeds.pipeline import Page
 from shoal.feeds.thread import Thread
 from shoal.library import posts as awaited
 from shoal.library.arguments import AnyMedia, AnyPost, VisibilityName
-from shoal.services.polls import PollDraft
 from shoal.sync.calling import Acting, Calling
 
 

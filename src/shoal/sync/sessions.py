@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shoal.commands.account_deletions import Farewell
+from shoal.commands.sessions import Session, Sessions
 from shoal.library import sessions as awaited
-from shoal.services.leaving.departures import Farewell
-from shoal.services.login.sessions import Session, Sessions
 from shoal.sync.calling import Acting
 
 

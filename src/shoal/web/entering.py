@@ -5,11 +5,11 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.commands import sessions
+from shoal.commands.oauth import NewToken
 from shoal.core.credentials import is_answer
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import HALFWAY, Member
-from shoal.services.login import sessions
-from shoal.services.login.apps import NewToken
 from shoal.web.views.errors.passwords import PasswordRefusal, password_refusal
 from shoal.web.visit import Visit, is_local
 from shoal.words.languages import Translated

@@ -12,16 +12,17 @@ from functools import partial
 from typing import Any
 
 from shoal.api.http.limits.ratelimit import Limiter
+from shoal.commands.audit import drop_old
+from shoal.commands.context import Writes
+from shoal.consumers.active_posts import forget_inactive
+from shoal.consumers.context import Effects, Followers, Holding
+from shoal.consumers.follower_sets import ListedFollowers, PackedFollowers
+from shoal.consumers.high_fan_out import Loudness
 from shoal.core.errors import Unavailable
 from shoal.core.ids import IdMaker
 from shoal.core.ranking.recipes import recipe_of
 from shoal.core.tokens import TokenLifetime
 from shoal.discovery.filler import Filler
-from shoal.fanout.activity import forget_inactive
-from shoal.fanout.effects import Effects, Followers, Holding
-from shoal.fanout.graph_followers import ListedFollowers
-from shoal.fanout.loudness import Loudness
-from shoal.fanout.seated_followers import PackedFollowers
 from shoal.feeds.reads import Reads
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.request_graph import NotedGraph
@@ -36,8 +37,6 @@ from shoal.ops.vitals.contract import EngineProbe
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
 from shoal.push.server_key import ServerKey
-from shoal.services.audit import drop_old
-from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
 from shoal.streaming.memory import MemoryChannel

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
+from shoal.commands.context import Limits, Pressure
+from shoal.consumers.context import Effects
+from shoal.consumers.table import TABLE
 from shoal.discovery.filler import Filler
-from shoal.fanout.effects import Effects
-from shoal.fanout.table import TABLE
 from shoal.graph.contract import Outbox, Store
 from shoal.outbox.runner import Runner
-from shoal.services.pressure import Pressure
-from shoal.services.writes import Limits
 from shoal.settings import Settings
 from shoal.timelines.contract import Timelines
 from shoal.tracing.recorder import Recorder

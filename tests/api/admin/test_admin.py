@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from shoal.commands import credentials, members, moderation
 from shoal.core.model import Role
 from shoal.feeds.discover import everybody
 from shoal.feeds.reads import Trending
-from shoal.services import members, moderation
-from shoal.services.login import renewals
 from tests.api.world import SCOPES, Someone, World, picture, world
 
 ACCOUNTS = "/api/v1/admin/accounts"
@@ -88,7 +87,7 @@ def test_who_is_locked_out_cannot_log_in_and_what_they_posted_stays(w: World, mo
     app = w.json("POST", "/api/v1/apps", data={"client_name": "x", "redirect_uris": "urn:x", "scopes": "read"})
     form = {**{key: app[key] for key in ("client_id", "client_secret")}, "grant_type": "password", "scope": "read"}
     login = {**form, "username": "ann", "password": "another password"}
-    w.run(renewals.set_password(w.network.writes, ann.member.id, "another password"))
+    w.run(credentials.set_password(w.network.writes, ann.member.id, "another password"))
     ann = ann._replace(token=w.token(ann.app_id, ann.member.id))
     post = w.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})["id"]
     assert w.ask("POST", "/oauth/token", data=login).status_code == 200

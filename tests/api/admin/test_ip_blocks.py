@@ -14,13 +14,12 @@ from websockets.sync.client import connect
 
 from shoal.api.http.limits.ip_guard import IpGuard
 from shoal.api.http.limits.listeners import USUAL
+from shoal.commands import members, moderation, oauth
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import Unavailable
 from shoal.core.model import Role
 from shoal.ops.agenda import Agenda
 from shoal.ops.blocklists import Blocklists
-from shoal.services import members, moderation
-from shoal.services.login import apps
 from shoal.wiring import Network
 from tests.api.visitor import Client
 from tests.api.world import BASE, STAFF_SCOPES, Someone, World, served, world
@@ -270,8 +269,8 @@ def test_a_server_keeps_a_network_out_by_what_its_proxy_says_and_the_operator_le
         there_too.append((network, asyncio.get_running_loop()))
         made = await members.register(network.writes, "boss")
         await moderation.set_role(network.writes, made.id, Role.ADMIN)
-        app = (await apps.register(network.writes, "Test", scopes=STAFF_SCOPES)).app
-        told["token"] = (await apps.issue_token(network.writes, app.id, made.id, STAFF_SCOPES)).text
+        app = (await oauth.register(network.writes, "Test", scopes=STAFF_SCOPES)).app
+        told["token"] = (await oauth.issue_token(network.writes, app.id, made.id, STAFF_SCOPES)).text
         # It was there before the server came up.
         await Blocklists(network.writes).block_network("198.51.100.0/24")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from shoal.commands import moderation
 from shoal.core.model import Role
 from shoal.feeds.merging import sparse
-from shoal.services import moderation
 from tests.api.world import Someone, World, world
 
 REPORTS = "/api/v1/admin/reports"

@@ -15,10 +15,9 @@ import pytest
 from shoal.api.http.calls import Body, Route
 from shoal.api.reference.openapi import document_of, name_of
 from shoal.api.table import parts, table
+from shoal.commands import account_deletions, moderation
 from shoal.core.model import Role
 from shoal.push.server_key import new_key
-from shoal.services import moderation
-from shoal.services.leaving import departures
 from shoal.settings import Settings
 from tests.api.entities.golden import answers, small_world
 from tests.api.world import SCOPES, Someone, World, picture
@@ -140,7 +139,7 @@ class Cast:
         wish = {"endpoint": "https://push.test/1", "keys": App().keys, "standard": True}
         self._made("/api/v1/push/subscription", subscription=wish, data={"policy": "none"})
         left = shoal.join("left")
-        self.things["receipt"] = shoal.run(departures.dismiss(shoal.network.writes, left.member.id, 30)).receipt
+        self.things["receipt"] = shoal.run(account_deletions.dismiss(shoal.network.writes, left.member.id, 30)).receipt
 
     def _hold_back(self, stranger: Someone) -> None:
         """Have a notification of somebody whom carol does not follow held back."""

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from shoal.commands import sessions
 from shoal.core.tokens import opened
 from shoal.feeds import home
 from shoal.feeds.discover import popular, trends
 from shoal.graph.cache import dependencies
 from shoal.graph.cache.dependencies import ChangeLog, ReadSet
-from shoal.services.login import sessions
 from shoal.tagcloud import reader
 from tests.api.http.stories import HOME, FrontEnd, Story, differs, told
 from tests.api.world import world

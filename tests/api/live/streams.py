@@ -14,12 +14,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from shoal import settings as configuration
 from shoal.api.http.limits.connections import USUAL, Patience
 from shoal.api.http.limits.listeners import Pace
+from shoal.commands import members, oauth
 from shoal.core.model import Token
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.server import Deps, listen, serve
-from shoal.services import members
-from shoal.services.login import apps
 from shoal.wiring import Network, open_network
 from tests.api.world import SCOPES, Someone
 from tests.running import eventually
@@ -139,12 +138,12 @@ class Place:
     async def join(self, name: str, *scopes: str) -> Someone:
         writes = self.network.writes
         member = await members.register(writes, name)
-        app = (await apps.register(writes, "Test", redirect_uris=("urn:x",), scopes=SCOPES)).app
-        return Someone(member, (await apps.issue_token(writes, app.id, member.id, scopes or SCOPES)).text, app.id)
+        app = (await oauth.register(writes, "Test", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        return Someone(member, (await oauth.issue_token(writes, app.id, member.id, scopes or SCOPES)).text, app.id)
 
     async def token(self, who: Someone, *scopes: str) -> str:
         """One more of theirs."""
-        return (await apps.issue_token(self.network.writes, who.app_id, who.member.id, scopes)).text
+        return (await oauth.issue_token(self.network.writes, who.app_id, who.member.id, scopes)).text
 
     async def token_of(self, who: Someone) -> Token:
         """The one token that they were given."""

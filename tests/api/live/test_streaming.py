@@ -13,12 +13,11 @@ import httpx
 import pytest
 
 from shoal.api.http.limits.listeners import Pace
+from shoal.commands import credentials, members, moderation, oauth
 from shoal.core.ids import shard_of
 from shoal.core.model import Visibility
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LISTS
-from shoal.services import members, moderation
-from shoal.services.login import apps, renewals
 from shoal.streaming import updates
 from tests.api.live.streams import SLOW, Ear, Heard, Place, a_place, served
 from tests.api.world import Someone, World, picture
@@ -350,7 +349,7 @@ Ending = Callable[[Place, Someone], Awaitable[object]]
 
 
 async def _revoke(place: Place, who: Someone) -> None:
-    await apps.revoke_token(place.network.writes, await place.token_of(who))
+    await oauth.revoke_token(place.network.writes, await place.token_of(who))
 
 
 async def _suspend(place: Place, who: Someone) -> None:
@@ -391,10 +390,10 @@ async def test_a_new_password_ends_the_streams_of_the_old_one() -> None:
         joined = await members.register(
             place.network.writes, "ann", email="ann@example.org", password="low tide at dawn"
         )
-        app = (await apps.register(place.network.writes, "Test", redirect_uris=("urn:x",), scopes=("read",))).app
-        token = (await apps.issue_token(place.network.writes, app.id, joined.id, ("read",))).text
+        app = (await oauth.register(place.network.writes, "Test", redirect_uris=("urn:x",), scopes=("read",))).app
+        token = (await oauth.issue_token(place.network.writes, app.id, joined.id, ("read",))).text
         async with place.ear(Someone(joined, token, app.id), "user") as ear:
-            await renewals.set_password(place.network.writes, joined.id, "high tide at dusk")
+            await credentials.set_password(place.network.writes, joined.id, "high tide at dusk")
             await ear.ends()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.services import reports
+from shoal.commands import reports
 from tests.api.live.streams import Place, a_place
 from tests.api.world import Someone
 from tests.running import in_loop

@@ -15,9 +15,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from shoal.api.http.limits.listeners import Pace
+from shoal.commands import moderation, oauth
 from shoal.core.model import Visibility
-from shoal.services import moderation
-from shoal.services.login import apps
 from shoal.streaming import updates
 from shoal.streaming.hub import Hub
 from tests.api.live.streams import SLOW, Place, a_place
@@ -195,7 +194,7 @@ async def test_without_a_token_there_is_no_socket(query: str) -> None:
 async def test_an_app_alone_a_suspended_member_and_another_address_have_no_socket() -> None:
     async with a_place() as place:
         ann, eve = await place.join("ann"), await place.join("eve")
-        app = (await apps.issue_token(place.network.writes, ann.app_id, 0, ("read",))).text
+        app = (await oauth.issue_token(place.network.writes, ann.app_id, 0, ("read",))).text
         await moderation.suspend(place.network.writes, eve.member.id)
         for query, who, status in (
             ("", Someone(ann.member, app, ann.app_id), 422),
@@ -225,7 +224,7 @@ async def test_a_socket_closes_when_its_token_ends_with_or_without_streams(how: 
                 writes = place.network.writes
                 if how == "untold":
                     place.network.effects.channel.publish = _nothing  # type: ignore[assignment,method-assign]
-                await apps.revoke_token(writes, token)
+                await oauth.revoke_token(writes, token)
             assert [await one.closes(), await two.closes()] == [1008, 1008]
             await _taken(place, 1)
             assert other.connection.close_code is None
@@ -240,9 +239,9 @@ async def test_one_token_of_a_member_ends_and_the_others_do_not() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         writes = place.network.writes
-        again = (await apps.issue_token(writes, ann.app_id, ann.member.id, ("read",))).token
+        again = (await oauth.issue_token(writes, ann.app_id, ann.member.id, ("read",))).token
         async with place.socket("?stream=user", ann) as socket:
-            await apps.revoke_token(writes, again)
+            await oauth.revoke_token(writes, again)
             await place.post(ann, "still here")
             await socket.hears((["user"], "+still here"))
 

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from shoal.consumers import members
 from shoal.core.events import MemberRegistered
 from shoal.core.model import Role
-from shoal.fanout import addresses
 from shoal.graph.schema import email_key
 from shoal.ops.checking.check import check
 from tests.api.visitor import Client
@@ -125,7 +125,7 @@ def test_an_address_is_free_also_when_it_is_kept_late(w: World, mod: Someone) ->
     w.json("POST", f"{ACCOUNTS}/{one['id']}/reject", mod)
     w.settle()
     late = MemberRegistered(member_id=int(one["id"]), address="dora@example.org")
-    w.run(addresses.keep(w.network.effects, late, 0))
+    w.run(members.claim_address(w.network.effects, late, 0))
     assert w.run(w.network.store.key_get((email_key("dora@example.org"),))) == {}
 
 

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from shoal.commands import authentication, credentials, oauth
 from shoal.core.credentials import Login
 from shoal.core.errors import Unavailable
-from shoal.services.login import apps, passwords, renewals
 from tests.api.visitor import CALLBACK, PASSWORD, Visitor, register, text_of
 from tests.api.visitor import Client as Registered
 from tests.api.world import BASE, World, world
 from tests.running import eventually
 
-PLACES = passwords.AT_ONCE + passwords.WAITING
+PLACES = authentication.AT_ONCE + authentication.WAITING
 HOME, CAFE = "192.0.2.7", "198.51.100.9"
 
 
@@ -29,7 +29,7 @@ class Guesser:
     def __init__(self, shoal: World) -> None:
         self.shoal = shoal
         made = shoal.run(
-            apps.register(shoal.network.writes, "Tide", redirect_uris=(CALLBACK,), scopes=("read", "write"))
+            oauth.register(shoal.network.writes, "Tide", redirect_uris=(CALLBACK,), scopes=("read", "write"))
         )
         self._keys = {"client_id": str(made.app.id), "client_secret": made.secret, "scope": "read write"}
 
@@ -128,7 +128,7 @@ def test_the_networks_of_the_last_eight_logins_are_known_by_hashes_and_a_new_pas
     known = login().networks
     assert len(known) == len(set(known)) == 8
     assert all(len(mark) == 8 for mark in known)
-    guarded.shoal.run(renewals.set_password(guarded.shoal.network.writes, id_, "another password"))
+    guarded.shoal.run(credentials.set_password(guarded.shoal.network.writes, id_, "another password"))
     assert login().networks == ()
 
 
@@ -167,7 +167,7 @@ def test_failures_are_logged_with_name_and_address_and_without_the_password(
 def test_a_flood_of_passwords_is_refused_while_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     go, lock = threading.Event(), threading.Lock()
     hashing, most = 0, 0
-    verify = passwords._verify
+    verify = authentication._verify
 
     def watched(password: str, stored: str) -> bool:
         nonlocal hashing, most
@@ -181,7 +181,7 @@ def test_a_flood_of_passwords_is_refused_while_others_are_served(monkeypatch: py
             with lock:
                 hashing -= 1
 
-    monkeypatch.setattr("shoal.services.login.passwords._verify", watched)
+    monkeypatch.setattr("shoal.commands.authentication._verify", watched)
     # Fewer places than passwords that are hashed or wait: those hold none.
     with world(rate_limits=True, limits={"login": "1000/24h"}, requests_at_work=4, requests_waiting=1_000) as shoal:
         guesser = Guesser(shoal)
@@ -199,7 +199,7 @@ def test_a_flood_of_passwords_is_refused_while_others_are_served(monkeypatch: py
         answers, other = shoal.run(flood())
     assert other.status_code == 200
     assert Counter(answer.status_code for answer in answers) == {400: PLACES, 503: 200 - PLACES}
-    assert most == passwords.AT_ONCE
+    assert most == authentication.AT_ONCE
     refused = [answer for answer in answers if answer.status_code == 503]
     assert {answer.headers["retry-after"] for answer in refused} == {"1"}
     # What is refused for want of a place counts for the limiter all the same.
@@ -211,14 +211,14 @@ async def _done(tasks: list[asyncio.Task[httpx.Response]]) -> int:
 
 
 def test_eighteen_may_hash_or_wait_and_every_place_comes_back() -> None:
-    held = [passwords.place() for _ in range(PLACES)]
+    held = [authentication.hashing_slot() for _ in range(PLACES)]
     for one in held:
         one.__enter__()
     try:
-        with pytest.raises(Unavailable), passwords.place():
+        with pytest.raises(Unavailable), authentication.hashing_slot():
             raise AssertionError("there was a place")
     finally:
         for one in held:
             one.__exit__(None, None, None)
-    with passwords.place():
+    with authentication.hashing_slot():
         pass

@@ -6,11 +6,10 @@ from typing import Any
 
 import httpx
 
+from shoal.commands import blocklists, moderation
 from shoal.core.blocklists import IpSeverity
 from shoal.core.model import Role
 from shoal.ops.checking.check import check
-from shoal.services import moderation
-from shoal.services.blocklists import ip_blocks
 from tests.api.visitor import Client
 from tests.api.world import STAFF_SCOPES, Someone, World, world
 
@@ -78,12 +77,12 @@ def test_a_code_that_is_not_good_is_refused_with_the_reason_also_where_anybody_m
 
 def test_a_network_from_which_sign_ups_wait_or_are_refused_stays_one() -> None:
     with world(invitations="members") as w:
-        w.run(ip_blocks.block(w.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_REQUIRES_APPROVAL))
+        w.run(blocklists.block_ip(w.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_REQUIRES_APPROVAL))
         made = invited(w, w.join("ann"))
         token = sign_up(w, "ben", made["code"]).json()["access_token"]
         assert w.ask("GET", f"{ACCOUNTS}/verify_credentials", token).status_code == 403
     with world(invitations="members") as w:
-        w.run(ip_blocks.block(w.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_BLOCK))
+        w.run(blocklists.block_ip(w.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_BLOCK))
         made = invited(w, w.join("ann"))
         assert sign_up(w, "ben", made["code"]).status_code == 403
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from shoal.commands import credentials, oauth
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import IdMaker
 from shoal.core.model import Grant, Token
 from shoal.graph.schema import EXPIRING, LOGGED_IN, AnyNode
 from shoal.ops.checking.check import check
 from shoal.server import build
-from shoal.services.login import apps, renewals
 from tests.api.visitor import PASSWORD, Client, Visitor, register
 from tests.api.world import BASE, World, world
 
@@ -196,13 +196,13 @@ def test_what_a_password_ended_is_cleared_away_however_much_it_is(shoal: World) 
     id_ = register(shoal, "ann")
     client, writes = Client(shoal), shoal.network.writes
     for _ in range(250):
-        shoal.run(apps.issue_token(writes, client.app.id, id_, ("read",)))
+        shoal.run(oauth.issue_token(writes, client.app.id, id_, ("read",)))
     visitor = Visitor(shoal)
     visitor.open(client.query())
     visitor.log_in("ann")
     visitor.press("allow")
-    shoal.run(renewals.set_password(writes, id_, NEW))
-    fresh = shoal.run(apps.issue_token(writes, client.app.id, id_, ("read",)))
+    shoal.run(credentials.set_password(writes, id_, NEW))
+    fresh = shoal.run(oauth.issue_token(writes, client.app.id, id_, ("read",)))
     shoal.settle()
     counts = shoal.run(shoal.network.store.assoc_count((id_,), (LOGGED_IN, EXPIRING)))
     assert counts == {LOGGED_IN: {id_: 1}, EXPIRING: {}}
@@ -234,9 +234,9 @@ def test_whoever_keeps_connections_open_is_told_which_tokens_ended() -> None:
     with world(run_consequences=False) as shoal:
         id_ = register(shoal, "ann")
         app = Client(shoal).app
-        first, second = (shoal.run(apps.issue_token(shoal.writes, app.id, id_, ("read",))) for _ in range(2))
-        shoal.run(apps.revoke_token(shoal.writes, first.token))
-        shoal.run(renewals.set_password(shoal.writes, id_, NEW))
+        first, second = (shoal.run(oauth.issue_token(shoal.writes, app.id, id_, ("read",))) for _ in range(2))
+        shoal.run(oauth.revoke_token(shoal.writes, first.token))
+        shoal.run(credentials.set_password(shoal.writes, id_, NEW))
         assert ended(shoal) == [
             SessionsEnded(member_id=id_, token_ids=(first.token.id,)),
             SessionsEnded(member_id=id_, token_ids=(second.token.id,), every=True),

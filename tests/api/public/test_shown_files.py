@@ -10,14 +10,14 @@ import pytest
 
 from shoal import Shoal
 from shoal.api.public.shown_files import ShownFiles
+from shoal.commands import members, moderation, posts
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.core.model import Media
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.schema import file_key
-from shoal.services import members, moderation, posts
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
 from tests.api.world import Counting, World, picture
 from tests.flows.people import register
 from tests.running import in_loop

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shoal.services import moderation
+from shoal.commands import moderation
 from tests.api.world import Someone, World
 
 

@@ -26,9 +26,8 @@ from schemathesis.specs.openapi.checks import (
 
 from shoal.api.reference.openapi import document_of
 from shoal.api.table import parts
+from shoal.commands import members, moderation, oauth
 from shoal.core.model import Role
-from shoal.services import members, moderation
-from shoal.services.login import apps
 from shoal.settings import Settings
 from shoal.wiring import Network
 from tests.api.world import served
@@ -69,8 +68,8 @@ def visit() -> Iterator[Visit]:
     async def one_admin(network: Network) -> None:
         member = await members.register(network.writes, "dora")
         await moderation.set_role(network.writes, member.id, Role.ADMIN)
-        app = (await apps.register(network.writes, "T", redirect_uris=("urn:x",), scopes=SCOPES)).app
-        tokens.append((await apps.issue_token(network.writes, app.id, member.id, SCOPES)).text)
+        app = (await oauth.register(network.writes, "T", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        tokens.append((await oauth.issue_token(network.writes, app.id, member.id, SCOPES)).text)
 
     with served(first=one_admin) as url, httpx.Client(base_url=url) as client:
         headers = {"Authorization": f"Bearer {tokens[0]}"}

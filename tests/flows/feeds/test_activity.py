@@ -13,20 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal, Visibility
+from shoal.commands.audit import drop_old
+from shoal.consumers import active_posts
+from shoal.consumers.active_posts import Activity, forget_inactive
+from shoal.consumers.table import TABLE
 from shoal.core.errors import Unavailable
 from shoal.core.events import LikeChanged, PostCreated, ReactionChanged, ShareCreated
 from shoal.core.ids import EPOCH_MS, compose, floor_at, milliseconds_of, shard_of
 from shoal.core.model import Post
-from shoal.fanout import activity
-from shoal.fanout.activity import Activity, forget_inactive
-from shoal.fanout.table import TABLE
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.payloads.posts import WINDOW_MS, active_at
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS, public_list
 from shoal.ops.checking.check import check
 from shoal.ops.upkeep import Upkeep
-from shoal.services.audit import drop_old
 from tests.flows.notifications.noting import repeat_everything
 from tests.flows.people import register
 from tests.running import in_loop, run
@@ -275,7 +275,7 @@ async def test_upkeep_forgets_what_nobody_reacts_to_any_more(url: str | dict[str
             """Forget what is to be forgotten in three days."""
             await forget_inactive(network.store, now + WINDOW_MS + 3 * MINUTE_MS)
 
-        with patch.object(activity, "_FORGOTTEN_AT_ONCE", 7):
+        with patch.object(active_posts, "_FORGOTTEN_AT_ONCE", 7):
             await Upkeep(
                 network.store,
                 network.timelines,

@@ -11,14 +11,14 @@ from unittest.mock import patch
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import filters
+from shoal.commands import lists as list_verbs
+from shoal.commands.filters import KeywordChange
 from shoal.core.filters import FilterAction, FilterContext
 from shoal.feeds import folding, home, lists
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page
 from shoal.graph.contract import MAX_TIME, Cursor
-from shoal.services import filters
-from shoal.services import lists as list_verbs
-from shoal.services.filters import KeywordChange
 from tests.flows.people import home_texts, register, texts
 from tests.flows.reading import calls
 from tests.running import in_loop

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import moderation
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, compose, floor_at, milliseconds_of, shard_of
 from shoal.feeds.relationships import followers
@@ -21,7 +22,6 @@ from shoal.feeds.relationships.history import FollowPeriod
 from shoal.graph.contract import AssocOp, Batch, Store
 from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWS, HISTORY_KEPT
 from shoal.ops.upkeep import Upkeep
-from shoal.services import moderation
 from tests.flows.people import register
 from tests.running import in_loop
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.commands import posts
+from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
@@ -20,8 +22,6 @@ from shoal.feeds.foryou.feed import RankedEntry
 from shoal.feeds.foryou.reading import ReadingCursor, Why, decode_cursor
 from shoal.feeds.foryou.sources import MOST, _in_turn
 from shoal.feeds.shared_answers import Remembered, Renewed
-from shoal.services import posts
-from shoal.services.posts import Draft
 from shoal.timelines.readings import MemoryReadings
 from tests.flows.people import register
 from tests.flows.reading import calls

@@ -15,13 +15,13 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import Handle, Shoal
+from shoal.commands import posts
+from shoal.commands.posts import Draft
 from shoal.core.model import Post
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
 from shoal.feeds.foryou.interests import interests_of
 from shoal.feeds.foryou.sources import closest_followees
-from shoal.services import posts
-from shoal.services.posts import Draft
 from tests.flows.feeds.test_for_you import only, ranked
 from tests.real_data import real_data
 from tests.running import run

@@ -10,12 +10,12 @@ from unittest.mock import patch
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.consumers import home as fanout
+from shoal.consumers.context import Effects
+from shoal.consumers.follower_sets import PackedFollowers
 from shoal.core.errors import Unavailable
 from shoal.core.events import FollowChanged, InverseOp
 from shoal.core.placement import source_of
-from shoal.fanout import home as fanout
-from shoal.fanout.effects import Effects
-from shoal.fanout.seated_followers import PackedFollowers
 from shoal.feeds import home
 from shoal.graph.contract import Batch, Cursor, Job
 from shoal.graph.memory import MemoryGraph

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.consumers import cleanup
+from shoal.consumers.table import TABLE
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import PostNarrowed
-from shoal.fanout.cleanups import vain_shares
-from shoal.fanout.table import TABLE
 from shoal.feeds.profile.pinned import pinned
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.notifications import Kind
@@ -154,7 +154,7 @@ async def test_a_share_made_while_the_post_is_being_narrowed_ends_too() -> None:
         narrowed = PostNarrowed(post_id=post.id, author_id=ann.id, visibility=FOLLOWERS)
         # The author may share it with their followers, and that is not taken back.
         await ann.share(post)
-        await vain_shares.end_of_narrowed(shoal.network.effects, narrowed, 0)
+        await cleanup.end_shares_of_narrowed(shoal.network.effects, narrowed, 0)
         assert (await ann.read(post)).shares == 1
         assert (await check(shoal.network)).clean
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.commands.scheduled_posts import draft_of
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, ScheduledPost
@@ -21,7 +22,6 @@ from shoal.feeds.reads import Reads
 from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.schema import CELL_OF, PLACED_IN, cell_id
 from shoal.ops.checking.check import check
-from shoal.services.scheduling import draft_of
 from tests.engines import dynamodb, postgres
 from tests.examples import examples
 from tests.flows.people import register, texts
@@ -252,7 +252,7 @@ async def test_a_check_finds_what_is_missing_in_the_list_of_a_cell_and_puts_it_t
         (ann,) = await register(shoal, "ann")
         with monkeypatch.context() as older:
             # A network from before has placed posts in no list.
-            older.setattr("shoal.services.posts.move_between_cells", lambda *_: None)
+            older.setattr("shoal.commands.posts.move_between_cells", lambda *_: None)
             lost = await ann.create("lost", place=HARBOUR)
             unlisted = await ann.create("unlisted", place=HARBOUR, visibility="unlisted")
         kept = await ann.create("kept", place=HARBOUR)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.commands import lists as list_verbs
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList, RepliesPolicy
@@ -16,7 +17,6 @@ from shoal.feeds.paging import RowReader, read_items, unsifted
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import LIKES
-from shoal.services import lists as list_verbs
 from tests.flows.people import register, texts
 from tests.flows.scene import _picture
 from tests.running import in_loop

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.commands import posts as post_services
+from shoal.consumers.active_posts import forget_inactive
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import Post, Review
-from shoal.fanout.activity import forget_inactive
 from shoal.feeds import reactions
 from shoal.feeds.discover import popular
 from shoal.feeds.discover.popular import threshold
@@ -24,7 +25,6 @@ from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Renewed
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.posts import WINDOW_MS
-from shoal.services import posts as post_services
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
 from tests.flows.feeds.test_search import change

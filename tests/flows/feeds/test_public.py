@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shoal import Handle, Shoal
+from shoal.commands import moderation
 from shoal.core.errors import ShoalError
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Visibility
@@ -19,7 +20,6 @@ from shoal.feeds import public, tagged
 from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.schema import FOLLOWS, MUTES, PUBLISHED, public_list
 from shoal.ops.checking.check import check
-from shoal.services import moderation
 from tests.flows.people import register, texts
 from tests.flows.reading import calls
 from tests.flows.simulation.recount import World

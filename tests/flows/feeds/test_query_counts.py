@@ -14,6 +14,10 @@ from unittest.mock import patch
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import members
+from shoal.commands import posts as post_verbs
+from shoal.commands.context import Writes
+from shoal.commands.posts import Draft
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Post
 from shoal.feeds import home, people, thread, user
@@ -27,10 +31,6 @@ from shoal.graph.postgres import PostgresGraph
 from shoal.graph.schema import EVERYBODY, FOLLOWED_BY, FOLLOWS, LOUD
 from shoal.graph.sqlite import SqliteGraph
 from shoal.media.library import MediaLibrary
-from shoal.services import members
-from shoal.services import posts as post_verbs
-from shoal.services.posts import Draft
-from shoal.services.writes import Writes
 from shoal.timelines.memory import MemoryTimelines
 from tests.engines import dynamodb, postgres
 from tests.flows.reading import Read, calls, statements, traced

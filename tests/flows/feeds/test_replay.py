@@ -9,6 +9,8 @@ from typing import NoReturn, cast
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import oauth, posts
+from shoal.commands.posts import Draft
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, Recipe
 from shoal.feeds.foryou import feed
@@ -19,9 +21,6 @@ from shoal.ops.checking.report import nothing
 from shoal.ops.operations import ReplayRecipe
 from shoal.ops.replays.activity import active_since, sample
 from shoal.ops.replays.replay import ReplayOptions, ReplayReport
-from shoal.services import posts
-from shoal.services.login import apps
-from shoal.services.posts import Draft
 from shoal.timelines.contract import Timelines
 from tests.flows.feeds.test_catch_up import before
 from tests.flows.feeds.test_for_you import PATIENT, network, only
@@ -243,8 +242,8 @@ async def test_active_are_those_who_wrote_liked_shared_logged_in_or_read() -> No
         await shared.share(post)
         await aged(shoal, old, "long ago", 24 * 40)
         await read.home()
-        app = (await apps.register(shoal.network.writes, "app")).app
-        await apps.issue_token(shoal.network.writes, app.id, logged_in.id, ("read",))
+        app = (await oauth.register(shoal.network.writes, "app")).app
+        await oauth.issue_token(shoal.network.writes, app.id, logged_in.id, ("read",))
         await shoal.settle()
         now = shoal.network.reads.tags.clock()
         found = await active_since(shoal.network.store, shoal.network.timelines, now - DAY_MS, now + 1, nothing)

@@ -16,6 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal, Visibility
+from shoal.commands import media as media_services
+from shoal.commands import members as member_services
+from shoal.commands import posts as post_services
+from shoal.commands import relationships as suggestion_services
+from shoal.consumers import indexing
 from shoal.core.errors import Gone
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
@@ -24,7 +29,6 @@ from shoal.discovery.contract import FORM, FillState
 from shoal.discovery.filler import Filler
 from shoal.discovery.filling import fill, refill
 from shoal.discovery.memory import MemoryIndex
-from shoal.fanout import indexes
 from shoal.feeds import search
 from shoal.feeds.discover import directory, most_followed, popular, suggestions
 from shoal.feeds.search import ResultRange
@@ -32,10 +36,6 @@ from shoal.feeds.shared_answers import Remembered, Renewed
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.ops.checking.check import check
-from shoal.services import media as media_services
-from shoal.services import members as member_services
-from shoal.services import posts as post_services
-from shoal.services import suggestions as suggestion_services
 from tests.api.world import Counting, picture
 from tests.engines import postgres
 from tests.flows.people import register
@@ -143,7 +143,7 @@ async def test_a_post_is_found_by_the_descriptions_of_its_pictures_as_they_are_n
 async def test_every_post_is_found_anew_that_has_the_picture_also_over_several_pages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(indexes, "_PAGE", 2)
+    monkeypatch.setattr(indexing, "_PAGE", 2)
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         logo = await ann.upload(picture())
@@ -377,7 +377,7 @@ async def test_nobody_is_suggested_whom_one_knows_or_does_not_want() -> None:
         await me.block(blocked)
         await blocker.block(me)
         await me.mute(muted)
-        await suggestion_services.dismiss(shoal.network.writes, me.id, dismissed.id)
+        await suggestion_services.dismiss_suggestion(shoal.network.writes, me.id, dismissed.id)
         await shoal.suspend(gone)
         await change(shoal, shy, discoverable=False)
         await me.follow(known)

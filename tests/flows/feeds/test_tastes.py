@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.commands import lists, relationships
+from shoal.commands.relationships import FollowOptions
 from shoal.feeds import home
 from shoal.feeds.pipeline import Page
 from shoal.graph.contract import Cursor
-from shoal.services import lists, relationships
-from shoal.services.relationships import FollowOptions
 from tests.flows.people import register
 from tests.running import run
 

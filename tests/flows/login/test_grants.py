@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 
 from shoal import Shoal
 from shoal.api.login.authorize_request import OUT_OF_BAND, redirects_to
+from shoal.commands import credentials, members, oauth, sessions
+from shoal.commands.context import Writes
+from shoal.commands.oauth import BROWSER_MS
 from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.ids import IdMaker, milliseconds_of
 from shoal.core.model import App, Grant, Token
 from shoal.graph.access import access_member
 from shoal.graph.contract import Graph
 from shoal.graph.schema import EXPIRING, LOGGED_IN
-from shoal.services import members
-from shoal.services.login import apps, grants, renewals, sessions
-from shoal.services.login.expiring_credentials import BROWSER_MS
-from shoal.services.writes import Writes
 from tests.api.visitor import CHALLENGE, VERIFIER
 from tests.engines import dynamodb
 from tests.flows.simulation.chaos import Between
@@ -60,18 +59,18 @@ def test_no_altered_code_address_or_verifier_is_worth_a_token(data: st.DataObjec
         async with Shoal.open("memory://") as shoal:
             writes, store = shoal.network.writes, shoal.network.store
             ann = (await shoal.register("ann")).id
-            app = (await apps.register(writes, "app", redirect_uris=(HOME,))).app
+            app = (await oauth.register(writes, "app", redirect_uris=(HOME,))).app
             member = await members.find(writes, "ann")
             assert member is not None
-            code = await grants.issue(writes, member, app.id, ("read",), HOME, CHALLENGE)
+            code = await oauth.issue_code(writes, member, app.id, ("read",), HOME, CHALLENGE)
             good = [app.id, code, HOME, VERIFIER]
             bad = list(good)
             at = data.draw(st.integers(0, 3))
             bad[at] = app.id + 1 if at == 0 else data.draw(changed(str(good[at])))
             with pytest.raises(Unauthenticated):
-                await grants.exchange(writes, *bad)  # type: ignore[arg-type]
+                await oauth.exchange_code(writes, *bad)  # type: ignore[arg-type]
             assert not [node for node in await store.obj_scan(FIRST, 1_000) if isinstance(node, Token)]
-            assert (await grants.exchange(writes, *good)).token.member_id == ann  # type: ignore[arg-type]
+            assert (await oauth.exchange_code(writes, *good)).token.member_id == ann  # type: ignore[arg-type]
 
     asyncio.run(story())
 
@@ -92,17 +91,17 @@ async def test_codes_and_browser_logins_end_by_themselves_and_do_not_pile_up() -
     async with Shoal.open("memory://") as shoal:
         writes, store = shoal.network.writes, shoal.network.store
         ann = (await shoal.register("ann")).id
-        app = (await apps.register(writes, "app", redirect_uris=(HOME,))).app
+        app = (await oauth.register(writes, "app", redirect_uris=(HOME,))).app
         member = await members.find(writes, "ann")
         assert member is not None
-        codes = [await grants.issue(writes, member, app.id, ("read",), HOME) for _ in range(6)]
-        kept = (await grants.exchange(writes, app.id, codes[0], HOME, "")).token
+        codes = [await oauth.issue_code(writes, member, app.id, ("read",), HOME) for _ in range(6)]
+        kept = (await oauth.exchange_code(writes, app.id, codes[0], HOME, "")).token
         browser = await sessions.begin(writes, member)
-        soon = later(writes, grants.LIFE_MS)
+        soon = later(writes, oauth.LIFE_MS)
         with pytest.raises(Unauthenticated):
-            await grants.exchange(soon, app.id, codes[1], HOME, "")
+            await oauth.exchange_code(soon, app.id, codes[1], HOME, "")
         assert await sessions.browser(soon, browser.text) == member
-        await grants.issue(soon, member, app.id, ("read",), HOME)
+        await oauth.issue_code(soon, member, app.id, ("read",), HOME)
         grants_left = [node for node in await store.obj_scan(FIRST, 1_000) if isinstance(node, Grant)]
         assert len(grants_left) == 1
         much_later = later(writes, BROWSER_MS)
@@ -136,15 +135,15 @@ async def test_a_password_that_changes_while_somebody_logs_in_ends_their_token_t
     async with Shoal.open("memory://") as shoal:
         writes = shoal.network.writes
         ann = await shoal.register("ann", "a first password")
-        app = (await apps.register(writes, "app")).app
+        app = (await oauth.register(writes, "app")).app
         member = await members.log_in(writes, "ann", "a first password")
-        code = await grants.issue(writes, member, app.id, ("read",), HOME)
-        await renewals.set_password(writes, ann.id, "a second password")
-        late = await apps.issue_token(writes, app.id, ann.id, ("read",), generation=member.generation)
+        code = await oauth.issue_code(writes, member, app.id, ("read",), HOME)
+        await credentials.set_password(writes, ann.id, "a second password")
+        late = await oauth.issue_token(writes, app.id, ann.id, ("read",), generation=member.generation)
         with pytest.raises(Unauthenticated):
-            await apps.check_token(writes, late.text)
+            await oauth.check_token(writes, late.text)
         with pytest.raises(Unauthenticated):
-            await grants.exchange(writes, app.id, code, HOME, "")
+            await oauth.exchange_code(writes, app.id, code, HOME, "")
 
 
 @in_loop
@@ -152,8 +151,8 @@ async def test_a_token_reads_its_member_once() -> None:
     async with Shoal.open("memory://") as shoal:
         writes = shoal.network.writes
         ann = await shoal.register("ann")
-        app = (await apps.register(writes, "app")).app
-        known = await apps.issue_token(writes, app.id, ann.id, ("read",))
+        app = (await oauth.register(writes, "app")).app
+        known = await oauth.issue_token(writes, app.id, ann.id, ("read",))
         for generation in (None, known.token.generation):
             reads: list[str] = []
 
@@ -163,11 +162,11 @@ async def test_a_token_reads_its_member_once() -> None:
             async def nothing(_name: str) -> None: ...
 
             graph = cast("Graph", Between(shoal.network.store, read, nothing))
-            issued = await apps.issue_token(
+            issued = await oauth.issue_token(
                 replace(writes, graph=graph), app.id, ann.id, ("read",), generation=generation
             )
             # The member, and the app.
             assert reads.count("obj_get") == 2
             assert issued.token.generation == known.token.generation
         with pytest.raises(NotFound):
-            await apps.issue_token(writes, app.id, app.id, ("read",))
+            await oauth.issue_token(writes, app.id, app.id, ("read",))

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.commands import invitations, members, moderation
+from shoal.commands.context import Writes
 from shoal.core.errors import (
     InvalidInput,
     NotAllowed,
@@ -28,8 +30,6 @@ from shoal.core.signup import HOLD_MS, Invitation
 from shoal.graph.contract import Batch, Graph
 from shoal.graph.schema import FOLLOWS, OWNS_INVITATION, REQUESTS
 from shoal.ops.checking.check import check
-from shoal.services import invitations, members, moderation
-from shoal.services.writes import Writes
 from tests.flows.test_maxima import STORES, networks, tally
 from tests.running import in_loop
 from tests.stores import Forgetful, all_objects

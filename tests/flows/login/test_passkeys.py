@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.commands import authentication, credentials, members, moderation, passkeys, second_factor
+from shoal.commands.context import Writes
 from shoal.core import credentials as challenge_rules
 from shoal.core.audit import AuditVerb
 from shoal.core.credentials import (
@@ -35,9 +37,6 @@ from shoal.graph.access import access_member
 from shoal.graph.schema import used_challenge_key
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
-from shoal.services import members, moderation
-from shoal.services.login import assertions, challenges, guesses, passkeys, renewals, second_factor
-from shoal.services.writes import Writes
 from tests.audit.reading import entries
 from tests.engines import postgres, redis
 from tests.engines.authenticator import code_of
@@ -86,7 +85,7 @@ class Owner:
 
     async def question(self, purpose: Purpose = Purpose.LOG_IN) -> Any:
         """Return what a browser asks a device with."""
-        return await assertions.options(
+        return await authentication.passkey_options(
             self.writes, SITE, purpose, None if purpose is Purpose.LOG_IN else await self.member
         )
 
@@ -101,7 +100,7 @@ class Owner:
     async def second(self, **cheat: Any) -> bool:
         """Return whether the passkey counts besides the password."""
         answer = await self.answer(Purpose.SECOND, **cheat)
-        return await guesses.code_counts(self.writes, await self.member, answer, HERE)
+        return await authentication.code_counts(self.writes, await self.member, answer, HERE)
 
 
 async def owner(shoal: Shoal, name: str = "ann", **how: Any) -> Owner:
@@ -124,7 +123,7 @@ async def test_a_passkey_is_added_and_logs_in_alone(algorithm: str) -> None:
         # It is no second factor by itself: the password goes on logging in.
         assert (await shoal.log_in("ann", PASSWORD)).id == ann.handle.id
         # A new password, also a forgotten one, leaves it.
-        await renewals.set_password(ann.writes, ann.handle.id, "another password")
+        await credentials.set_password(ann.writes, ann.handle.id, "another password")
         assert (await ann.log_in()).id == ann.handle.id
         assert (await check(shoal.network)).clean
 
@@ -187,9 +186,9 @@ async def test_without_a_pin_a_passkey_counts_besides_the_password_and_not_alone
         with pytest.raises(Unauthenticated):
             await ann.log_in()
         assert await ann.second()
-        assert await guesses.code_counts(ann.writes, await ann.member, codes[0], HERE)
+        assert await authentication.code_counts(ann.writes, await ann.member, codes[0], HERE)
         # There is no app whose codes could be guessed.
-        assert not await guesses.code_counts(ann.writes, await ann.member, "000000", HERE)
+        assert not await authentication.code_counts(ann.writes, await ann.member, "000000", HERE)
 
 
 @in_loop
@@ -201,7 +200,10 @@ async def test_an_answer_counts_once_whoever_sends_it_at_once() -> None:
 
             async def sent(answer: str = answer, purpose: Purpose = purpose) -> bool:
                 if purpose is Purpose.SECOND:
-                    return await assertions.use(ann.writes, SITE, await ann.member, answer, purpose) is not None
+                    return (
+                        await authentication.use_passkey(ann.writes, SITE, await ann.member, answer, purpose)
+                        is not None
+                    )
                 try:
                     return (await members.by_passkey(ann.writes, answer, HERE)).id == ann.handle.id
                 except Unauthenticated:
@@ -221,7 +223,10 @@ async def test_a_challenge_is_for_one_purpose_one_member_and_five_minutes() -> N
                 await members.by_passkey(ann.writes, ann.device.answer(question), HERE)
         question = {**await ben.question(Purpose.SECOND), "allowCredentials": []}
         member = await ann.member
-        assert await assertions.use(ann.writes, SITE, member, ann.device.answer(question), Purpose.SECOND) is None
+        assert (
+            await authentication.use_passkey(ann.writes, SITE, member, ann.device.answer(question), Purpose.SECOND)
+            is None
+        )
         late = await ann.answer()
         now = ann.writes.new_id.now()
         for after, good in ((GOOD_MS, False), (GOOD_MS - 10_000, True)):
@@ -264,7 +269,7 @@ async def test_a_passkey_of_somebody_else_is_no_passkey_of_mine() -> None:
             await ben.log_in(handle=handle)
         question = await ann.question(Purpose.SECOND)
         answer = ben.device.answer({**question, "allowCredentials": []})
-        assert await assertions.use(ann.writes, SITE, await ann.member, answer, Purpose.SECOND) is None
+        assert await authentication.use_passkey(ann.writes, SITE, await ann.member, answer, Purpose.SECOND) is None
         assert (await ann.log_in()).id == ann.handle.id
 
 
@@ -505,7 +510,7 @@ async def test_the_network_makes_one_key_for_challenges_also_when_several_ask_fi
         asked = await asyncio.gather(*(ann.question() for _ in range(5)))
         for one in asked:
             challenge = websafe_decode(one["challenge"])
-            assert await challenges.fits(ann.writes, challenge, Purpose.LOG_IN)
+            assert await authentication.challenge_fits(ann.writes, challenge, Purpose.LOG_IN)
         assert (await check(shoal.network)).clean
 
 

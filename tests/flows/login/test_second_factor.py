@@ -8,15 +8,13 @@ import time
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import account_deletions, authentication, credentials, members, moderation, second_factor, sessions
 from shoal.core.credentials import Site
 from shoal.core.errors import CodeNeeded, InvalidInput, NotAllowed, SecondFactorNeeded, Unauthenticated
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Role
 from shoal.graph.access import access_member
 from shoal.ops.checking.check import check
-from shoal.services import members, moderation
-from shoal.services.leaving import departures
-from shoal.services.login import guesses, renewals, second_factor, sessions
 from tests.engines.authenticator import code_of
 from tests.engines.smtp import PostOffice, post_office
 from tests.running import in_loop
@@ -51,7 +49,7 @@ async def test_a_login_takes_a_code_once_it_is_on() -> None:
         with pytest.raises(Unauthenticated):
             await shoal.log_in("ann", PASSWORD, recovery[0])
         # A new password leaves it on.
-        await renewals.set_password(shoal.network.writes, ann.id, "another password")
+        await credentials.set_password(shoal.network.writes, ann.id, "another password")
         with pytest.raises(CodeNeeded):
             await shoal.log_in("ann", "another password")
 
@@ -123,7 +121,7 @@ async def test_a_browser_with_the_password_alone_is_halfway_for_ten_minutes(monk
         assert await sessions.halfway(writes, whole) is None
         assert await sessions.browser(writes, whole) is not None
         monkeypatch.setattr(
-            "shoal.services.login.sessions.milliseconds_of", lambda _id: time.time_ns() // 1_000_000 + 660_000
+            "shoal.commands.sessions.milliseconds_of", lambda _id: time.time_ns() // 1_000_000 + 660_000
         )
         assert await sessions.halfway(writes, half) is None
         assert await sessions.browser(writes, whole) is not None
@@ -135,7 +133,7 @@ async def test_a_new_password_ends_what_is_halfway() -> None:
         ann, _, _ = await guarded(shoal)
         writes = shoal.network.writes
         half = (await sessions.begin(writes, await access_member(writes.graph, ann.id))).text
-        await renewals.set_password(writes, ann.id, "another password")
+        await credentials.set_password(writes, ann.id, "another password")
         assert await sessions.halfway(writes, half) is None
 
 
@@ -175,7 +173,7 @@ async def test_what_is_halfway_goes_though_many_sessions_stand_before_it(monkeyp
             await sessions.begin(writes, member, proved=True)
         half = (await sessions.begin(writes, member)).token.id
         monkeypatch.setattr(
-            "shoal.services.login.expiring_credentials.milliseconds_of",
+            "shoal.commands.oauth.milliseconds_of",
             lambda id_: milliseconds_of(id_) - (0 if id_ <= half else -660_000),
         )
         await sessions.begin(writes, member, proved=True)
@@ -268,12 +266,12 @@ async def test_a_place_is_known_once_the_code_was_right_there() -> None:
             await members.knows_password(writes, "ann", PASSWORD, thief)
         assert thief.known == [False, False], "the password alone makes nothing known"
         member = await access_member(writes.graph, ann.id)
-        assert await guesses.code_counts(writes, member, code_of(key), owner)
+        assert await authentication.code_counts(writes, member, code_of(key), owner)
         await members.knows_password(writes, "ann", PASSWORD, owner)
         assert owner.known == [False, True]
-        assert owner.accounts == [(str(ann.id), True), (guesses.account_key("ann"), False)]
+        assert owner.accounts == [(str(ann.id), True), (authentication.account_key("ann"), False)]
         # A new password says nothing about places either, and codes that are asked for in vain make none known.
-        await renewals.change_password(writes, ann.id, PASSWORD, "another password", thief)
+        await credentials.change_password(writes, ann.id, PASSWORD, "another password", thief)
         await members.knows_password(writes, "ann", "another password", thief)
         assert not any(thief.known)
         ben = await shoal.register("ben", PASSWORD)
@@ -289,6 +287,6 @@ async def test_who_comes_back_keeps_it() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _, _ = await guarded(shoal)
         await ann.leave(PASSWORD)
-        await departures.come_back(shoal.network.writes, "ann", PASSWORD)
+        await account_deletions.come_back(shoal.network.writes, "ann", PASSWORD)
         with pytest.raises(CodeNeeded):
             await shoal.log_in("ann", PASSWORD)

@@ -11,6 +11,10 @@ import msgspec
 import pytest
 
 from shoal import Shoal
+from shoal.commands import oauth, sessions
+from shoal.commands.context import Writes
+from shoal.commands.oauth import NewToken
+from shoal.commands.sessions import TokenUses
 from shoal.core.errors import InvalidToken, Unavailable
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Token
@@ -18,10 +22,6 @@ from shoal.core.tokens import Origin, TokenLifetime, TokenUse
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, PUSHES, TOKEN_USES_KEPT
 from shoal.library.handle import Handle
-from shoal.services.login import apps, sessions, uses
-from shoal.services.login.apps import NewToken
-from shoal.services.login.uses import TokenUses
-from shoal.services.writes import Writes
 from tests.running import in_loop
 
 DAY = 86_400_000
@@ -59,8 +59,8 @@ class Faulty:
 
 
 async def tokens_of(writes: Writes, member: Handle, count: int) -> list[NewToken]:
-    app = (await apps.register(writes, "Tide")).app
-    return [await apps.issue_token(writes, app.id, member.id, ("read",), origin=HOME) for _ in range(count)]
+    app = (await oauth.register(writes, "Tide")).app
+    return [await oauth.issue_token(writes, app.id, member.id, ("read",), origin=HOME) for _ in range(count)]
 
 
 async def stored(writes: Writes, token: Token) -> Token:
@@ -71,7 +71,7 @@ async def stored(writes: Writes, token: Token) -> Token:
 
 async def checked(writes: Writes, noting: TokenUses, text: str, origin: Origin = AWAY) -> Token:
     """Do with a token what a request does."""
-    token = (await apps.check_token(writes, text)).token
+    token = (await oauth.check_token(writes, text)).token
     noting.note(token, lambda: origin)
     return token
 
@@ -126,7 +126,7 @@ async def test_many_uses_at_once_are_written_side_by_side_without_being_waited_f
 
 @in_loop
 async def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uses, "_WAITING", 3)
+    monkeypatch.setattr(sessions, "_WAITING", 3)
     async with Shoal.open("memory://") as shoal:
         clock = Clock(shoal.network.writes)
         noting = TokenUses(clock.writes)
@@ -157,7 +157,7 @@ async def test_a_use_that_cannot_be_written_costs_the_figure_and_is_noted_again(
         graph.broken = False
         await checked(writes, noting, made.text)
         await checked(writes, noting, gone.text)
-        await apps.revoke_token(writes, gone.token)
+        await oauth.revoke_token(writes, gone.token)
         await noting.flush()
         assert (await stored(writes, made.token)).use.at == clock.now
         # A token that ends meanwhile does not come back by being noted.
@@ -179,17 +179,17 @@ async def test_a_token_that_nobody_uses_for_a_year_ends_and_goes_with_its_subscr
             clock.days(30.4)
             await checked(writes, noting, busy.text)
             await noting.flush()
-        assert (await apps.check_token(writes, idle.text)).token.id == idle.token.id
+        assert (await oauth.check_token(writes, idle.text)).token.id == idle.token.id
         clock.days(1.5)
         with pytest.raises(InvalidToken):
-            await apps.check_token(writes, idle.text)
+            await oauth.check_token(writes, idle.text)
         assert [one.token.id for one in (await sessions.page(writes, ann.id, Cursor())).sessions] == [busy.token.id]
         await checked(writes, noting, busy.text)
         await noting.flush()
         assert idle.token.id not in await writes.graph.obj_get((idle.token.id,))
         counts = await writes.graph.assoc_count((ann.id,), (LOGGED_IN, PUSHES))
         assert counts == {LOGGED_IN: {ann.id: 1}, PUSHES: {}}
-        assert (await apps.check_token(writes, busy.text)).token.id == busy.token.id
+        assert (await oauth.check_token(writes, busy.text)).token.id == busy.token.id
         await noting.close()
 
 
@@ -199,7 +199,7 @@ async def test_nothing_ends_where_the_setting_is_0() -> None:
         clock = Clock(shoal.network.writes)
         (made,) = await tokens_of(clock.writes, await shoal.register("ann"), 1)
         clock.days(9_000)
-        assert (await apps.check_token(clock.writes, made.text)).token.id == made.token.id
+        assert (await oauth.check_token(clock.writes, made.text)).token.id == made.token.id
 
 
 @in_loop
@@ -218,7 +218,7 @@ async def test_a_token_from_before_uses_were_kept_counts_from_the_upgrade_on() -
         # The upgrade came ten years after the token was made: as if no use had ever been noted.
         clock.days(3_650)
         upgraded = replace(clock.writes, lifetime=TokenLifetime(365 * DAY, clock.now - DAY))
-        assert (await apps.check_token(upgraded, made.text)).token.use == TokenUse()
+        assert (await oauth.check_token(upgraded, made.text)).token.use == TokenUse()
         noting = TokenUses(upgraded)
         await checked(upgraded, noting, made.text)
         await noting.flush()
@@ -228,7 +228,7 @@ async def test_a_token_from_before_uses_were_kept_counts_from_the_upgrade_on() -
         await writes.graph.commit(batch)
         clock.days(366)
         with pytest.raises(InvalidToken):
-            await apps.check_token(upgraded, made.text)
+            await oauth.check_token(upgraded, made.text)
         await noting.close()
 
 

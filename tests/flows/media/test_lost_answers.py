@@ -8,11 +8,11 @@ from typing import cast
 import pytest
 
 from shoal import Shoal
+from shoal.commands import media, members
+from shoal.commands.members import ProfileChange
 from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.model import Media
 from shoal.graph.contract import Store
-from shoal.services import media, members
-from shoal.services.members import ProfileChange
 from tests.flows.media.test_media_posts import files_of, picture
 from tests.flows.people import register
 from tests.media.clips import tone

@@ -13,14 +13,19 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.commands import media, members, posts, scheduled_posts
+from shoal.commands.context import Writes
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
+from shoal.commands.scheduled_posts import discard_media
+from shoal.consumers import cleanup
+from shoal.consumers import media as files
+from shoal.consumers.context import Effects
 from shoal.core.errors import Conflict, InvalidInput, NotFound, Unavailable
 from shoal.core.events import FilesReleased, PostDeleted
 from shoal.core.ids import EPOCH_MS, IdMaker
 from shoal.core.media_files import files_of, files_of_member
 from shoal.core.model import Media, Member, Post, Revision, ScheduledPost
-from shoal.fanout import files
-from shoal.fanout.cleanups import cleanup
-from shoal.fanout.effects import Effects
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Cursor, Outbox, Store
 from shoal.graph.memory import MemoryGraph
@@ -28,20 +33,15 @@ from shoal.graph.schema import AGENDA, ATTACHED, DUE, OWNS
 from shoal.media.library import MediaLibrary, StoredPicture
 from shoal.ops.agenda import Agenda
 from shoal.outbox.runner import Consequence, Runner
-from shoal.services import media, members, posts, scheduling
-from shoal.services.discarding import discard
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
-from shoal.services.writes import Writes
 from tests.flows.simulation.chaos import Between, Crash, Dice, Lossy, Unruly
 from tests.stores import all_objects
 
 DAY_MS = 25 * 60 * 60 * 1_000
-_drop = scheduling.drop
+_drop = scheduled_posts.drop
 _REFUSALS = (Conflict, InvalidInput, NotFound, Unavailable)
 _TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     PostDeleted: (cleanup.release_media, cleanup.clear_revisions),
-    FilesReleased: (files.remove,),
+    FilesReleased: (files.remove_files,),
 }
 
 
@@ -168,7 +168,7 @@ class Scene:
 
     async def _discard(self, number: int) -> None:
         for id_ in await self._some_media(number):
-            await discard(self.writes, self.ann, id_)
+            await discard_media(self.writes, self.ann, id_)
 
     async def _describe(self, number: int) -> None:
         for id_ in await self._some_media(number):
@@ -176,7 +176,7 @@ class Scene:
 
     async def _schedule(self, number: int) -> None:
         draft = Draft(text="later", media=await self._some_media(number))
-        await scheduling.schedule(self.writes, self.ann, draft, self._now + (1 + number % 3) * DAY_MS)
+        await scheduled_posts.schedule(self.writes, self.ann, draft, self._now + (1 + number % 3) * DAY_MS)
 
     async def _faces(self, number: int) -> None:
         change = ProfileChange(avatar=b"a", header=b"h" if number & 1 else None)
@@ -196,7 +196,7 @@ class Scene:
 
     async def drop(self, writes: Writes, scheduled: ScheduledPost) -> None:
         """Drop an impossible scheduled post, as the agenda does, and note its missing media."""
-        named = scheduling.draft_of(scheduled).media
+        named = scheduled_posts.draft_of(scheduled).media
         self.dropped |= {*named} - {*await self.store.obj_get(named)}
         await _drop(writes, scheduled)
 
@@ -219,7 +219,9 @@ class Scene:
         (ann,) = [node for node in nodes if isinstance(node, Member)]
         assert self.shelf.files == {key for node in kept.values() for key in files_of(node)} | {*files_of_member(ann)}
         used = {id_ for node in nodes if isinstance(node, Post | Revision) for id_ in node.media}
-        planned = {id_ for node in nodes if isinstance(node, ScheduledPost) for id_ in scheduling.draft_of(node).media}
+        planned = {
+            id_ for node in nodes if isinstance(node, ScheduledPost) for id_ in scheduled_posts.draft_of(node).media
+        }
         assert used <= set(kept) <= used | planned
         assert planned <= set(kept)
         assert not self.dropped, "a post was not written, because its media went before"
@@ -256,7 +258,7 @@ def test_whatever_meets_posts_keep_their_media_and_nothing_else_stays(seed: int,
     logging.disable(logging.ERROR)
     try:
         scene = Scene(seed)
-        with patch("shoal.core.queueing._BREATH_SECONDS", -1.0), patch.object(scheduling, "drop", scene.drop):
+        with patch("shoal.core.queueing._BREATH_SECONDS", -1.0), patch.object(scheduled_posts, "drop", scene.drop):
             asyncio.run(scene.run(ops))
     finally:
         logging.disable(logging.NOTSET)

@@ -13,6 +13,10 @@ import pytest
 from PIL import Image
 
 from shoal import Shoal
+from shoal.commands import media, members, posts, scheduled_posts
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
+from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import (
     Conflict,
     InvalidInput,
@@ -30,10 +34,6 @@ from shoal.graph.contract import AssocOp, Batch, Cursor, Graph
 from shoal.graph.schema import ATTACHED
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
-from shoal.services import media, members, posts, scheduling
-from shoal.services.discarding import discard
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -73,12 +73,12 @@ async def test_a_picture_goes_from_upload_to_every_follower(tmp_path: Path) -> N
         assert refusal.value.field == "media_ids"
 
         await ann.delete(post)
-        await discard(shoal.network.writes, ann.id, stored[0].id)
+        await discard_media(shoal.network.writes, ann.id, stored[0].id)
         await shoal.settle()
         with pytest.raises(NotFound):
             await shoal.network.media.read(stored[0].key)
         with pytest.raises(NotFound):
-            await discard(shoal.network.writes, ben.id, stored[1].id)
+            await discard_media(shoal.network.writes, ben.id, stored[1].id)
 
 
 @in_loop
@@ -92,10 +92,10 @@ async def test_what_a_post_has_or_had_cannot_be_deleted_and_is_let_go_with_it() 
         assert await attached_to(shoal, before, after, both) == [[post.id]] * 3
         for made in (before, after, both):
             with pytest.raises(Unfit):
-                await discard(writes, ann.id, made.id)
+                await discard_media(writes, ann.id, made.id)
         assert (await check(shoal.network)).clean
         await ann.delete(post)
-        await discard(writes, ann.id, after.id)
+        await discard_media(writes, ann.id, after.id)
         await shoal.settle()
         assert await attached_to(shoal, before, after, both) == [[], [], []]
         assert (await check(shoal.network)).clean
@@ -111,11 +111,11 @@ async def test_what_a_scheduled_post_names_cannot_be_deleted_until_it_is_taken_b
         (ann,) = await register(shoal, "ann")
         made = await ann.upload(picture())
         writes, in_a_day = shoal.network.writes, int(time.time() * 1000) + 86_400_000
-        plan = await scheduling.schedule(writes, ann.id, Draft(text="soon", media=[made.id]), in_a_day)
+        plan = await scheduled_posts.schedule(writes, ann.id, Draft(text="soon", media=[made.id]), in_a_day)
         with pytest.raises(Unfit, match="scheduled status"):
-            await discard(writes, ann.id, made.id)
-        await scheduling.cancel(writes, ann.id, plan.id)
-        await discard(writes, ann.id, made.id)
+            await discard_media(writes, ann.id, made.id)
+        await scheduled_posts.cancel(writes, ann.id, plan.id)
+        await discard_media(writes, ann.id, made.id)
         assert (await check(shoal.network)).clean
 
 
@@ -128,8 +128,8 @@ async def test_media_that_are_planned_and_deleted_at_once_are_planned_or_gone() 
             made = await ann.upload(picture())
             draft = Draft(text="soon", media=[made.id])
             planned, deleted = await asyncio.gather(
-                scheduling.schedule(writes, ann.id, draft, in_a_day),
-                discard(writes, ann.id, made.id),
+                scheduled_posts.schedule(writes, ann.id, draft, in_a_day),
+                discard_media(writes, ann.id, made.id),
                 return_exceptions=True,
             )
             assert isinstance(planned, NotFound if deleted is None else ScheduledPost), planned
@@ -254,7 +254,7 @@ async def test_what_never_came_to_a_post_goes_after_a_day_and_what_an_edit_took_
         post = await ann.create("look", media=[before])
         await posts.update(shoal.network.writes, ann.id, post.id, Draft(text="look", media=[after.id]))
         in_a_week = time.time_ns() // 1_000_000 + 7 * 86_400_000
-        await scheduling.schedule(shoal.network.writes, ann.id, Draft(text="soon", media=[planned.id]), in_a_week)
+        await scheduled_posts.schedule(shoal.network.writes, ann.id, Draft(text="soon", media=[planned.id]), in_a_week)
         assert await sweep(shoal, 23) == 0
         assert await sweep(shoal, 24.5) == 4
         assert await there(shoal, never, before, after, planned) == [False, True, True, True]
@@ -346,7 +346,7 @@ async def test_a_member_stores_so_many_bytes_and_no_more_also_at_once() -> None:
         )
         assert len(await files_of(shoal)) == 6
         await ben.upload(picture())
-        await discard(shoal.network.writes, ann.id, kept[0].id)
+        await discard_media(shoal.network.writes, ann.id, kept[0].id)
         await ann.upload(picture())
         with pytest.raises(Unfit):
             await ann.upload(picture())

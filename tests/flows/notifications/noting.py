@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from shoal import Handle, Shoal
+from shoal.commands import reactions, relationships
 from shoal.core.events import Event, PollEnded, ReportFiled, RequestChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Poll, PollOption, Post, Report, Role
@@ -21,7 +22,6 @@ from shoal.graph.schema import (
     VOTES,
     AssocType,
 )
-from shoal.services import reactions, relationships
 from shoal.wiring import Network
 
 

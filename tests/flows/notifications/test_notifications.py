@@ -11,21 +11,21 @@ from typing import Any, cast
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import notifications as verbs
+from shoal.commands import reactions, relationships
+from shoal.consumers import notifications as telling
+from shoal.consumers.context import Effects
+from shoal.consumers.notifications import tell_of_like
+from shoal.consumers.table import TABLE
 from shoal.core.events import FollowChanged, LikeChanged, PostCreated, ShareCreated
 from shoal.core.ids import EPOCH_MS, milliseconds_of
 from shoal.core.model import Role, Visibility
-from shoal.fanout import notifications as telling
-from shoal.fanout.effects import Effects
-from shoal.fanout.notifications import tell_of_like
-from shoal.fanout.table import TABLE
 from shoal.feeds import notifications
 from shoal.feeds.notifications import NotificationQuery
 from shoal.graph.contract import Cursor, Graph
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import NOTIFIED, WATCHES
 from shoal.ops.checking.check import check
-from shoal.services import notifications as verbs
-from shoal.services import reactions, relationships
 from shoal.streaming.updates import NotificationMade, decode
 from tests.flows.notifications.noting import (
     a_poll,

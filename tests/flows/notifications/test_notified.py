@@ -14,19 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import settings as configuration
+from shoal.commands import members, notifications, posts, reactions, relationships
+from shoal.commands.posts import Draft
+from shoal.consumers.context import Effects
+from shoal.consumers.notifications import _settle, note
+from shoal.consumers.table import TABLE
 from shoal.core.errors import Conflict, Gone, NotAllowed, NotFound
 from shoal.core.model import Member, Post, Share, Visibility
-from shoal.fanout.effects import Effects
-from shoal.fanout.notifications import _settle, note
-from shoal.fanout.table import TABLE
 from shoal.feeds import notifications as feed
 from shoal.graph.contract import Cursor, Graph, Outbox
 from shoal.graph.payloads.members import CLEARED, marks
 from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS, LIKES, MUTES, NOTIFIED, REVISED
 from shoal.outbox.runner import Runner
-from shoal.services import members, notifications, posts, reactions, relationships
-from shoal.services.posts import Draft
 from shoal.wiring import Network, open_network
 from tests.flows.simulation.chaos import Between, Crash, Dice, Unruly
 from tests.flows.simulation.recount import World

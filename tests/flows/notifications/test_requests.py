@@ -10,6 +10,9 @@ from unittest.mock import patch
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.commands import members, relationships
+from shoal.commands.members import ProfileChange
+from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import NotAllowed, NotFound, Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.placement import place, source_of
@@ -18,9 +21,6 @@ from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, REQUESTS, WATCHED_BY, WATCHES
 from shoal.graph.sharding.sharded_graph import ShardedGraph
-from shoal.services import follow_requests, members, relationships
-from shoal.services.members import ProfileChange
-from shoal.services.relationships import FollowOptions
 from tests.flows.people import home_texts, register
 from tests.running import in_loop
 
@@ -40,11 +40,11 @@ async def stands(one: Handle, other: Handle) -> Relation:
 
 
 async def agree(to: Handle, asker: Handle) -> Relation:
-    return await follow_requests.authorize(to._network.writes, to.id, asker.id)
+    return await relationships.authorize_request(to._network.writes, to.id, asker.id)
 
 
 async def decline(to: Handle, asker: Handle) -> Relation:
-    return await follow_requests.reject(to._network.writes, to.id, asker.id)
+    return await relationships.reject_request(to._network.writes, to.id, asker.id)
 
 
 async def wish(one: Handle, other: Handle, **wishes: object) -> Relation:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
+from shoal.commands.context import Limits
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import (
     HELD,
@@ -68,7 +69,6 @@ from shoal.graph.schema import (
     public_list,
     tag_id,
 )
-from shoal.services.writes import Limits
 from tests.stores import all_counts, all_links, all_objects
 
 N = TypeVar("N", bound=Node)

@@ -14,17 +14,23 @@ from unittest.mock import patch
 import numpy as np
 from msgspec.structs import replace
 
+from shoal.commands import members, moderation, polls, posts, ranking, reactions, relationships, reports
+from shoal.commands.context import Writes
+from shoal.commands.members import ProfileChange
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
+from shoal.commands.relationships import FollowOptions
+from shoal.commands.reports import Complaint
+from shoal.consumers.active_posts import Activity
+from shoal.consumers.context import Effects, Followers, Holding
+from shoal.consumers.follower_sets import ListedFollowers, PackedFollowers
+from shoal.consumers.high_fan_out import Loudness
+from shoal.consumers.table import TABLE
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Unavailable
 from shoal.core.events import LoudnessLost
 from shoal.core.ids import BACKDATED_UNTIL_MS, IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
-from shoal.fanout.activity import Activity
-from shoal.fanout.effects import Effects, Followers, Holding
-from shoal.fanout.graph_followers import ListedFollowers
-from shoal.fanout.loudness import Loudness
-from shoal.fanout.seated_followers import PackedFollowers
-from shoal.fanout.table import TABLE
 from shoal.feeds import folding, home
 from shoal.feeds.discover import contacts, suggestions
 from shoal.feeds.foryou import feed
@@ -43,25 +49,6 @@ from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.outbox.runner import Outcome, Runner
-from shoal.services import (
-    emoji_reactions,
-    feedback,
-    follow_requests,
-    members,
-    moderation,
-    polls,
-    posts,
-    reactions,
-    relationships,
-    reports,
-    tastes,
-)
-from shoal.services.members import ProfileChange
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
-from shoal.services.relationships import FollowOptions
-from shoal.services.reports import Complaint
-from shoal.services.writes import Writes
 from shoal.streaming.memory import MemoryChannel
 from shoal.tagcloud.collection import Collector, Emitter, Inbox
 from shoal.tagcloud.memory import MemoryCloud
@@ -487,14 +474,14 @@ class Simulator:
     async def _grant(self, op: Op) -> None:
         for other in range(len(NAMES)):
             with suppress(NotFound):
-                await follow_requests.authorize(self.writes, self._id(op.actor), self._id(other))
+                await relationships.authorize_request(self.writes, self._id(op.actor), self._id(other))
 
     async def _grant_and_withdraw(self, op: Op) -> None:
         reverse = op._replace(actor=op.other, other=op.actor)
         await _together(self._grant(op), self._unfollow(reverse), self._follow(reverse))
 
     async def _refuse(self, op: Op) -> None:
-        await follow_requests.reject(self.writes, self._id(op.actor), self._id(op.other))
+        await relationships.reject_request(self.writes, self._id(op.actor), self._id(op.other))
 
     async def _unfollow(self, op: Op) -> None:
         await relationships.unfollow(self.writes, self._id(op.actor), self._id(op.other))
@@ -590,11 +577,11 @@ class Simulator:
             await reactions.unbookmark(self.writes, self._id(op.actor), self._chosen(op).id)
 
     async def _react(self, op: Op) -> None:
-        await emoji_reactions.react(self.writes, self._id(op.actor), self._chosen(op).id, EMOJI[op.number % len(EMOJI)])
+        await reactions.react(self.writes, self._id(op.actor), self._chosen(op).id, EMOJI[op.number % len(EMOJI)])
 
     async def _unreact(self, op: Op) -> None:
         emoji = EMOJI[op.number % len(EMOJI)]
-        await emoji_reactions.unreact(self.writes, self._id(op.actor), self._chosen(op).id, emoji)
+        await reactions.unreact(self.writes, self._id(op.actor), self._chosen(op).id, emoji)
 
     async def _report(self, op: Op) -> None:
         """Report a post: from this moment on it is nowhere for the reporter."""
@@ -654,13 +641,13 @@ class Simulator:
                 assert not member.suspended
                 assert any(match.given == _address(row.value) for row in member.fields)
                 assert (viewer, member.id) not in apart
-        await tastes.add_seen_posts(self.writes, viewer, [ranked.entry.post.id for ranked in page.entries])
+        await ranking.add_seen_posts(self.writes, viewer, [ranked.entry.post.id for ranked in page.entries])
         if page.entries:
             chosen = page.entries[op.number % len(page.entries)].entry.post
             tag = chosen.tags[0] if chosen.tags and op.number & 2 else ""
             with suppress(InvalidInput):  # An edit may have taken the tag away.
-                await feedback.tap(self.writes, viewer, chosen.id, 1 if op.number & 1 else -1, tag)
-            await tastes.pick_tags(self.writes, viewer, TAGS[: op.number % 3])
+                await ranking.tap_post(self.writes, viewer, chosen.id, 1 if op.number & 1 else -1, tag)
+            await ranking.pick_tags(self.writes, viewer, TAGS[: op.number % 3])
 
     async def _watch(self, op: Op) -> None:
         await watch(self.graph, self.reads, self.outbox, self.halting, self._id(op.actor))
@@ -797,7 +784,7 @@ def _quiet() -> Iterator[None]:
         with (
             patch("shoal.core.queueing._BREATH_SECONDS", -1.0),
             patch("shoal.core.queueing._LONGEST_BREATH_SECONDS", -1.0),
-            patch("shoal.fanout.cleanups.cleanup._PAGE", 2),
+            patch("shoal.consumers.cleanup._PAGE", 2),
             patch("shoal.graph.postgres.writer._SETTLE_SECONDS", 0.05),
         ):
             yield

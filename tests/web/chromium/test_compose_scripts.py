@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, Page, expect
 
+from shoal.commands import posts
+from shoal.commands.posts import Draft
 from shoal.core.model import Media, Post
 from shoal.core.text import text_length
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
-from shoal.services import posts
-from shoal.services.posts import Draft
 from shoal.web.assets import assets
 from tests.web.chromium.accessible import hindrances
 from tests.web.chromium.screens import Stage, file, held, screen, until

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser
 
-from shoal.services import members, posts
-from shoal.services.members import ProfileChange
-from shoal.services.posts import Draft
+from shoal.commands import members, posts
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
 from tests.web.chromium.screens import Stage, screen
 
 _FIRST_CHARACTER = """(link) => {

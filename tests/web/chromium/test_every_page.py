@@ -9,10 +9,9 @@ from playwright.sync_api import Browser, Page
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
 from shoal import settings
+from shoal.commands import posts, reactions, second_factor
+from shoal.commands.posts import Draft
 from shoal.core.credentials import new_key
-from shoal.services import posts, reactions
-from shoal.services.login import second_factor
-from shoal.services.posts import Draft
 from shoal.web.table import pages
 from tests.engines.authenticator import code_of
 from tests.web.chromium.accessible import hindrances, pale

@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Browser, Error, Request
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
+from shoal.commands import posts, reactions, relationships
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from shoal.services import posts, reactions, relationships
-from shoal.services.polls import PollDraft
-from shoal.services.posts import Draft
 from tests.web.chromium.screens import Screen, Stage, screen
 from tests.web.pictures import posted
 

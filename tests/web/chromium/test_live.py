@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser, expect
 
+from shoal.commands import posts, relationships
+from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
 from shoal.feeds import lists
-from shoal.services import posts, relationships
-from shoal.services.posts import Draft
 from tests.web.chromium.screens import Stage, screen
 
 

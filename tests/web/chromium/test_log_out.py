@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser, Page, expect
 
+from shoal.commands import posts
+from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from shoal.services import posts
-from shoal.services.posts import Draft
 from tests.web.chromium.screens import Stage, screen, until
 
 _STORED = """async () => {

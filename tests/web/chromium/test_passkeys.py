@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, expect
 
-from shoal.services import members
-from shoal.services.login import apps
+from shoal.commands import members, oauth
 from tests.web.chromium.accessible import hindrances, pale
 from tests.web.chromium.screens import Screen, Stage, screen, stage
 from tests.web.visitor import PASSWORD
@@ -181,7 +180,7 @@ def test_two_browsers_have_a_passkey_each(here: Stage, chromium: Browser) -> Non
 
 
 def test_an_app_is_let_in_by_a_passkey(here: Stage, chromium: Browser) -> None:
-    made = here.run(apps.register(here.network.writes, "Tide", redirect_uris=["urn:ietf:wg:oauth:2.0:oob"]))
+    made = here.run(oauth.register(here.network.writes, "Tide", redirect_uris=["urn:ietf:wg:oauth:2.0:oob"]))
     query = (
         f"/oauth/authorize?response_type=code&client_id={made.app.id}&redirect_uri=urn:ietf:wg:oauth:2.0:oob&scope=read"
     )

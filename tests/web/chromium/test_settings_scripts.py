@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from shoal.services import members, posts, reactions, relationships
-from shoal.services.posts import Draft
+from shoal.commands import members, posts, reactions, relationships
+from shoal.commands.posts import Draft
 from tests.web.chromium.screens import Stage, file, held, screen, stage
 
 

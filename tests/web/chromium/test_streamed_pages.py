@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, expect
 
-from shoal.services import reactions
+from shoal.commands import reactions
 from tests.web.chromium.screens import Stage, screen
 from tests.web.pictures import posted
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Browser, FilePayload, Locator, Page, expect
 
+from shoal.commands import moderation, posts
+from shoal.commands.posts import Draft
 from shoal.core.model import Role
-from shoal.services import moderation, posts
-from shoal.services.posts import Draft
 from tests.api.world import picture
 from tests.web.chromium.screens import Screen, screen, stage
 

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from shoal.commands import members, moderation
 from shoal.core.model import Role
 from shoal.server import build
-from shoal.services import members, moderation
 from tests.api.visitor import Client
 from tests.api.visitor import Visitor as AppVisitor
 from tests.api.world import BASE, STAFF_SCOPES, World, world

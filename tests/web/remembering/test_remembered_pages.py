@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.commands import sessions
 from shoal.feeds import home
 from shoal.graph.cache.coherence import StampGuard
 from shoal.graph.cache.dependencies import ChangeLog, ReadSet
 from shoal.server import Deps
-from shoal.services.login import sessions
 from shoal.tagcloud import reader
 from shoal.web import visit
 from shoal.words.languages import words_in

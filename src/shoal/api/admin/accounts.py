@@ -17,6 +17,8 @@ from shoal.api.entities.moderation import AdminAccount
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.commands import members, moderation, reports
+from shoal.commands.context import Writes
 from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.model import Member, Role
@@ -27,8 +29,6 @@ from shoal.feeds.hydrate import profiles
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import EVERYBODY, STAFF
-from shoal.services import members, moderation, reports
-from shoal.services.writes import Writes
 
 _log = logging.getLogger("shoal.moderation")
 # Who did what is written down, whatever else is.

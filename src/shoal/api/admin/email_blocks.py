@@ -16,11 +16,11 @@ from shoal.api.entities.tags import TagDay
 from shoal.api.http.errors import Blank
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.commands import blocklists
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, history
 from shoal.core.ids import milliseconds_of
 from shoal.feeds.object_lists import objects_page
 from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, EVERYBODY
-from shoal.services.blocklists import email_blocks
 
 _log = logging.getLogger("shoal.moderation")
 
@@ -73,21 +73,21 @@ async def domains(context: Context, params: PageQuery) -> object:
 
 async def domain(context: Context, params: One) -> AdminEmailDomainBlock:
     """A blocked e-mail domain, with the sign-ups that it refused."""
-    return _domain(await email_blocks.access(context.deps.graph, EmailDomainBlock, params.id))
+    return _domain(await blocklists.access_email_block(context.deps.graph, EmailDomainBlock, params.id))
 
 
 async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainBlock:
     """Nobody signs up with an address of this domain, or of one below it, any more."""
     if not params.domain.strip():
         raise Blank("Domain can't be blank", field="domain")
-    block = await email_blocks.block_domain(context.deps.writes, params.domain)
+    block = await blocklists.block_domain(context.deps.writes, params.domain)
     _log.info("%s: block e-mail domain %s", actor(context), block.domain)
     return _domain(block)
 
 
 async def unblock_domain(context: Context, params: One) -> object:
     """Addresses of the domain may be used again."""
-    block = await email_blocks.unblock_domain(context.deps.writes, params.id)
+    block = await blocklists.unblock_domain(context.deps.writes, params.id)
     _log.info("%s: unblock e-mail domain %s", actor(context), block.domain)
     return {}
 
@@ -102,23 +102,23 @@ async def addresses(context: Context, params: PageQuery) -> object:
 
 async def address(context: Context, params: One) -> AdminCanonicalEmailBlock:
     """The hash of a blocked e-mail address."""
-    return _address(await email_blocks.access(context.deps.graph, CanonicalEmailBlock, params.id))
+    return _address(await blocklists.access_email_block(context.deps.graph, CanonicalEmailBlock, params.id))
 
 
 async def test_address(context: Context, params: Tested) -> list[AdminCanonicalEmailBlock]:
     """Blocks by which an address is refused."""
     if not params.email.strip():
         raise Blank("Email can't be blank", field="email")
-    return [_address(block) for block in await email_blocks.matching(context.deps.graph, params.email)]
+    return [_address(block) for block in await blocklists.matching_email_blocks(context.deps.graph, params.email)]
 
 
 async def block_address(context: Context, params: NewAddress) -> AdminCanonicalEmailBlock:
     """Nobody signs up with this address any more, nor with one that differs in dots, case or `+tag` alone."""
     front = context.deps
     if params.email.strip():
-        block = await email_blocks.block_address(front.writes, params.email)
+        block = await blocklists.block_address(front.writes, params.email)
     elif params.canonical_email_hash.strip():
-        block = await email_blocks.block_digest(front.writes, params.canonical_email_hash)
+        block = await blocklists.block_digest(front.writes, params.canonical_email_hash)
     else:
         raise Blank("Canonical email hash can't be blank", field="canonical_email_hash")
     _log.info("%s: block e-mail address %s", actor(context), block.digest)
@@ -127,7 +127,7 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
 
 async def unblock_address(context: Context, params: One) -> object:
     """The address may be used again."""
-    block = await email_blocks.unblock_address(context.deps.writes, params.id)
+    block = await blocklists.unblock_address(context.deps.writes, params.id)
     _log.info("%s: unblock e-mail address %s", actor(context), block.digest)
     return {}
 

@@ -16,18 +16,18 @@ from shoal.api.http.errors import Blank
 from shoal.api.http.limits.ip_guard import client_of
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.commands import blocklists
+from shoal.commands.blocklists import MAX_IP_BLOCK_SECONDS, IpBlockChanges
 from shoal.core.blocklists import IpBlock, IpSeverity, check_network, contains
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import milliseconds_of
 from shoal.feeds.object_lists import objects_page
 from shoal.graph.schema import BLOCKS_IP, EVERYBODY
-from shoal.services.blocklists import ip_blocks
-from shoal.services.blocklists.ip_blocks import MAX_SECONDS, IpBlockChanges
 
 _log = logging.getLogger("shoal.moderation")
 
 _Text = Annotated[str, Meta(max_length=2_000)]
-_Seconds = Annotated[int, Meta(ge=0, le=MAX_SECONDS)]
+_Seconds = Annotated[int, Meta(ge=0, le=MAX_IP_BLOCK_SECONDS)]
 
 
 class AdminIpBlock(msgspec.Struct, kw_only=True):
@@ -73,7 +73,7 @@ async def several(context: Context, params: PageQuery) -> object:
 
 async def one(context: Context, params: One) -> AdminIpBlock:
     """Show a blocked network."""
-    return _shown(await ip_blocks.access(context.deps.graph, params.id))
+    return _shown(await blocklists.access_ip_block(context.deps.graph, params.id))
 
 
 async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
@@ -84,7 +84,7 @@ async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
     if params.severity is None:
         raise Blank("Severity can't be blank", field="severity")
     _check_not_own(context, check_network(params.ip), params.severity)
-    block = await ip_blocks.block(
+    block = await blocklists.block_ip(
         front.writes, params.ip, params.severity, comment=params.comment, seconds=params.expires_in
     )
     return await _done(context, "block", block)
@@ -93,16 +93,18 @@ async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
 async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
     """Change a block. The caller's own address cannot be kept out."""
     front = context.deps
-    before = await ip_blocks.access(front.graph, params.id)
+    before = await blocklists.access_ip_block(front.graph, params.id)
     network = check_network(params.ip) if params.ip.strip() else None
     _check_not_own(context, network or before.network, params.severity or before.severity)
     changes = IpBlockChanges(network, params.severity, params.comment, params.expires_in)
-    return await _done(context, "change the block of", await ip_blocks.update(front.writes, params.id, changes))
+    return await _done(
+        context, "change the block of", await blocklists.update_ip_block(front.writes, params.id, changes)
+    )
 
 
 async def delete(context: Context, params: One) -> object:
     """Unblock a network."""
-    await _done(context, "unblock", await ip_blocks.unblock(context.deps.writes, params.id))
+    await _done(context, "unblock", await blocklists.unblock_ip(context.deps.writes, params.id))
     return {}
 
 

@@ -19,12 +19,12 @@ from shoal.api.http.pages import LISTED_DATA, PageQuery
 from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.reports import Category, RuleIds, known_rules
+from shoal.commands import reports
 from shoal.core.model import Report, Review
 from shoal.feeds import reported
 from shoal.feeds.hydrate import Entry, hydrate_reported
 from shoal.feeds.reported import WantedReports
 from shoal.graph.access import members_by_id
-from shoal.services import reports
 
 _log = logging.getLogger("shoal.moderation")
 

@@ -15,10 +15,10 @@ from shoal.api.admin.ranking import DimensionKey, ranked
 from shoal.api.admin.statistics_subjects import FigureQuestion, OfServer, OfTag, StatisticsPeriod, Subjects
 from shoal.api.context import Context, Front
 from shoal.api.entities.statistics import Cohort, CohortPeriod, Dimension, Frequency, Measure
+from shoal.commands.scheduled_posts import moment_of_text
 from shoal.core.errors import InvalidInput
 from shoal.ops.statistics.figures import DAY_MS, PERIOD_DAYS, Figures, Period
 from shoal.ops.statistics.tags import TagUseReader
-from shoal.services.scheduling import moment_of_text
 
 _COHORT_DAYS = 92
 """The longest period of retention by day; by month it is that of everything."""

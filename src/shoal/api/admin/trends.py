@@ -19,13 +19,13 @@ from shoal.api.http.convert import Limit
 from shoal.api.http.pages import LISTED_DATA, page_size
 from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor
+from shoal.commands import moderation
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
 from shoal.feeds.discover import popular, trends
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.schema import tag_id
 from shoal.ops import tag_rules
-from shoal.services import moderation
 from shoal.tagcloud.cloud import Counted
 
 _log = logging.getLogger("shoal.moderation")

@@ -13,11 +13,11 @@ from shoal.api.entities.contacts import FoundContact, FoundContacts, HashTerms
 from shoal.api.http.convert import Upload
 from shoal.api.http.replies import raw
 from shoal.api.listing import actor
+from shoal.commands.members import contact_salt
 from shoal.core.email import ALGORITHM, BITS, MOST_HASHES
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import MAX_ARCHIVE_BYTES, MAX_HANDLE, MOST_HANDLES
 from shoal.feeds.discover.contacts import ContactsFound, contacts_by_hash, followees_by_handle, followees_in_archive
-from shoal.services.login.contact_salt import contact_salt
 
 _CONTACTS = "/api/shoal/v1/contacts"
 

@@ -20,6 +20,9 @@ from shoal.api.http.pages import WithData, listed_data, page_size
 from shoal.api.http.replies import Header, Reply, raw
 from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page
 from shoal.api.scheduled import Moment
+from shoal.commands import ranking as ranking_commands
+from shoal.commands.ranking import MOST_SEEN_AT_ONCE
+from shoal.commands.scheduled_posts import moment_of_text
 from shoal.core.errors import InvalidInput
 from shoal.core.ranking.recipes import MOST_LINK, PRESETS, TERM_NAMES, Recipe, Weight, recipe_of, recipe_of_link
 from shoal.feeds.foryou import feed, listed
@@ -28,9 +31,6 @@ from shoal.feeds.foryou.feed import RankedEntry
 from shoal.feeds.foryou.reading import decode_cursor
 from shoal.feeds.hydrate import Entry
 from shoal.graph.payloads.members import tastes_of
-from shoal.services import tastes
-from shoal.services.scheduling import moment_of_text
-from shoal.services.tastes import MOST_SEEN_AT_ONCE
 
 _FOR_YOU = "/api/shoal/v1/timelines/for_you"
 _RANKING = "/api/shoal/v1/ranking"
@@ -156,7 +156,7 @@ async def ranking(context: Context, _params: None) -> object:
 
 async def set_recipe(context: Context, params: RecipeChange) -> object:
     """Rank by other weights."""
-    await tastes.set_recipe(context.deps.writes, actor(context), _recipe(params))
+    await ranking_commands.set_recipe(context.deps.writes, actor(context), _recipe(params))
     return await ranking(context, None)
 
 
@@ -179,21 +179,21 @@ def _recipe(params: RecipeChange) -> Recipe:
 async def reset_recipe(context: Context, _params: None) -> object:
     """Rank by the weights of the server again."""
     front = context.deps
-    await tastes.set_recipe(front.writes, actor(context), None)
+    await ranking_commands.set_recipe(front.writes, actor(context), None)
     return await ranking(context, None)
 
 
 async def switch(context: Context, params: RankingSwitch) -> object:
     """Turn all ranking off for the caller, or on again."""
     front = context.deps
-    await tastes.switch(front.writes, actor(context), off=not params.on)
+    await ranking_commands.switch(front.writes, actor(context), off=not params.on)
     return await ranking(context, None)
 
 
 async def seen(context: Context, params: SeenStatuses) -> object:
     """Say which statuses the caller has seen: they stand lower from now on."""
     front = context.deps
-    await tastes.add_seen_posts(front.writes, actor(context), params.ids)
+    await ranking_commands.add_seen_posts(front.writes, actor(context), params.ids)
     return {}
 
 

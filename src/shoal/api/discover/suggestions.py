@@ -15,10 +15,10 @@ from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import listed_data, offset_links, page_size
 from shoal.api.http.replies import Reply
 from shoal.api.listing import actor, address_of
+from shoal.commands import relationships as services
 from shoal.feeds.discover import directory as directory_feed
 from shoal.feeds.discover import popular
 from shoal.feeds.discover import suggestions as suggestions_feed
-from shoal.services import suggestions as services
 
 _DEEPEST = 10_000
 """How far the directory goes."""
@@ -101,7 +101,7 @@ async def suggested_accounts(context: Context, params: Count) -> object:
 async def dismiss(context: Context, params: Dismissed) -> object:
     """An account is not suggested to the caller again."""
     front = context.deps
-    await services.dismiss(front.writes, actor(context), params.account_id)
+    await services.dismiss_suggestion(front.writes, actor(context), params.account_id)
     return {}
 
 

@@ -14,12 +14,12 @@ from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import page_size
 from shoal.api.http.replies import raw
 from shoal.api.listing import actor
+from shoal.commands import ranking
 from shoal.core.ranking.preferences import MOST_PICKED
 from shoal.feeds.discover.tag_offers import offers
 from shoal.feeds.foryou.effects import effect_of
 from shoal.feeds.hydrate import profiles_by_id
 from shoal.graph.payloads.members import tastes_of
-from shoal.services import feedback, tastes
 
 _INTERESTS = "/api/shoal/v1/interests"
 _FEEDBACK = "/api/shoal/v1/feedback"
@@ -78,7 +78,7 @@ async def interests(context: Context, params: OffersQuery) -> object:
 
 async def pick(context: Context, params: PickedTags) -> object:
     """Keep these tags as interests, in place of those before."""
-    await tastes.pick_tags(context.deps.writes, actor(context), params.tags)
+    await ranking.pick_tags(context.deps.writes, actor(context), params.tags)
     return await interests(context, OffersQuery())
 
 
@@ -99,7 +99,7 @@ async def take_back(context: Context, params: Untap) -> object:
 
 async def _given(context: Context, status_id: int, step: int, tag: str) -> FeedbackGiven:
     front, viewer = context.deps, actor(context)
-    effect = await effect_of(front.reads, viewer, *await feedback.tap(front.writes, viewer, status_id, step, tag))
+    effect = await effect_of(front.reads, viewer, *await ranking.tap_post(front.writes, viewer, status_id, step, tag))
     return FeedbackGiven(
         account_id=str(effect.author_id) if effect.author_id else None,
         tag=effect.tag or None,
@@ -130,7 +130,7 @@ async def given(context: Context, _params: None) -> object:
 
 async def forget(context: Context, _params: None) -> object:
     """Forget all that the caller has asked more or less of."""
-    await tastes.forget_taps(context.deps.writes, actor(context))
+    await ranking.forget_taps(context.deps.writes, actor(context))
     return await given(context, None)
 
 

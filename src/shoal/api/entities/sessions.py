@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from shoal.api.entities.presenter import moment
+from shoal.commands.sessions import Session
 from shoal.core.ids import milliseconds_of
-from shoal.services.login.sessions import Session
 
 
 class SessionApp(msgspec.Struct):

@@ -8,10 +8,10 @@ from starlette.requests import HTTPConnection
 
 from shoal.api.http.calls import Caller
 from shoal.api.http.limits.ratelimit import address_of
+from shoal.commands.oauth import check_token, check_welcome
+from shoal.commands.sessions import TokenUses
 from shoal.core.errors import InvalidToken
 from shoal.core.tokens import Origin, origin_of
-from shoal.services.login.apps import check_token, check_welcome
-from shoal.services.login.uses import TokenUses
 
 
 async def caller_of(uses: TokenUses, request: HTTPConnection, *, staff_second_factor: bool = False) -> Caller | None:

@@ -16,9 +16,9 @@ from shoal.api.entities.about import Activity, ExtendedDescription, Language
 from shoal.api.entities.instance import CustomEmoji
 from shoal.api.entities.moderation import Rule
 from shoal.api.entities.statuses import Account
+from shoal.commands import members
 from shoal.core.errors import NotFound
 from shoal.feeds.hydrate import profiles_by_id
-from shoal.services import members
 
 _LANGUAGES = """
     ar العربية|bg Български|bn বাংলা|ca Català|cs Čeština|cy Cymraeg|da Dansk|de Deutsch|el Ελληνικά|en English|eo Esperanto

@@ -14,9 +14,9 @@ from shoal.api.http.calls import Body
 from shoal.api.http.limits.ratelimit import UNLIMITED
 from shoal.api.http.replies import Reply
 from shoal.api.instance.about import contact
+from shoal.commands.tags import MAX_FOLLOWED_TAGS
 from shoal.core.media_files import MISSING_HEADER
 from shoal.core.text import LINK_LENGTH
-from shoal.services.profile.tag_lists import MAX_FOLLOWED_TAGS
 from shoal.settings import Settings
 
 _SHOAL = version("shoal")

@@ -12,8 +12,8 @@ from shoal.api import rows
 from shoal.api.context import Context, Front
 from shoal.api.entities.about import WebFinger, WebFingerLink
 from shoal.api.http.calls import Body
+from shoal.commands import members
 from shoal.core.errors import Gone, NotFound
-from shoal.services import members
 
 _PROFILE = "http://webfinger.net/rel/profile-page"
 _XRD = """<?xml version="1.0" encoding="UTF-8"?>

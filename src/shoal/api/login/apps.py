@@ -14,10 +14,10 @@ from shoal.api.entities import presenter
 from shoal.api.entities.clients import Application, CredentialApplication
 from shoal.api.http import scopes
 from shoal.api.login.authorize_request import leads_where_it_seems
+from shoal.commands import oauth
+from shoal.commands.context import Limits
 from shoal.core.errors import InvalidInput, InvalidToken
 from shoal.core.model import App
-from shoal.services.login import apps
-from shoal.services.writes import Limits
 
 _SCRIPTS = frozenset({"javascript", "data", "vbscript", "file", "blob"})
 """Schemes that a browser would run or read instead of going there."""
@@ -42,7 +42,7 @@ async def register(context: Context, params: AppForm) -> object:
     website = params.website.strip()
     if website and urlsplit(website).scheme not in {"http", "https"}:
         raise InvalidInput("website: an http or https address", field="website")
-    made = await apps.register(
+    made = await oauth.register(
         front.writes,
         params.client_name,
         redirect_uris=_checked_uris(params.redirect_uris, front.writes.limits),

@@ -14,7 +14,7 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.services.login.expiring_credentials import BROWSER_MS
+from shoal.commands.oauth import BROWSER_MS
 
 _LOGIN, _KEY = "shoal_login", "shoal_form"
 _GOOD_KEY = re.compile(r"[A-Za-z0-9_-]{43}")

@@ -10,15 +10,13 @@ from starlette.types import Scope
 from shoal.api.context import Context
 from shoal.api.http.limits.admission import outside
 from shoal.api.http.limits.ratelimit import Limiter, RateKey, RateWindow, address_of, network_key
+from shoal.commands import account_deletions, authentication, credentials, members, passkeys, second_factor
+from shoal.commands import authentication as counted
+from shoal.commands.account_deletions import Farewell
+from shoal.commands.authentication import account_key
 from shoal.core.credentials import Site, site_of
 from shoal.core.errors import TooMany, TooManyMails
 from shoal.core.model import Member
-from shoal.services import members
-from shoal.services.leaving import departures
-from shoal.services.leaving.departures import Farewell
-from shoal.services.login import guesses as counted
-from shoal.services.login import passkeys, passwords, proofs, renewals, second_factor
-from shoal.services.login.guesses import account_key
 
 
 @asynccontextmanager
@@ -27,7 +25,7 @@ async def hashing(scope: Scope) -> AsyncIterator[None]:
 
     Raises `Unavailable` when all are taken.
     """
-    with passwords.place():
+    with authentication.hashing_slot():
         async with outside(scope):
             yield
 
@@ -136,7 +134,7 @@ async def change_password(context: Context, member_id: int, current: str, passwo
     """A new password for a member who knows the one they have. Raises as `renewals.change_password`."""
     front = context.deps
     async with hashing(context.request.scope):
-        await renewals.change_password(front.writes, member_id, current, password, _attempt(context))
+        await credentials.change_password(front.writes, member_id, current, password, _attempt(context))
 
 
 async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
@@ -144,13 +142,13 @@ async def ask_email_change(context: Context, member_id: int, password: str, addr
     front = context.deps
     await count_mail(context, member_id=member_id)
     async with hashing(context.request.scope):
-        await proofs.ask_change(front.writes, member_id, password, address, language, _attempt(context))
+        await credentials.ask_change(front.writes, member_id, password, address, language, _attempt(context))
 
 
 async def reset_password(context: Context, proof: str, password: str) -> Member:
     """A new password by the link of a mail. Raises as `proofs.reset_password`."""
     async with hashing(context.request.scope):
-        return await proofs.reset_password(context.deps.writes, proof, password, _attempt(context))
+        return await credentials.reset_password(context.deps.writes, proof, password, _attempt(context))
 
 
 async def count_mail(context: Context, account: str = "", member_id: int = 0) -> None:
@@ -173,14 +171,14 @@ async def leave(context: Context, member_id: int, password: str) -> Farewell:
     """The deletion of an account, by a member who knows its password. Raises as `departures.leave`."""
     front = context.deps
     async with hashing(context.request.scope):
-        return await departures.leave(front.writes, member_id, password, _attempt(context))
+        return await account_deletions.leave(front.writes, member_id, password, _attempt(context))
 
 
 async def come_back(context: Context, name: str, password: str) -> Member:
     """The end of a departure. Raises as `departures.come_back`."""
     front = context.deps
     async with hashing(context.request.scope):
-        return await departures.come_back(front.writes, name, password, _attempt(context))
+        return await account_deletions.come_back(front.writes, name, password, _attempt(context))
 
 
 def _attempt(context: Context) -> Attempt:

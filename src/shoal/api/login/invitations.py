@@ -13,10 +13,10 @@ from shoal.api.context import Context, Front
 from shoal.api.entities.presenter import moment
 from shoal.api.http.scopes import granted
 from shoal.api.listing import One, actor
+from shoal.commands import invitations
 from shoal.core.errors import SecondFactorNeeded
 from shoal.core.model import Role
 from shoal.core.signup import USUAL_SECONDS, Invitation
-from shoal.services import invitations
 
 _INVITES = "/api/shoal/v1/invites"
 

@@ -13,14 +13,13 @@ from shoal.api.context import Context, Front
 from shoal.api.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.api.http.limits.ratelimit import address_of, network_key
 from shoal.api.login.guesses import hashing
+from shoal.commands import blocklists, invitations, members
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import InvalidInput, NotAllowed, Taken, TooLarge
 from shoal.core.model import Member
 from shoal.core.signup import Invited, is_proof
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.schema import email_key, user_name_key
-from shoal.services import invitations, members
-from shoal.services.blocklists import email_blocks, name_blocks
 from shoal.settings import Settings
 
 
@@ -111,7 +110,7 @@ async def _check(front: Front, asked: Joining, client: str, *, pending: bool) ->
     name = _checked(wrong, "username", asked.username, check_user_name)
     try:
         if name:
-            await name_blocks.check_sign_up(front.graph, name)
+            await blocklists.check_name(front.graph, name)
     except InvalidInput as error:
         wrong.append(error)
         name = ""
@@ -123,7 +122,7 @@ async def _check(front: Front, asked: Joining, client: str, *, pending: bool) ->
         wrong.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
     try:
         if email:
-            await email_blocks.check_sign_up(front.writes, email, client)
+            await blocklists.check_email(front.writes, email, client)
     except InvalidInput as error:
         # Whether the address is taken is not revealed.
         wrong.append(error)

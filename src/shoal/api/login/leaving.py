@@ -13,8 +13,8 @@ from shoal.api.context import Context
 from shoal.api.entities.presenter import moment
 from shoal.api.listing import actor
 from shoal.api.login import guesses
+from shoal.commands import account_deletions
 from shoal.core.model import Departure
-from shoal.services.leaving import departures
 
 _Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]
 
@@ -70,7 +70,7 @@ async def come_back(context: Context, params: NameAndPassword) -> object:
 
 async def receipt(context: Context, params: ReceiptPath) -> object:
     """The deletion of an account, for whoever has its receipt; it is kept for a year."""
-    return DepartureEntity(**_fields(await departures.receipt(context.deps.writes, params.receipt)))
+    return DepartureEntity(**_fields(await account_deletions.receipt(context.deps.writes, params.receipt)))
 
 
 def _fields(departure: Departure) -> dict[str, Any]:

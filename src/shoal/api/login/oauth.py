@@ -21,11 +21,11 @@ from shoal.api.http.authentication import origin_of_request
 from shoal.api.http.errors import OAuthRefused
 from shoal.api.http.replies import Reply
 from shoal.api.login import guesses
+from shoal.commands import oauth
+from shoal.commands.oauth import NewToken
 from shoal.core.errors import InvalidInput, NotAllowed, Unauthenticated
 from shoal.core.ids import MAX_ID
 from shoal.core.model import App
-from shoal.services.login import apps, grants
-from shoal.services.login.apps import NewToken
 from shoal.settings import Settings
 
 _Word = Annotated[str, Meta(max_length=2_000)]
@@ -75,7 +75,7 @@ async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken
         raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
         origin = origin_of_request(context.request)
-        return await grants.exchange(
+        return await oauth.exchange_code(
             front.writes, app.id, params.code, params.redirect_uri, params.code_verifier, origin
         )
     except Unauthenticated as error:
@@ -92,13 +92,13 @@ async def _by_password(context: Context, app: App, params: TokenRequest) -> NewT
     except (Unauthenticated, NotAllowed) as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
     origin = origin_of_request(context.request)
-    return await apps.issue_token(front.writes, app.id, member.id, asked, generation=member.generation, origin=origin)
+    return await oauth.issue_token(front.writes, app.id, member.id, asked, generation=member.generation, origin=origin)
 
 
 async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> NewToken:
     front = context.deps
     origin = origin_of_request(context.request)
-    return await apps.issue_token(front.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
+    return await oauth.issue_token(front.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
 
 
 _GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
@@ -121,13 +121,13 @@ async def revoke(context: Context, params: Revocation) -> object:
     if not params.token:
         raise OAuthRefused("invalid_request", "Missing required parameter: token")
     try:
-        found, member = await apps.check_token(front.writes, params.token)
+        found, member = await oauth.check_token(front.writes, params.token)
     except Unauthenticated:
         return {}
     if found.app_id != app.id:
         raise OAuthRefused("unauthorized_client", "You are not authorized to revoke this token", status=403)
     actor = front.writes.actor if member is None else front.writes.actor.proved(member)
-    await apps.revoke_token(front.writes.by(actor), found)
+    await oauth.revoke_token(front.writes.by(actor), found)
     return {}
 
 
@@ -145,7 +145,7 @@ async def _client(front: Front, request: Request, params: TokenRequest | Revocat
         )
     digits = id_text.isascii() and id_text.isdigit() and len(id_text) < 20
     try:
-        return await apps.check_app(front.graph, min(int(id_text), MAX_ID) if digits else 0, secret)
+        return await oauth.check_app(front.graph, min(int(id_text), MAX_ID) if digits else 0, secret)
     except Unauthenticated as error:
         raise OAuthRefused("invalid_client", str(error), status=401) from None
 

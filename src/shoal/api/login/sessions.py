@@ -14,7 +14,7 @@ from shoal.api.http.pages import PageQuery
 from shoal.api.http.replies import encode
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.login import guesses
-from shoal.services.login import sessions
+from shoal.commands import sessions
 
 _Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]
 

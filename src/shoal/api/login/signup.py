@@ -17,10 +17,9 @@ from shoal.api.listing import actor
 from shoal.api.login.apps import app_of
 from shoal.api.login.guesses import count_mail
 from shoal.api.login.joining import Joining, asks_confirmation, join
+from shoal.commands import credentials, members, oauth
 from shoal.core.errors import NotAllowed
 from shoal.graph.access import access_member
-from shoal.services import members
-from shoal.services.login import apps, proofs
 
 _Word = Annotated[str, Meta(max_length=2_000)]
 _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
@@ -63,7 +62,7 @@ async def sign_up(context: Context, params: SignUp) -> object:
         ),
     )
     origin = origin_of_request(context.request)
-    made = await apps.issue_token(
+    made = await oauth.issue_token(
         front.writes, app.id, member.id, app.scopes, generation=member.generation, origin=origin
     )
     return presenter.token(*made)
@@ -86,7 +85,7 @@ async def confirm(context: Context, _params: None) -> object:
     if login is None or not login.email or login.confirmed or not asks_confirmation(front.settings):
         raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")
     await count_mail(context, login.email)
-    await proofs.ask_confirmation(front.writes, member)
+    await credentials.ask_confirmation(front.writes, member)
     return {}
 
 

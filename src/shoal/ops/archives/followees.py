@@ -12,6 +12,7 @@ from typing import TypeVar
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.records import Omission
 from shoal.archives.report import ArchiveReport
+from shoal.commands import relationships
 from shoal.core.errors import Gone, InvalidInput, NotAllowed, NotFound
 from shoal.core.handles import ForeignHandle
 from shoal.core.model import Member
@@ -19,7 +20,6 @@ from shoal.feeds.discover.contacts import ContactMatch, followees_by_handle
 from shoal.graph.access import members_by_id
 from shoal.graph.schema import FOLLOWS, REQUESTS, Key, user_name_key
 from shoal.ops.network import AnyNetwork
-from shoal.services import relationships
 
 T = TypeVar("T")
 

@@ -17,6 +17,8 @@ from msgspec.structs import replace
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.records import ArchivedPhoto, ArchivedPost, ArchiveKind, Omission
 from shoal.archives.report import Amounts, ArchiveReport
+from shoal.commands import media, posts
+from shoal.commands.posts import Draft
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Taken, Unfit
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Post, Visibility
@@ -29,8 +31,6 @@ from shoal.ops.bounded_tasks import PATIENCE_SECONDS, run_bounded
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
 from shoal.ops.transfer.wording import cut
-from shoal.services import media, posts
-from shoal.services.posts import Draft
 
 _CHUNK = 200
 """Posts that are looked up together, and then made."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from shoal.commands import scheduled_posts
 from shoal.core.blocklists import IpBlock
 from shoal.core.email import Proof
 from shoal.core.errors import Unfit
@@ -24,7 +25,6 @@ from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.report import Finding
 from shoal.ops.checking.scan import Column, Links, found_in
 from shoal.ops.network import AnyNetwork
-from shoal.services import scheduling
 
 _AT_ONCE = 16
 
@@ -107,10 +107,10 @@ async def _plan(network: AnyNetwork, id_: int) -> None:
         if held is not None and int.from_bytes(held.data) == id_:
             return
         now = time.time_ns() // 1_000_000
-        if isinstance(node, ScheduledPost) and now - node.at >= scheduling.RETRIED_MS:
+        if isinstance(node, ScheduledPost) and now - node.at >= scheduled_posts.RETRIED_MS:
             # Its author may not want it published this late. The ticket that it names may be that of another object.
             missed = Unfit("This post was not published at its time")
-            await scheduling.keep_refused(network.writes, replace(node, ticket_id=0), missed, now)
+            await scheduled_posts.keep_refused(network.writes, replace(node, ticket_id=0), missed, now)
             return
         batch = Batch(shard_of(id_))
         ticket = network.effects.new_id(batch.shard)

@@ -12,6 +12,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
+from shoal.commands import posts, ranking
+from shoal.commands.context import Writes
+from shoal.commands.members import tags_named
+from shoal.commands.tags import FOLDED_AT_ONCE, MAX_FOLLOWED_TAGS, TAG_LISTS, fold_lists, folded
 from shoal.core.errors import NotFound
 from shoal.core.events import PostImported
 from shoal.core.ids import shard_of
@@ -25,10 +29,6 @@ from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.report import Finding
 from shoal.ops.checking.scan import FIRST
 from shoal.ops.network import AnyNetwork
-from shoal.services import posts, tastes
-from shoal.services.named import tags_named
-from shoal.services.profile.tag_lists import FOLDED_AT_ONCE, MAX_FOLLOWED_TAGS, TAG_LISTS, fold_lists, folded
-from shoal.services.writes import Writes
 from shoal.tagcloud import rules as ruling
 from shoal.tagcloud.contract import CloudStore
 
@@ -133,7 +133,7 @@ async def _fold(writes: Writes, node: AnyNode) -> None:
             with contextlib.suppress(NotFound):
                 await fold_lists(writes, node.id)
         case Taste():
-            await tastes.fold_tags(writes, node.member_id)
+            await ranking.fold_tags(writes, node.member_id)
 
 
 async def _fold_post(writes: Writes, post_id: int) -> bool:

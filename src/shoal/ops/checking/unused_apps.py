@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from shoal.commands import oauth
 from shoal.core.model import App, Grant, Token
 from shoal.graph.schema import DUE_ON, AnyNode
 from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.report import Finding
 from shoal.ops.checking.scan import Column, Links, found_in
 from shoal.ops.network import AnyNetwork
-from shoal.services.login import apps
 
 _AT_ONCE = 16
 
@@ -53,7 +53,7 @@ async def plan_ends(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     """Put the apps of these findings on the agenda: they go after a day in which nobody uses them."""
     ids = [finding.app for finding in findings if finding.app]
     for start in range(0, len(ids), _AT_ONCE):
-        await asyncio.gather(*(apps.plan_end(network.writes, id_) for id_ in ids[start : start + _AT_ONCE]))
+        await asyncio.gather(*(oauth.plan_end(network.writes, id_) for id_ in ids[start : start + _AT_ONCE]))
 
 
 def _column(values: array[int]) -> Column:

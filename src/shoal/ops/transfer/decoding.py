@@ -7,9 +7,9 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from shoal.commands.context import Writes
 from shoal.ops.network import AnyNetwork
 from shoal.ops.transfer.imported_posts import Rememberer
-from shoal.services.writes import Writes
 
 
 @asynccontextmanager

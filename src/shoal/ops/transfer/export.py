@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shoal.commands import members
 from shoal.core.errors import NotFound
 from shoal.ops.checking.report import Progress, nothing
 from shoal.ops.network import AnyNetwork
 from shoal.ops.transfer import exported_links, exported_periods, exported_posts, exported_settings
 from shoal.ops.transfer.export_target import export_target
 from shoal.ops.transfer.exporting import Export
-from shoal.services import members
 
 
 async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = nothing) -> int:

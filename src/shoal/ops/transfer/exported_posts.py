@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
+from shoal.commands.polls import poll_of, titles
+from shoal.commands.scheduled_posts import draft_of
 from shoal.core.model import Media, Poll, Post, Revision, ScheduledPost
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import OWNS, PINS, POSTED, REVISED, SCHEDULES
 from shoal.ops.transfer.exporting import Export, file_name, iso
-from shoal.services.polls import poll_of, titles
-from shoal.services.scheduling import draft_of
 
 
 async def write(export: Export) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from shoal.commands import members
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 from shoal.core.placement import place
 from shoal.core.text import check_user_name
@@ -14,7 +15,6 @@ from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
 from shoal.ops.transfer.records import Fields, MemberRecord, NumberedRow, member_record
 from shoal.ops.transfer.summary import Summary
-from shoal.services import members
 
 TWICE = "an earlier record has this name"
 _KEYS_AT_ONCE = 256

@@ -16,6 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shoal.commands import media, posts
+from shoal.commands.context import Writes
+from shoal.commands.posts import Draft
 from shoal.core.errors import Conflict, Gone, InvalidInput, ShoalError, Unavailable
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.graph.schema import import_key
@@ -31,9 +34,6 @@ from shoal.ops.transfer.imported_members import ImportedMembers, bulk_keys
 from shoal.ops.transfer.records import Fields, NumberedRow, PostRecord, post_record
 from shoal.ops.transfer.summary import Summary
 from shoal.ops.transfer.wording import Wording, worded
-from shoal.services import media, posts
-from shoal.services.posts import Draft
-from shoal.services.writes import Writes
 
 _AT_ONCE = 512
 """Posts under way: what waits together is committed together."""

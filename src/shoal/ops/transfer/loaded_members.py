@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.commands import members
+from shoal.commands.context import Limits
 from shoal.core.credentials import Login
 from shoal.core.errors import ShoalError, Taken
 from shoal.core.ids import compose
@@ -28,8 +30,6 @@ from shoal.ops.transfer.records import MemberRecord, NumberedRow
 from shoal.ops.transfer.references import References
 from shoal.ops.transfer.spools import RecordSpool
 from shoal.ops.transfer.summary import Summary
-from shoal.services import members
-from shoal.services.writes import Limits
 
 PER_MS = 512
 """Members whose ids say the same millisecond: each has two, and there are 1,024 of a shard."""

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.commands import posts
+from shoal.commands.context import Writes
 from shoal.core.errors import Conflict, InvalidInput
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.graph.schema import import_key
@@ -37,8 +39,6 @@ from shoal.ops.transfer.sources import BEST_CONNECTED, Sources, photos_in
 from shoal.ops.transfer.spools import RecordSpool
 from shoal.ops.transfer.summary import Summary
 from shoal.ops.transfer.wording import worded
-from shoal.services import posts
-from shoal.services.writes import Writes
 
 _BLOCK = 5_000
 _AT_ONCE = 1_024

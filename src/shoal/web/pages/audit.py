@@ -7,13 +7,13 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal.commands.second_factor import check_staff
 from shoal.core.audit import AuditVerb
 from shoal.core.errors import NotAllowed
 from shoal.core.model import Role
 from shoal.feeds import audit
 from shoal.feeds.audit import WantedEntries
 from shoal.graph.member_lookup import id_called
-from shoal.services.login.second_factor import check_staff
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page

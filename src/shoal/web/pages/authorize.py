@@ -22,11 +22,11 @@ from shoal.api.login.authorize_request import (
     issuer_of,
     read,
 )
+from shoal.commands import oauth, second_factor, sessions
+from shoal.commands.second_factor import SecondWays
 from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import Member
-from shoal.services.login import grants, second_factor, sessions
-from shoal.services.login.second_factor import SecondWays
 from shoal.web import rows
 from shoal.web.entering import code_refusal, log_in, passkey_refusal
 from shoal.web.rendering import framed
@@ -84,7 +84,7 @@ async def decide(visit: Visit, params: Decision) -> Response:
         if visitor.member is None:
             return _page(visit, asked, visitor, told=visitor.told or _too_old(visit), status=403)
         app, redirect = asked.app.id, asked.redirect_uri
-        code = await grants.issue(visit.front.writes, visitor.member, app, asked.scopes, redirect, asked.challenge)
+        code = await oauth.issue_code(visit.front.writes, visitor.member, app, asked.scopes, redirect, asked.challenge)
         raise _answer(asked, code=code)
     except SentBack as back:
         return _send(visit, back)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from shoal.commands import relationships
 from shoal.core.errors import NotAllowed, NotFound
-from shoal.services import relationships
 from shoal.web.visit import Visit
 
 

@@ -10,12 +10,12 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import ranking
+from shoal.commands.ranking import MOST_SEEN_AT_ONCE
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.foryou.feed import RankedEntry
 from shoal.feeds.foryou.reading import decode_cursor
-from shoal.services import tastes
-from shoal.services.tastes import MOST_SEEN_AT_ONCE
 from shoal.web import rows
 from shoal.web.paging import SIZE
 from shoal.web.rendering import page, part
@@ -84,7 +84,7 @@ async def caught_up(visit: Visit, _params: None) -> Response:
 async def seen(visit: Visit, told: SeenForm) -> Response:
     """Remember that posts were on the screen."""
     member = visit.checked(told)
-    await tastes.add_seen_posts(visit.front.writes, member.id, told.ids)
+    await ranking.add_seen_posts(visit.front.writes, member.id, told.ids)
     return Response(status_code=204)
 
 

@@ -9,8 +9,8 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.commands import account_deletions
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
-from shoal.services.leaving import departures
 from shoal.web import rows
 from shoal.web.entering import begin
 from shoal.web.rendering import page
@@ -36,7 +36,7 @@ class ComeBack(Form, frozen=True, kw_only=True):
 
 async def receipt(visit: Visit, query: GoodbyePath) -> Response:
     """The receipt, for whoever has its address."""
-    found = departure_view(visit, await departures.receipt(visit.front.writes, query.receipt))
+    found = departure_view(visit, await account_deletions.receipt(visit.front.writes, query.receipt))
     return await page(visit, "goodbye", title=visit.words.text("Goodbye"), departure=found)
 
 

@@ -10,11 +10,10 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.commands import credentials, members, second_factor, sessions
 from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
 from shoal.core.model import Member
-from shoal.services import members
-from shoal.services.login import proofs, second_factor, sessions
 from shoal.web import rows
 from shoal.web.entering import begin, code_refusal, goal
 from shoal.web.pages import leaving
@@ -73,7 +72,7 @@ async def _ask_again(visit: Visit, name: str) -> Response:
     with suppress(TooMany):
         await guesses.count_mail(visit.anonymous, name)
         if member is not None:
-            await proofs.ask_confirmation(visit.front.writes, member, visit.words.code)
+            await credentials.ask_confirmation(visit.front.writes, member, visit.words.code)
     return visit.go("/signup/confirm")
 
 

@@ -11,15 +11,15 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import invitations, moderation, reports
+from shoal.commands.context import Writes
+from shoal.commands.second_factor import check_staff
 from shoal.core.errors import NotAllowed, NotFound
 from shoal.core.model import Member, Role
 from shoal.feeds import reported
 from shoal.feeds.discover import everybody
 from shoal.feeds.reported import WantedReports
 from shoal.graph.access import members_by_id
-from shoal.services import invitations, moderation, reports
-from shoal.services.login.second_factor import check_staff
-from shoal.services.writes import Writes
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page

@@ -9,13 +9,13 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal.commands.second_factor import check_staff
 from shoal.core.errors import NotAllowed
 from shoal.core.model import Member, Role
 from shoal.graph.bulk import Spread
 from shoal.ops import jobs
 from shoal.ops.checking.report import Progress
 from shoal.ops.moves.shards import evenness, spread_of
-from shoal.services.login.second_factor import check_staff
 from shoal.web import rows
 from shoal.web.rendering import page, part
 from shoal.web.views.operations import operations

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from shoal.api.http.convert import Upload
+from shoal.commands import members
+from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
-from shoal.services import members
-from shoal.services.members import ProfileChange
 from shoal.web.views.errors.refusals import told
 from shoal.web.visit import Visit
 

@@ -9,9 +9,9 @@ from msgspec import Meta
 from starlette.responses import JSONResponse, Response
 
 from shoal.api.login import guesses
+from shoal.commands import authentication, passkeys, sessions
 from shoal.core.credentials import MOST_CHARACTERS, Purpose, site_of
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
-from shoal.services.login import assertions, passkeys, sessions
 from shoal.web import rows
 from shoal.web.entering import begin, passkey_refusal
 from shoal.web.pages.login import login_page
@@ -40,14 +40,14 @@ async def _options(visit: Visit, query: QuestionQuery) -> dict[str, object]:
     site, writes = site_of(front.at.root, front.settings.title), front.writes
     match query.kind:
         case "login":
-            return await assertions.options(writes, site, Purpose.LOG_IN)
+            return await authentication.passkey_options(writes, site, Purpose.LOG_IN)
         case "second":
             found = await sessions.halfway(writes, visit.browser.login)
             if found is None:
                 raise NotFound("There is no such page")
-            return await assertions.options(writes, site, Purpose.SECOND, found.member)
+            return await authentication.passkey_options(writes, site, Purpose.SECOND, found.member)
         case "confirm":
-            return await assertions.options(writes, site, Purpose.CONFIRM, visit.member)
+            return await authentication.passkey_options(writes, site, Purpose.CONFIRM, visit.member)
         case "add":
             return await passkeys.options(writes, site, visit.member)
 

@@ -10,13 +10,13 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import reactions
+from shoal.commands.context import Writes
 from shoal.core.errors import NotFound
 from shoal.core.model import Post, Share
 from shoal.core.text import isolated
 from shoal.feeds import thread
 from shoal.feeds.hydrate import Entry, hydrate, hydrate_taken_back
-from shoal.services import reactions
-from shoal.services.writes import Writes
 from shoal.web import rows
 from shoal.web.pages.writing.compose import answering
 from shoal.web.rendering import page, part

@@ -9,6 +9,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import members, relationships
 from shoal.core.errors import Gone, NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.model import Member
@@ -21,7 +22,6 @@ from shoal.feeds.profile import featured, pinned
 from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import ENDORSES
-from shoal.services import members, relationships
 from shoal.web import rows
 from shoal.web.pages import syndication
 from shoal.web.paging import BeforeQuery, feed_page, next_of

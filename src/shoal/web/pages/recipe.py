@@ -7,9 +7,9 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal.commands import ranking
 from shoal.core.ranking.recipes import MOST_LINK, Recipe, recipe_of_link
 from shoal.graph.payloads.members import tastes_of
-from shoal.services import tastes
 from shoal.web import rows
 from shoal.web.rendering import page
 from shoal.web.views.settings.recipes import others_of, preset_name, weights_of
@@ -42,8 +42,8 @@ async def show(visit: Visit, _params: None) -> Response:
 async def take(visit: Visit, asked: TakeForm) -> Response:
     """Rank the member's own feed by a recipe from now on."""
     member = visit.checked(asked)
-    await tastes.set_recipe(visit.front.writes, member.id, recipe_of_link(asked.link))
-    await tastes.switch(visit.front.writes, member.id, off=False)
+    await ranking.set_recipe(visit.front.writes, member.id, recipe_of_link(asked.link))
+    await ranking.switch(visit.front.writes, member.id, off=False)
     return visit.go("/for-you")
 
 

@@ -10,9 +10,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.commands import credentials, oauth, sessions
 from shoal.core.email import MailKind
 from shoal.core.errors import Gone, InvalidInput, NotAllowed, Taken, TooLarge, TooMany, TooShort
-from shoal.services.login import apps, proofs, sessions
 from shoal.web import rows
 from shoal.web.entering import begin
 from shoal.web.rendering import page
@@ -66,7 +66,7 @@ async def ask(visit: Visit, asked: Forgotten) -> Response:
         return await _forgotten(visit)
     try:
         await guesses.count_mail(visit.anonymous, asked.username)
-        await proofs.forgot(visit.front.writes, asked.username, visit.words.code)
+        await credentials.forgot(visit.front.writes, asked.username, visit.words.code)
     except InvalidInput:
         return await _forgotten(visit, asked.username, visit.words.text("Please fill this in."), 422)
     except TooMany as error:
@@ -120,7 +120,7 @@ async def reset(visit: Visit, asked: ResetForm) -> Response:
         }
         return await _reset(visit, asked.proof, wrong_of(visit.words, error, password=said).get("password", said))
     try:
-        apps.check_welcome(member)
+        oauth.check_welcome(member)
     except NotAllowed:
         # The page to log in says why, and what there is to do.
         return visit.go("/login")
@@ -129,7 +129,7 @@ async def reset(visit: Visit, asked: ResetForm) -> Response:
 
 async def _reset(visit: Visit, proof: str, wrong: str = "") -> Response:
     try:
-        member = (await proofs.proven(visit.front.writes, proof, MailKind.RESET)).member
+        member = (await credentials.proven(visit.front.writes, proof, MailKind.RESET)).member
     except Gone:
         return await _over(visit)
     return await _titled(
@@ -154,7 +154,7 @@ async def confirm(visit: Visit, asked: ProofForm) -> Response:
     visit.check_sent(asked)
     _ = visit.words.text
     try:
-        member = await proofs.confirm(visit.front.writes, asked.proof)
+        member = await credentials.confirm(visit.front.writes, asked.proof)
     except Taken:
         return await _over(visit, _("Somebody else has this address by now."))
     except NotAllowed as error:
@@ -178,7 +178,7 @@ async def undo(visit: Visit, asked: ProofForm) -> Response:
     visit.check_sent(asked)
     _ = visit.words.text
     try:
-        await proofs.undo_change(visit.front.writes, asked.proof, visit.words.code)
+        await credentials.undo_change(visit.front.writes, asked.proof, visit.words.code)
     except (Gone, Taken):
         return await _over(visit)
     said = _(
@@ -192,7 +192,7 @@ async def undo(visit: Visit, asked: ProofForm) -> Response:
 
 async def _button(visit: Visit, proof: str, action: str, title: str, *kinds: MailKind) -> Response:
     try:
-        found = await proofs.proven(visit.front.writes, proof, *kinds)
+        found = await credentials.proven(visit.front.writes, proof, *kinds)
     except Gone:
         return await _over(visit)
     kind, address, name = found.proof.kind, found.proof.address, found.member.name

@@ -9,11 +9,11 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import ranking
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ranking.terms import TITLES
 from shoal.feeds.foryou.effects import effect_of
 from shoal.feeds.hydrate import hydrate
-from shoal.services import feedback
 from shoal.web import rows
 from shoal.web.rendering import page, part
 from shoal.web.views.posts import post_of
@@ -55,7 +55,7 @@ async def say(visit: Visit, asked: Feedback) -> Response:
     direction, _, tag = asked.step.partition(":")
     if direction not in _STEPS:
         raise InvalidInput("step: more, less or forget", field="step")
-    tapped = await feedback.tap(visit.front.writes, member.id, asked.id, _STEPS[direction], tag)
+    tapped = await ranking.tap_post(visit.front.writes, member.id, asked.id, _STEPS[direction], tag)
     effect = await effect_of(visit.front.reads, member.id, *tapped)
     if visit.partial:
         return part(visit, "effect", effect=effect, title=visit.words.text(TITLES[effect.term]))

@@ -10,9 +10,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login.joining import Joining, join, needs_approval
+from shoal.commands import invitations
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.feeds.discover import popular
-from shoal.services import invitations
 from shoal.web import rows
 from shoal.web.entering import begin
 from shoal.web.rendering import page

@@ -9,6 +9,9 @@ from starlette.responses import Response
 
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id, Upload
+from shoal.commands import members, ranking
+from shoal.commands import relationships as refused
+from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
 from shoal.core.ranking.preferences import MOST_PICKED
@@ -17,9 +20,6 @@ from shoal.feeds.discover.portfolios import portfolios
 from shoal.feeds.discover.suggestions import suggestions
 from shoal.feeds.discover.tag_offers import offers
 from shoal.graph.schema import FOLLOWS
-from shoal.services import members, tastes
-from shoal.services import suggestions as refused
-from shoal.services.members import ProfileChange
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.following import follow_all
@@ -87,7 +87,7 @@ async def interests(visit: Visit, _params: None) -> Response:
 async def pick(visit: Visit, asked: InterestsForm) -> Response:
     """Keep the picked tags as interests."""
     member = visit.checked(asked)
-    await tastes.pick_tags(visit.front.writes, member.id, asked.tags)
+    await ranking.pick_tags(visit.front.writes, member.id, asked.tags)
     return visit.back(asked, "/welcome/people")
 
 
@@ -116,7 +116,7 @@ async def follow_several(visit: Visit, asked: SeveralForm) -> Response:
 async def dismiss(visit: Visit, asked: UnsuggestForm) -> Response:
     """Suggest somebody no more; for a script nothing is left of them."""
     member = visit.checked(asked)
-    await refused.dismiss(visit.front.writes, member.id, asked.id)
+    await refused.dismiss_suggestion(visit.front.writes, member.id, asked.id)
     return Response("", media_type="text/html") if visit.partial else visit.back(asked, "/welcome/people")
 
 

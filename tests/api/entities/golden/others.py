@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
+from shoal.commands import moderation
 from shoal.core.model import Role
-from shoal.services import moderation
 from tests.api.world import SCOPES, Someone, World, picture
 
 STAFF = ("read", "write", "profile", "admin:read", "admin:write")

@@ -19,11 +19,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shoal.api.http.bodies import BodyReceiver, deliver
 from shoal.api.http.errors import reply_for
 from shoal.api.http.replies import encode
+from shoal.commands import blocklists
 from shoal.core.blocklists import IpSeverity, IpTable, most_severe
 from shoal.core.errors import NotAllowed, ShoalError
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.contract import Reader
-from shoal.services.blocklists import ip_blocks
 from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)
@@ -87,9 +87,9 @@ class IpGuard:
 
     async def _read(self) -> None:
         # The mark is read first: a change after it is seen at the next look.
-        version = await ip_blocks.version(self._graph)
+        version = await blocklists.ip_blocks_version(self._graph)
         if version != self._version:
-            blocks = await ip_blocks.everything(self._graph)
+            blocks = await blocklists.all_ip_blocks(self._graph)
             # Thousands of networks take a tenth of a second to parse.
             self._table = await asyncio.to_thread(IpTable, blocks)
             self._version = version

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.fanout.table import TABLE
+from shoal.commands import reactions
+from shoal.consumers.table import TABLE
 from shoal.feeds import home
 from shoal.graph.contract import Cursor
 from shoal.ops.network import AnyNetwork
@@ -25,7 +26,6 @@ from shoal.ops.planner.measuring.crowd import Crowd, Opener, gather, put_follows
 from shoal.ops.planner.measuring.meters import Stopwatch, line_through
 from shoal.ops.planner.measuring.posting import Posting
 from shoal.outbox.runner import Runner
-from shoal.services import reactions
 from shoal.settings import Settings
 from shoal.timelines.memory import MemoryTimelines
 

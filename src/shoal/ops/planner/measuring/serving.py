@@ -10,11 +10,11 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from shoal.commands import oauth
 from shoal.core.errors import Unavailable
 from shoal.ops.engines.program import free_port
 from shoal.ops.network import AnyNetwork
 from shoal.ops.planner.measuring.meters import cpu_of, memory_of
-from shoal.services.login import apps
 from shoal.settings import Settings, environment
 
 _PATIENCE_SECONDS = 60.0
@@ -25,8 +25,8 @@ _PATH = "/api/v1/timelines/home"
 
 async def token_of(network: AnyNetwork, member: int) -> str:
     """Return a token with which a client reads the member's home."""
-    app = (await apps.register(network.writes, "calibration", scopes=_SCOPES)).app
-    return (await apps.issue_token(network.writes, app.id, member, _SCOPES)).text
+    app = (await oauth.register(network.writes, "calibration", scopes=_SCOPES)).app
+    return (await oauth.issue_token(network.writes, app.id, member, _SCOPES)).text
 
 
 @asynccontextmanager

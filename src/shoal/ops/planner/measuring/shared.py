@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from shoal.commands import reactions
 from shoal.core.ids import floor_at
 from shoal.discovery.filler import Filler
 from shoal.feeds import home
@@ -45,7 +46,6 @@ from shoal.ops.planner.measuring.meters import (
 )
 from shoal.ops.planner.measuring.one_process import Effort, Step
 from shoal.ops.planner.measuring.serving import running
-from shoal.services import reactions
 from shoal.settings import Settings, build
 
 _PAGE = Cursor(limit=20)

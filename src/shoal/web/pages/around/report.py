@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from shoal.api.entities.moderation import rules_of
 from shoal.api.http.convert import Id
+from shoal.commands import reports
+from shoal.commands.reports import MAX_COMMENT, MAX_POSTS, Complaint
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.model import Member
 from shoal.feeds import user
@@ -17,8 +19,6 @@ from shoal.feeds.hydrate import hydrate
 from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.access import access_member, relation
 from shoal.graph.contract import Cursor
-from shoal.services import reports
-from shoal.services.reports import MAX_COMMENT, MAX_POSTS, Complaint
 from shoal.web import rows
 from shoal.web.pages.posts import post_with_id
 from shoal.web.rendering import page

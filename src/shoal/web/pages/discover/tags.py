@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal.commands import relationships
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.text import check_tag
@@ -16,7 +17,6 @@ from shoal.feeds.discover import related
 from shoal.feeds.filtering import filtered
 from shoal.feeds.pipeline import Page
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
-from shoal.services import relationships
 from shoal.tagcloud.cloud import RelatedTag, TagSummary
 from shoal.web import rows
 from shoal.web.pages import syndication

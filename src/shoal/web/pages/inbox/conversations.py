@@ -9,6 +9,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import conversations as verbs
+from shoal.commands import posts
+from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
 from shoal.core.text import is_blank
@@ -17,9 +20,6 @@ from shoal.feeds import thread
 from shoal.feeds.conversations import Conversation
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.payloads.conversations import root_of
-from shoal.services import conversations as verbs
-from shoal.services import posts
-from shoal.services.posts import Draft
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part

@@ -7,9 +7,9 @@ from typing import Literal
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import relationships
 from shoal.feeds import people
 from shoal.graph.schema import REQUESTED_BY
-from shoal.services import follow_requests
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
@@ -39,7 +39,7 @@ async def requests(visit: Visit, query: BeforeQuery) -> Response:
 async def answer(visit: Visit, asked: FollowAnswerForm) -> Response:
     """Let somebody follow, or do not."""
     member = visit.checked(asked)
-    verb = follow_requests.authorize if asked.do == "accept" else follow_requests.reject
+    verb = relationships.authorize_request if asked.do == "accept" else relationships.reject_request
     await verb(visit.front.writes, member.id, asked.id)
     if visit.partial:
         return part(visit, "answered", accepted=asked.do == "accept")

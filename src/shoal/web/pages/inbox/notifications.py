@@ -10,6 +10,8 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import notifications
+from shoal.commands import notifications as verbs
 from shoal.core.errors import NotFound
 from shoal.core.model import Role
 from shoal.feeds import notice_requests
@@ -18,8 +20,6 @@ from shoal.feeds.notifications import Grouped, NotificationQuery
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.payloads.members import NOTIFICATIONS, marks
 from shoal.graph.payloads.notifications import FOR_STAFF, Group, Kind
-from shoal.services import markers, notice_policy
-from shoal.services import notifications as verbs
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
@@ -76,7 +76,7 @@ async def several(visit: Visit, query: NoticesQuery) -> Response:
         return part(visit, "notices", notices=notices, next=following)
     newest = found.items[0].time if found.items else 0
     if query.kind == "all" and not query.before and newest > read:
-        await markers.mark(visit.front.writes, member.id, {NOTIFICATIONS: newest})
+        await notifications.set_markers(visit.front.writes, member.id, {NOTIFICATIONS: newest})
     held = await notice_requests.held_back(reads, member.id)
     return await page(
         visit,
@@ -151,7 +151,7 @@ async def of_sender(visit: Visit, path: SenderPath) -> Response:
 async def decide(visit: Visit, asked: SenderForm) -> Response:
     """Show the held notifications of a sender, with all later ones, or let them go."""
     member = visit.checked(asked)
-    verb = notice_policy.accept if asked.do == "accept" else notice_policy.dismiss
+    verb = notifications.accept_requests if asked.do == "accept" else notifications.dismiss_requests
     await verb(visit.front.writes, member.id, (asked.id,))
     return visit.back(asked, "/notifications/requests")
 

@@ -9,6 +9,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import lists
 from shoal.core.errors import InvalidInput, Taken
 from shoal.core.filters import FilterContext
 from shoal.core.model import MemberList, RepliesPolicy
@@ -23,7 +24,6 @@ from shoal.feeds.search import ResultRange
 from shoal.graph.access import own_list
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, LISTS
-from shoal.services import lists
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, feed_page, next_of
 from shoal.web.rendering import page, part

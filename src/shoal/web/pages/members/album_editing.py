@@ -9,6 +9,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import albums
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
 from shoal.core.text import isolated
@@ -16,7 +17,6 @@ from shoal.feeds import user
 from shoal.feeds.profile import albums as feed
 from shoal.graph.access import own_album, own_post
 from shoal.graph.contract import MAX_TIME
-from shoal.services.profile import albums
 from shoal.web import rows
 from shoal.web.pages.members.albums import AlbumPath, album_at
 from shoal.web.pages.posts import post_with_id

@@ -9,10 +9,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.commands import credentials, members
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany, TooManyMails
 from shoal.core.text import check_email
-from shoal.services import members
-from shoal.services.login import proofs
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, settings_page
 from shoal.web.views.errors.passwords import password_refusal
@@ -75,7 +74,7 @@ async def again(visit: Visit, asked: Form) -> Response:
         await guesses.count_mail(visit.anonymous, login.email)
     except TooManyMails as error:
         return await _too_many(visit, error)
-    await proofs.ask_confirmation(front.writes, member, visit.words.code)
+    await credentials.ask_confirmation(front.writes, member, visit.words.code)
     return visit.go("/settings/email", sent=login.email)
 
 

@@ -8,9 +8,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import ranking
 from shoal.feeds.hydrate import profiles_by_id
 from shoal.graph.payloads.members import tastes_of
-from shoal.services import tastes
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.people import face_of
@@ -43,11 +43,11 @@ async def forget(visit: Visit, asked: ForgetForm) -> Response:
     """Forget one wish, or all of them where none is named."""
     member, writes = visit.checked(asked), visit.front.writes
     if asked.author:
-        await tastes.tap_author(writes, member.id, asked.author, 0)
+        await ranking.tap_author(writes, member.id, asked.author, 0)
     elif asked.tag:
-        await tastes.tap_tag(writes, member.id, asked.tag, 0)
+        await ranking.tap_tag(writes, member.id, asked.tag, 0)
     else:
-        await tastes.forget_taps(writes, member.id)
+        await ranking.forget_taps(writes, member.id)
     return saved_at(visit, "feedback")
 
 

@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Upload
+from shoal.commands.audit import note_alone
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
 from shoal.ops.archives.shelf import ArchiveShelf
-from shoal.services.audit import note_alone
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.settings.frame import settings_page

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal.commands import notifications, push_subscriptions
 from shoal.core.model import NoticePolicy, Treatment
 from shoal.graph.payloads.notifications import Kind
 from shoal.push.subscription import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushSubscription, check_bytes
-from shoal.services import notice_policy, pushes
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.visit import Form, Visit
@@ -61,7 +61,7 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
         rules=rules,
         treatments=treatments,
         push_key=key,
-        pushing=bool(key) and await pushes.is_made(visit.front.graph, visit.member.id, visit.session_id),
+        pushing=bool(key) and await push_subscriptions.is_made(visit.front.graph, visit.member.id, visit.session_id),
     )
 
 
@@ -69,7 +69,7 @@ async def save(visit: Visit, asked: NoticesForm) -> Response:
     """Keep the rules as they were filled in."""
     member = visit.checked(asked)
     changes = {name: getattr(asked, name) for name in _RULES}
-    await notice_policy.set_policy(visit.front.writes, member.id, changes)
+    await notifications.set_policy(visit.front.writes, member.id, changes)
     return saved_at(visit, "notifications")
 
 
@@ -77,7 +77,7 @@ async def push(visit: Visit, asked: PushForm) -> Response:
     """Have messages sent to this browser, or no more. A script sends this form: only it can ask the browser."""
     member = visit.checked(asked)
     if asked.do == "end" or visit.front.server_key is None:
-        await pushes.end(visit.front.writes, member.id, visit.session_id)
+        await push_subscriptions.end(visit.front.writes, member.id, visit.session_id)
         return Response(status_code=204)
     wanted = PushSubscription(
         endpoint=asked.endpoint,
@@ -86,7 +86,7 @@ async def push(visit: Visit, asked: PushForm) -> Response:
         alerts=tuple(map(str, Kind)),
         language=visit.words.code,
     )
-    await pushes.subscribe(visit.front.writes, member.id, visit.session_id, wanted)
+    await push_subscriptions.subscribe(visit.front.writes, member.id, visit.session_id, wanted)
     return Response(status_code=204)
 
 

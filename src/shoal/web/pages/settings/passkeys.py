@@ -9,9 +9,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.commands import passkeys
 from shoal.core.credentials import MOST_CHARACTERS, MOST_NAME
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound, TooMany
-from shoal.services.login import passkeys
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.errors.passwords import password_refusal

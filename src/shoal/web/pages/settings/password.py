@@ -8,9 +8,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.commands import sessions
 from shoal.core.errors import InvalidInput, TooMany
 from shoal.core.model import Member
-from shoal.services.login import sessions
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.errors.passwords import password_refusal

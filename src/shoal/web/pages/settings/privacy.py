@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from shoal.commands import members
+from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
 from shoal.core.places import PlacePrecision
-from shoal.services import members
-from shoal.services.members import ProfileChange
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Upload
+from shoal.commands import members
+from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
-from shoal.services import members
-from shoal.services.members import ProfileChange
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.own_pictures import keep_picture

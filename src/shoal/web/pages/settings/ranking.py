@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal.commands import ranking
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ranking.recipes import (
     MOST_LINK,
@@ -21,7 +22,6 @@ from shoal.core.ranking.recipes import (
 from shoal.feeds.foryou.feed import recipe_for
 from shoal.feeds.foryou.preview import preview
 from shoal.graph.payloads.members import Tastes, tastes_of
-from shoal.services import tastes
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.rendering import part
@@ -90,7 +90,7 @@ async def save(visit: Visit, asked: RankingForm) -> Response:
     """Keep a recipe, look at it, or go back to that of the network."""
     member, writes = visit.checked(asked), visit.front.writes
     if asked.do == "reset":
-        await tastes.set_recipe(writes, member.id, None)
+        await ranking.set_recipe(writes, member.id, None)
         return saved_at(visit, "ranking")
     found = await tastes_of(visit.front.graph, member.id)
     present = recipe_for(visit.front.reads, found)
@@ -100,14 +100,14 @@ async def save(visit: Visit, asked: RankingForm) -> Response:
         return await _page(visit, found, present, {"": told(visit.words, error)})
     if asked.do == "try":
         return await _page(visit, found, recipe)
-    await tastes.set_recipe(writes, member.id, recipe)
+    await ranking.set_recipe(writes, member.id, recipe)
     return saved_at(visit, "ranking")
 
 
 async def switch(visit: Visit, asked: SwitchForm) -> Response:
     """Turn ranking off, or on again."""
     member = visit.checked(asked)
-    await tastes.switch(visit.front.writes, member.id, off=asked.off)
+    await ranking.switch(visit.front.writes, member.id, off=asked.off)
     return saved_at(visit, "ranking")
 
 

@@ -11,10 +11,10 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.login import guesses
+from shoal.commands import second_factor, sessions
 from shoal.core.credentials import MOST_CHARACTERS, address_of, key_of, new_key
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany
 from shoal.core.model import Member, Role
-from shoal.services.login import second_factor, sessions
 from shoal.web import rows
 from shoal.web.entering import log_in
 from shoal.web.pages.settings.frame import saved_at, settings_page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
-from shoal.services.login import sessions
+from shoal.commands import sessions
 from shoal.web import rows
 from shoal.web.pages.settings.frame import saved_at, settings_page
 from shoal.web.paging import BeforeQuery, next_of

@@ -14,13 +14,13 @@ from starlette.responses import Response
 
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id
+from shoal.commands import members, polls, posts, scheduled_posts
+from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput, NotFound, ShoalError
 from shoal.core.model import Member, Post, Visibility
 from shoal.core.text import is_blank
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.access import own_post
-from shoal.services import members, polls, posts, scheduling
-from shoal.services.members import ProfileChange
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.writing.files import describe_pictures, own_files, take_files
@@ -100,8 +100,8 @@ async def seen_post(visit: Visit, post_id: int) -> Entry:
 
 
 async def _planned(visit: Visit, member: Member, id_: int) -> Writing:
-    plan = await scheduling.own_scheduled(visit.front.graph, member.id, id_)
-    draft = scheduling.draft_of(plan)
+    plan = await scheduled_posts.own_scheduled(visit.front.graph, member.id, id_)
+    draft = scheduled_posts.draft_of(plan)
     said = of_draft(draft, await own_files(visit, member, draft.media))
     at, request = local_time(plan.at, "UTC"), secrets.token_urlsafe(12)
     return replace(said, at=at, zone="UTC", instead_of=as_id(id_), request=request, asks=member.asks_descriptions)
@@ -177,7 +177,7 @@ async def _posted(visit: Visit, member: Member, said: Writing) -> str:
         raise InvalidInput("Text can't be blank", field="text")
     await describe_pictures(visit, member, said.pictures)
     if at:
-        await scheduling.schedule(writes, member.id, draft, at, request=said.request)
+        await scheduled_posts.schedule(writes, member.id, draft, at, request=said.request)
         path = "/scheduled"
     else:
         made = await posts.create(writes, member.id, draft, request=said.request)
@@ -198,7 +198,7 @@ async def _drop(visit: Visit, member: Member, id_: int) -> None:
     node = (await writes.graph.obj_get((id_,))).get(id_)
     # It may have been posted, cancelled or deleted in between.
     with contextlib.suppress(NotFound):
-        await (posts.delete if isinstance(node, Post) else scheduling.cancel)(writes, member.id, id_)
+        await (posts.delete if isinstance(node, Post) else scheduled_posts.cancel)(writes, member.id, id_)
 
 
 def wrong_of(visit: Visit, error: ShoalError) -> dict[str, str]:

@@ -12,13 +12,13 @@ from starlette.responses import Response
 
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id
+from shoal.commands import polls, posts
+from shoal.commands.polls import PollDraft
 from shoal.core.errors import NotFound, ShoalError
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Member, Poll, Post, Visibility
 from shoal.feeds.revisions import revisions
 from shoal.graph.access import own_post
-from shoal.services import polls, posts
-from shoal.services.polls import PollDraft
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.writing.compose import form_bytes, lacks_descriptions, seen_post, sheet, taken, wrong_of

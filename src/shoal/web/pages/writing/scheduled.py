@@ -8,10 +8,10 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
+from shoal.commands import scheduled_posts
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media
 from shoal.feeds.scheduled import waiting
-from shoal.services import scheduling
 from shoal.web import rows
 from shoal.web.pages.writing.compose import wrong_of
 from shoal.web.paging import BeforeQuery, next_of
@@ -41,7 +41,7 @@ async def show(visit: Visit, query: BeforeQuery) -> Response:
 async def _list(visit: Visit, query: BeforeQuery, wrong: dict[int, str] | None = None, status: int = 200) -> Response:
     graph, member = visit.front.graph, visit.member
     found = await waiting(graph, member.id, query.cursor(_SIZE))
-    drafts = [scheduling.draft_of(one) for one in found.posts]
+    drafts = [scheduled_posts.draft_of(one) for one in found.posts]
     nodes = await graph.obj_get(list({id_ for draft in drafts for id_ in draft.media}))
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
     plans = [
@@ -57,10 +57,10 @@ async def change(visit: Visit, asked: RescheduleForm) -> Response:
     """Move a scheduled post to another moment, or cancel it."""
     member, writes = visit.checked(asked), visit.front.writes
     if asked.do == "cancel":
-        await scheduling.cancel(writes, member.id, asked.id)
+        await scheduled_posts.cancel(writes, member.id, asked.id)
         return visit.go("/scheduled")
     try:
-        await scheduling.put_off(writes, member.id, asked.id, moment_in(asked.at, asked.zone))
+        await scheduled_posts.put_off(writes, member.id, asked.id, moment_in(asked.at, asked.zone))
     except InvalidInput as error:
         words = next(iter(wrong_of(visit, error).values()))
         return await _list(visit, BeforeQuery(), {asked.id: words}, status=422)

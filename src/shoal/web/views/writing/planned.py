@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from shoal.commands.posts import Draft
 from shoal.core.model import Media, ScheduledPost
-from shoal.services.posts import Draft
 from shoal.web.views.errors.complaints import complaint
 from shoal.web.views.errors.refusals import bare, sentence
 from shoal.web.views.posts import Photo, photo_of

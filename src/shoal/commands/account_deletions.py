@@ -1,0 +1,559 @@
+"""Account deletion: request, cancel, receipt, and the deletion of all data, one page at a time.
+
+During the grace period the member is hidden like a suspended one and no data is deleted: canceling restores everything but
+sessions and role. The deletion object is scheduled on the agenda.
+
+The deletion uses the same commands as the member would, so the usual consequences follow and counts stay exact. Each step
+deletes what still exists, so it may be repeated, also by another process, and only the start has to be recorded. The member
+object is deleted last. The user name stays reserved, because links still refer to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from shoal.commands import (
+    albums,
+    authentication,
+    filters,
+    invitations,
+    lists,
+    members,
+    posts,
+    reactions,
+    relationships,
+    scheduled_posts,
+    sessions,
+)
+from shoal.commands.audit import end_addresses, note
+from shoal.commands.authentication import Asker
+from shoal.commands.context import Writes, add_node
+from shoal.commands.oauth import check_welcome
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from shoal.core.events import FilesReleased, MemberRemoved, ProfileChanged, SuspensionChanged
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.media_files import files_of_member
+from shoal.core.model import DAY_MS, RECEIPT_DAYS, Departure, Media, Member, Node, Poll, Post, Role, ScheduledPost
+from shoal.core.tokens import fits, hash_of, new_secret, opened, text_of
+from shoal.graph import media as media_life
+from shoal.graph.access import access_member
+from shoal.graph.changes import put_on, retry_on_conflict, take_off
+from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.member_lookup import redeclare
+from shoal.graph.payloads.members import tastes_of
+from shoal.graph.payloads.posts import chosen_of
+from shoal.graph.schema import (
+    ACCEPTS_NOTICES,
+    BLOCKED_BY,
+    BLOCKS,
+    BOOKMARKS,
+    CHOOSES,
+    CONVERSES,
+    DISMISSES,
+    ENDORSES,
+    EVERYBODY,
+    EXPIRING,
+    FEATURES_TAG,
+    FOLLOWED_BY,
+    FOLLOWS,
+    FOLLOWS_TAG,
+    HELD,
+    LEADING_TO_LOGINS,
+    LIKES,
+    LISTED_IN,
+    LOGGED_IN,
+    MARKED,
+    MUTES,
+    MUTES_THREAD,
+    NOTES,
+    NOTIFIED,
+    OWNS,
+    OWNS_ALBUM,
+    OWNS_FILTER,
+    OWNS_INVITATION,
+    OWNS_LIST,
+    PINS,
+    POSTED,
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
+    PUTS_EMOJI,
+    REACTS,
+    REPORT_DISMISSED,
+    REPORT_UPHELD,
+    REQUESTED_BY,
+    REQUESTS,
+    SCHEDULES,
+    SERVES,
+    SHARES,
+    VOTES,
+    WATCHED_BY,
+    WATCHES,
+    AssocType,
+    Key,
+    seen_key,
+    taste_key,
+    vote_key,
+)
+
+_SECRET_BYTES = 16
+_BEGUN = "This account is being deleted"
+
+
+class Farewell(NamedTuple):
+    """A departure, and the text that opens its receipt: nobody can be told it again."""
+
+    departure: Departure
+    receipt: str
+
+
+async def leave(writes: Writes, member_id: int, password: str, asker: Asker | None = None) -> Farewell:
+    """Begin to leave: hide the member, end all their logins, and delete everything when the days to come back are over.
+
+    Raises `InvalidInput` for a wrong password, and `TooMany` where wrong passwords are counted.
+    """
+    member = await access_member(writes.graph, member_id)
+    if not await authentication.fits(writes, await members.login_of(writes, member), member.name, password, asker):
+        raise InvalidInput("the password is wrong", field="password")
+    return await dismiss(writes, member_id, writes.limits.leaving_days)
+
+
+async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
+    """Have a member leave, as `leave`, without their password: for operators who are asked to. With 0 days it begins at once.
+
+    Of a member who leaves already the day is moved. Raises `NotFound`, also for one who waits for approval, and `NotAllowed` when
+    the deletion has begun.
+    """
+    secret, shard = new_secret(_SECRET_BYTES), shard_of(member_id)
+
+    async def attempt() -> Farewell:
+        member = await _access(writes, member_id)
+        before = await departure_of(writes, member)
+        if before is not None and before.begun_at:
+            raise NotAllowed(_BEGUN)
+
+        def build(id_: int) -> tuple[Departure, Batch]:
+            now = milliseconds_of(id_)
+            made = Departure(
+                id=id_,
+                member_id=member_id,
+                name=member.name,
+                asked_at=before.asked_at if before is not None else now,
+                at=now + days * DAY_MS,
+                ticket_id=id_,
+                secret_hash=hash_of(secret),
+            )
+            batch = Batch(shard)
+            if before is not None:
+                batch.obj_del(before.id, before.version)
+                take_off(batch, before.ticket_id, id_)
+            batch.obj_add(made)
+            put_on(batch, made.ticket_id, made.at, made.id)
+            _hide(batch, member, made, id_)
+            batch.emit(ended)
+            note(writes, batch, AuditVerb.DELETION_REQUESTED, member_target(member), days=days)
+            return made, batch
+
+        ended = await sessions.all_ended(writes, member_id)
+        made = await add_node(writes, shard, build)
+        return Farewell(made, text_of(made.id, secret))
+
+    return await retry_on_conflict(attempt)
+
+
+async def come_back(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
+    """Undo `leave`, before the deletion has begun: everything is as it was, but for logins and a role.
+
+    Raises as `members.log_in`, and `NotAllowed` for a member who does not leave, whose deletion has begun, or whom moderators
+    keep out.
+    """
+    member = await members.by_password(writes, name_or_email, password, asker)
+    return await keep(writes.by(writes.actor.proved(member)), member.id)
+
+
+async def keep(writes: Writes, member_id: int) -> Member:
+    """Undo a departure, without a password. Raises `NotFound`, and `NotAllowed` as `come_back`."""
+
+    async def attempt() -> Member:
+        member = await _access(writes, member_id)
+        departure = await departure_of(writes, member)
+        if departure is None:
+            check_welcome(member)
+            raise NotAllowed("This account is not to be deleted")
+        if departure.begun_at:
+            raise NotAllowed(_BEGUN)
+        if member.disabled:
+            check_welcome(member)
+        batch = Batch(shard_of(member_id))
+        now = writes.new_id(batch.shard)
+        batch.obj_del(departure.id, departure.version)
+        take_off(batch, departure.ticket_id, now)
+        back = replace(member, departure_id=0, suspended=False, version=member.version + 1)
+        batch.obj_set(back)
+        _tell(batch, member_id)
+        note(writes, batch, AuditVerb.DELETION_CANCELLED, member_target(member))
+        await writes.graph.commit(batch)
+        return back
+
+    return await retry_on_conflict(attempt)
+
+
+async def receipt(writes: Writes, text: str) -> Departure:
+    """Return the departure that this text opens. Raises `NotFound` for any other text."""
+    id_, secret = opened(text)
+    node = (await writes.graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
+    if not isinstance(node, Departure) or not fits(node.secret_hash, secret):
+        raise NotFound("Record not found")
+    return node
+
+
+async def departure_of(writes: Writes, member: Member) -> Departure | None:
+    """Return the departure of a member; None for one who stays."""
+    if not member.departure_id:
+        return None
+    node = (await writes.graph.obj_get((member.departure_id,))).get(member.departure_id)
+    return node if isinstance(node, Departure) else None
+
+
+async def _access(writes: Writes, member_id: int) -> Member:
+    """Return a member, also one who is suspended or leaves already. Raises `NotFound`, also for one who waits for approval."""
+    node = (await writes.graph.obj_get((member_id,))).get(member_id)
+    if not isinstance(node, Member) or node.pending:
+        raise NotFound("Record not found")
+    return node
+
+
+def _hide(batch: Batch, member: Member, departure: Departure, now: int) -> None:
+    """Hide a member with the batch, and make all that they logged in with worthless."""
+    gone = replace(
+        member,
+        departure_id=departure.id,
+        suspended=True,
+        # One whom moderators suspended does not come back by leaving.
+        disabled=member.disabled or (member.suspended and not member.departure_id),
+        role=Role.NONE,
+        generation=member.generation + 1,
+        version=member.version + 1,
+    )
+    batch.obj_set(gone)
+    if member.role is not Role.NONE:
+        batch.assoc_del(member.id, SERVES, EVERYBODY, now)
+    _tell(batch, member.id)
+
+
+def _tell(batch: Batch, member_id: int) -> None:
+    batch.emit(ProfileChanged(member_id=member_id))
+    batch.emit(SuspensionChanged(member_id=member_id))
+
+
+_PAGE = 50
+_PLAIN_PAGE = 15
+"""Associations that end with one commit: a transaction of DynamoDB changes 100 items, six for one association."""
+_PAGES_AT_ONCE = 20
+"""Pages after which other things that are due have their turn."""
+
+_COUNTED: dict[str, AssocType] = {
+    "posts": POSTED,
+    "followers": FOLLOWED_BY,
+    "follows": FOLLOWS,
+    "likes": LIKES,
+    "shares": SHARES,
+    "bookmarks": BOOKMARKS,
+    "reactions": REACTS,
+    "votes": VOTES,
+    "media": OWNS,
+    "albums": OWNS_ALBUM,
+    "lists": OWNS_LIST,
+    "filters": OWNS_FILTER,
+    "invitations": OWNS_INVITATION,
+    "scheduled": SCHEDULES,
+    "blocks": BLOCKS,
+    "mutes": MUTES,
+    "notes": NOTES,
+    "tags": FOLLOWS_TAG,
+    "notifications": NOTIFIED,
+    "conversations": CONVERSES,
+}
+"""Kinds that a receipt counts, by their lists. That of posts has shares too, which are taken off when the receipt is written."""
+
+_PLAIN = (
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
+    PINS,
+    BLOCKS,
+    BLOCKED_BY,
+    MUTES,
+    NOTES,
+    ENDORSES,
+    WATCHES,
+    WATCHED_BY,
+    DISMISSES,
+    FEATURES_TAG,
+    MUTES_THREAD,
+    LISTED_IN,
+    NOTIFIED,
+    HELD,
+    ACCEPTS_NOTICES,
+    CONVERSES,
+    MARKED,
+    REPORT_UPHELD,
+    REPORT_DISMISSED,
+)
+"""Associations that have nothing else to them. What the member reported stays."""
+
+_Step = Callable[[Writes, int], Awaitable[int]]
+
+
+async def carry_out(writes: Writes, departure: Departure) -> None:
+    """Do the next part of what is due: begin the deletion, go on with it, end it, or delete the receipt.
+
+    Raises `Conflict` when another process is at it.
+    """
+    if departure.done_at:
+        await _forget(writes, departure)
+        return
+    if not departure.begun_at:
+        departure = await _begin(writes, departure)
+    for _ in range(_PAGES_AT_ONCE):
+        if not await _page(writes, departure.member_id):
+            await _end(writes, departure)
+            return
+
+
+async def _begin(writes: Writes, departure: Departure) -> Departure:
+    """Note what there is. From now on nobody comes back: who would, changes the same object."""
+    member = departure.member_id
+    counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
+    found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}
+    found["posts"] -= found["shares"]
+    node = (await writes.graph.obj_get((member,))).get(member)
+    found["bytes"] = node.media_bytes if isinstance(node, Member) else 0
+    now = milliseconds_of(writes.new_id(shard_of(departure.id)))
+    begun = replace(departure, counts=found, begun_at=now, version=departure.version + 1)
+    batch = Batch(shard_of(departure.id))
+    batch.obj_set(begun)
+    await writes.graph.commit(batch)
+    return begun
+
+
+async def _page(writes: Writes, member: int) -> int:
+    """End a page of the first kind of which there is any, and return how many there were; 0 when there is nothing left."""
+    for step in _STEPS:
+        if found := await step(writes, member):
+            return found
+    return 0
+
+
+async def _entries(writes: Writes, member: int) -> int:
+    """Delete posts, and take shares back."""
+    page = await writes.graph.assoc_range(member, POSTED, Cursor(limit=_PAGE))
+    nodes = await writes.graph.obj_get([entry.id2 for entry in page])
+
+    async def end(entry: Assoc) -> None:
+        if isinstance(nodes.get(entry.id2), Post):
+            await posts.delete(writes, member, entry.id2)
+        else:
+            await reactions.unshare(writes, member, entry.id2)
+
+    return await _each(page, end)
+
+
+async def _scheduled(writes: Writes, member: int) -> int:
+    page = await writes.graph.assoc_range(member, SCHEDULES, Cursor(limit=_PAGE))
+    nodes = await writes.graph.obj_get([plan.id2 for plan in page])
+
+    async def end(plan: Assoc) -> None:
+        if isinstance(node := nodes.get(plan.id2), ScheduledPost):
+            await scheduled_posts.drop(writes, node)
+
+    return await _each(page, end)
+
+
+def _by_verb(atype: AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
+    """Return a step that ends the associations of a type as the member would."""
+
+    async def step(writes: Writes, member: int) -> int:
+        page = await writes.graph.assoc_range(member, atype, Cursor(limit=_PAGE))
+
+        async def end(assoc: Assoc) -> None:
+            await verb(writes, member, assoc.id2)
+
+        return await _each(page, end)
+
+    return step
+
+
+async def _followed_tags(writes: Writes, member: int) -> int:
+    page = await writes.graph.assoc_range(member, FOLLOWS_TAG, Cursor(limit=_PAGE))
+
+    async def end(tag: Assoc) -> None:
+        await relationships.end_followed_tag(writes, member, tag.id2)
+
+    return await _each(page, end)
+
+
+async def _each(page: Sequence[Assoc], end: Callable[[Assoc], Awaitable[object]]) -> int:
+    """End each. What is gone meanwhile, or is about to go with what it belongs to, is met again or not at all."""
+
+    async def attempt(assoc: Assoc) -> None:
+        with contextlib.suppress(NotFound, Conflict):
+            await end(assoc)
+
+    await asyncio.gather(*map(attempt, page))
+    return len(page)
+
+
+async def _reactions(writes: Writes, member: int) -> int:
+    page = await writes.graph.assoc_range(member, REACTS, Cursor(limit=_PAGE))
+
+    async def end(reaction: Assoc) -> None:
+        batch = Batch(shard_of(member))
+        now = writes.new_id(batch.shard)
+        batch.assoc_del(member, REACTS, reaction.id2, now)
+        for place in chosen_of(reaction):
+            batch.assoc_del(member, PUTS_EMOJI, place.id, now)
+        await writes.graph.commit(batch)
+
+    return await _each(page, end)
+
+
+async def _votes(writes: Writes, member: int) -> int:
+    page = await writes.graph.assoc_range(member, VOTES, Cursor(limit=_PAGE))
+    nodes = await writes.graph.obj_get([vote.id2 for vote in page])
+
+    async def end(vote: Assoc) -> None:
+        poll = nodes.get(vote.id2)
+        if not isinstance(poll, Poll):
+            # It is gone, and its cleanup ends the vote: that knows the options.
+            return
+        held = await writes.graph.key_get(_vote_keys(member, poll))
+        batch = Batch(shard_of(member))
+        now = writes.new_id(batch.shard)
+        batch.assoc_del(member, VOTES, poll.id, now)
+        for option in poll.options:
+            batch.assoc_del(member, CHOOSES, option.id, now)
+        for key, id_ in held.items():
+            batch.key_del(key, id_)
+        await writes.graph.commit(batch)
+
+    return await _each(page, end)
+
+
+def _vote_keys(member: int, poll: Poll) -> list[Key]:
+    return [vote_key(member, shard_of(member), poll.id, turn) for turn in range(max(1, len(poll.options)))]
+
+
+def _plain(atype: AssocType) -> _Step:
+    """Return a step that ends the associations of a type, many with one commit."""
+
+    async def step(writes: Writes, member: int) -> int:
+        page, batch = await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE)), Batch(shard_of(member))
+        for assoc in page:
+            batch.assoc_del(member, atype, assoc.id2, writes.new_id(batch.shard))
+        return await _commit(writes, batch)
+
+    return step
+
+
+async def _media(writes: Writes, member: int) -> int:
+    page = await writes.graph.assoc_range(member, OWNS, Cursor(limit=_PAGE))
+    # One after the other: each changes how many bytes the member has.
+    for owned in page:
+        if isinstance(media := await media_life.media_of(writes.graph, owned.id2), Media):
+            await media_life.delete(writes.graph, writes.new_id, media)
+    return len(page)
+
+
+async def _logins(writes: Writes, member: int) -> int:
+    """Delete what a change of password would have cleared: tokens, codes, logins of browsers."""
+    found = [
+        assoc.id2
+        for atype in (LOGGED_IN, EXPIRING)
+        for assoc in await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE // 2))
+    ]
+    batch = Batch(shard_of(member))
+    for id_ in dict.fromkeys(found):
+        batch.obj_del(id_)
+        for atype in LEADING_TO_LOGINS:
+            batch.assoc_del(member, atype, id_, writes.new_id(batch.shard))
+    return await _commit(writes, batch)
+
+
+async def _tastes(writes: Writes, member: int) -> int:
+    found = await tastes_of(writes.graph, member)
+    held: list[tuple[Key, Node | None]] = [(taste_key(member), found.taste), (seen_key(member), found.seen)]
+    batch = Batch(shard_of(member))
+    for key, node in held:
+        if node is not None:
+            batch.obj_del(node.id, node.version)
+            batch.key_del(key, node.id)
+    if batch.objects:
+        await writes.graph.commit(batch)
+    return 0
+
+
+async def _commit(writes: Writes, batch: Batch) -> int:
+    """Commit what was found, if anything was."""
+    if batch.assocs:
+        await writes.graph.commit(batch)
+    return len(batch.assocs)
+
+
+_STEPS: Sequence[_Step] = (
+    _scheduled,
+    _entries,
+    _by_verb(FOLLOWED_BY, relationships.remove_follower),
+    _by_verb(FOLLOWS, relationships.unfollow),
+    _by_verb(REQUESTS, relationships.unfollow),
+    _by_verb(REQUESTED_BY, relationships.reject_request),
+    _followed_tags,
+    _by_verb(LIKES, reactions.unlike),
+    _by_verb(BOOKMARKS, reactions.unbookmark),
+    _reactions,
+    _votes,
+    _by_verb(OWNS_LIST, lists.delete),
+    _by_verb(OWNS_ALBUM, albums.delete),
+    _by_verb(OWNS_FILTER, filters.delete),
+    _by_verb(OWNS_INVITATION, invitations.drop),
+    _media,
+    *map(_plain, _PLAIN),
+    # Entries of the audit log stay, all but the addresses.
+    end_addresses,
+    _logins,
+    _tastes,
+)
+
+
+async def _end(writes: Writes, departure: Departure) -> None:
+    """Delete the member and the login, and keep the receipt for a year."""
+    nodes = await writes.graph.obj_get((departure.member_id,))
+    member = nodes.get(departure.member_id)
+    batch = Batch(shard_of(departure.id))
+    now = writes.new_id(batch.shard)
+    if isinstance(member, Member):
+        login = await members.login_of(writes, member)
+        batch.obj_del(member.id, member.version)
+        batch.obj_del(member.login_id)
+        redeclare(batch, member, replace(member, fields=(), email_hash=""), now)
+        if keys := files_of_member(member):
+            batch.emit(FilesReleased(keys=tuple(keys)))
+        batch.emit(MemberRemoved(member_id=member.id, address=login.email if login else ""))
+        note(writes, batch, AuditVerb.DELETION_COMPLETED, member_target(member))
+    ticket = writes.new_id(batch.shard)
+    done = milliseconds_of(now)
+    batch.obj_set(replace(departure, done_at=done, ticket_id=ticket, version=departure.version + 1))
+    take_off(batch, departure.ticket_id, now)
+    put_on(batch, ticket, done + RECEIPT_DAYS * DAY_MS, departure.id)
+    await writes.graph.commit(batch)
+
+
+async def _forget(writes: Writes, departure: Departure) -> None:
+    batch = Batch(shard_of(departure.id))
+    batch.obj_del(departure.id, departure.version)
+    take_off(batch, departure.ticket_id, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)

@@ -1,0 +1,183 @@
+"""Albums of a member's own photos: make, change, fill, put in order.
+
+A photo comes with one of the member's posts, and is seen by those who may see that post (`feeds/profile/albums.py`). A photo that
+an edit took from its post is shown no more, and is there again when the post has it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.events import AlbumDeleted
+from shoal.core.ids import shard_of
+from shoal.core.model import Album, Post, Visibility
+from shoal.core.text import check_text
+from shoal.graph.access import own_album, own_post
+from shoal.graph.changes import change_object
+from shoal.graph.contract import Assoc, Batch, Cursor, Missing
+from shoal.graph.payloads.members import MOST_PHOTOS, Collected, collected_of, encode_collected, in_order
+from shoal.graph.schema import COLLECTS, OWNS_ALBUM
+
+
+async def create(writes: Writes, member_id: int, title: str, description: str = "") -> Album:
+    """Make an album without photos. Raises `InvalidInput` for one too many, and for texts as `update` does."""
+    title, description = _checked_title(writes, title), _checked_description(writes, description)
+    shard = shard_of(member_id)
+
+    async def attempt(claim: Claim) -> Album:
+        held = await writes.graph.assoc_count((member_id,), (OWNS_ALBUM,))
+        if held[OWNS_ALBUM].get(member_id, 0) >= writes.limits.albums:
+            raise InvalidInput(f"at most {writes.limits.albums} albums")
+
+        def build(id_: int) -> tuple[Album, Batch]:
+            made = Album(id=id_, owner_id=member_id, title=title, description=description)
+            batch = Batch(shard)
+            claim(batch)
+            batch.obj_add(made)
+            batch.assoc_add(member_id, OWNS_ALBUM, id_, id_)
+            return made, batch
+
+        return await add_node(writes, shard, build)
+
+    return await in_turn(writes, member_id, attempt)
+
+
+async def update(
+    writes: Writes, member_id: int, album_id: int, *, title: str | None = None, description: str | None = None
+) -> Album:
+    """Change the given values. Raises `NotFound` for somebody else's album, and `InvalidInput` for an empty title and for a
+    text that is too long.
+    """
+
+    def change(held: Album) -> Album:
+        return msgspec.structs.replace(
+            held,
+            title=held.title if title is None else _checked_title(writes, title),
+            description=held.description if description is None else _checked_description(writes, description),
+        )
+
+    return await change_object(writes.graph, lambda: own_album(writes.graph, member_id, album_id), change)
+
+
+async def delete(writes: Writes, member_id: int, album_id: int) -> None:
+    """Delete an album; its photos leave it later, and their posts stay. Raises `NotFound` for somebody else's."""
+    await own_album(writes.graph, member_id, album_id)
+    batch = Batch(shard_of(member_id))
+    batch.obj_del(album_id)
+    batch.assoc_del(member_id, OWNS_ALBUM, album_id, writes.new_id(batch.shard))
+    batch.emit(AlbumDeleted(album_id=album_id))
+    await writes.graph.commit(batch)
+
+
+async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, media_ids: Sequence[int] = ()) -> None:
+    """Put photos of an own post at the end of an album: those named, or all; those that are in it stay where they are.
+
+    Raises `NotFound` for an album or a post of somebody else and for media that the post does not have, and `InvalidInput` for a
+    post without media, for a direct post, and for one photo too many.
+    """
+    await own_album(writes.graph, member_id, album_id)
+    post = await own_post(writes.graph, member_id, post_id)
+    wanted = _wanted(post, media_ids)
+
+    async def attempt(claim: Claim) -> None:
+        there = await _held(writes, album_id)
+        known = {assoc.id2 for assoc in there}
+        new = [id_ for id_ in wanted if id_ not in known]
+        if len(there) + len(new) > writes.limits.album_photos:
+            raise InvalidInput(f"an album has at most {writes.limits.album_photos} photos", field="media_ids")
+        if not new:
+            return
+        batch = Batch(shard_of(member_id))
+        claim(batch)
+        batch.expect(album_id)
+        batch.expect(post.id)
+        first = 1 + max((collected_of(assoc).place for assoc in there), default=0)
+        for place, id_ in enumerate(new, first):
+            _place(writes, batch, album_id, id_, Collected(post.id, place))
+        try:
+            await writes.graph.commit(batch)
+        except Missing:
+            raise NotFound("Record not found") from None
+
+    await in_turn(writes, member_id, attempt)
+
+
+async def take_out(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
+    """Take photos out of an album; those that are not in it do no harm. Raises `NotFound` for somebody else's album."""
+    await own_album(writes.graph, member_id, album_id)
+    held = (await writes.graph.assoc_get(album_id, (COLLECTS,), list(dict.fromkeys(media_ids))))[COLLECTS]
+    if held:
+        batch = Batch(shard_of(member_id))
+        for id_ in held:
+            batch.assoc_del(album_id, COLLECTS, id_, writes.new_id(batch.shard))
+        await writes.graph.commit(batch)
+
+
+async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
+    """Put photos of an album first, in this order; the others follow as they stood. Names that are not in it do no harm.
+
+    Raises `NotFound` for somebody else's album.
+    """
+    await own_album(writes.graph, member_id, album_id)
+
+    async def attempt(claim: Claim) -> None:
+        there = {assoc.id2: assoc for assoc in in_order(await _held(writes, album_id))}
+        order = list(dict.fromkeys([*(id_ for id_ in media_ids if id_ in there), *there]))
+        batch = Batch(shard_of(member_id))
+        claim(batch)
+        batch.expect(album_id)
+        for id_, photo in _moved(there, order):
+            _place(writes, batch, album_id, id_, photo)
+        if batch.assocs:
+            await writes.graph.commit(batch)
+
+    await in_turn(writes, member_id, attempt)
+
+
+def _moved(there: dict[int, Assoc], order: Sequence[int]) -> Iterable[tuple[int, Collected]]:
+    """Yield the photos whose place changes: they share out the places that there are, so most keep theirs."""
+    places = sorted(collected_of(assoc).place for assoc in there.values())
+    if len(set(places)) < len(places):
+        # Two that were put in at once may have one place.
+        places = list(range(1, len(places) + 1))
+    for id_, place in zip(order, places, strict=True):
+        photo = collected_of(there[id_])
+        if photo.place != place:
+            yield id_, photo._replace(place=place)
+
+
+def _place(writes: Writes, batch: Batch, album_id: int, media_id: int, photo: Collected) -> None:
+    batch.assoc_add(album_id, COLLECTS, media_id, writes.new_id(batch.shard), encode_collected(photo))
+
+
+async def _held(writes: Writes, album_id: int) -> list[Assoc]:
+    return await writes.graph.assoc_range(album_id, COLLECTS, Cursor(limit=MOST_PHOTOS))
+
+
+def _wanted(post: Post, media_ids: Sequence[int]) -> list[int]:
+    """Return the media of a post that are meant."""
+    if post.visibility is Visibility.DIRECT:
+        raise InvalidInput(
+            "photos of posts that are only for those they mention cannot be in an album", field="status_id"
+        )
+    if not post.media:
+        raise InvalidInput("this post has no photos", field="status_id")
+    wanted = list(dict.fromkeys(media_ids or post.media))
+    if not set(wanted) <= set(post.media):
+        raise NotFound("Record not found")
+    return wanted
+
+
+def _checked_title(writes: Writes, title: str) -> str:
+    title = check_text(title.strip(), field="title", maximum=writes.limits.album_title)
+    if not title:
+        raise InvalidInput("Title can't be blank", field="title")
+    return title
+
+
+def _checked_description(writes: Writes, description: str) -> str:
+    return check_text(description.strip(), field="description", maximum=writes.limits.album_description)

@@ -1,0 +1,108 @@
+"""The audit log: acts note themselves in the batch that does them, so neither is without the other.
+
+Nothing changes an entry. Upkeep drops those that are older than the setting says, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+
+from shoal.commands.context import Writes
+from shoal.core.audit import Actor, AuditTarget, AuditVerb, TargetKind, entry_of
+from shoal.core.errors import ShoalError
+from shoal.core.ids import IdMaker, milliseconds_of, shard_of
+from shoal.core.placement import place
+from shoal.core.text import MAX_USER_NAME
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Assoc, Batch, Cursor, Graph, IdTaken
+from shoal.graph.payloads.members import put_entry, take_entry
+from shoal.graph.schema import AUDITED, PUBLIC_LISTS
+
+_DROPPED_AT_ONCE = 20
+"""Entries of one commit: DynamoDB takes 100 items, and an entry makes four at most."""
+_TAKEN_AT_ONCE = 100
+
+
+def note(writes: Writes, batch: Batch, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
+    """Have an act leave an entry, of whoever the bundle is bound to, with the batch that does it."""
+    entry = entry_of(verb, writes.actor, target, details)
+    put_entry(batch, writes.new_id(batch.shard), entry, writes.actor.address)
+
+
+async def note_alone(writes: Writes, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
+    """Commit an entry by itself, before an act that changes nothing in the graph."""
+    await commit_entry(writes.graph, writes.new_id, writes.actor, verb, target, **details)
+
+
+async def commit_entry(
+    graph: Graph, new_id: IdMaker, actor: Actor, verb: AuditVerb, target: AuditTarget, /, **details: str | int
+) -> None:
+    """As `note_alone`, where there is a graph and no more."""
+
+    async def attempt() -> None:
+        batch = Batch(shard_of(target.member_id) if target.member_id else place(target.name).shard)
+        put_entry(batch, new_id(batch.shard), entry_of(verb, actor, target, details), actor.address)
+        await graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+async def note_failed_login(writes: Writes, member_id: int, name: str, network: str, why: str) -> None:
+    """Note a log-in that failed, or rather that some did: a flood leaves few entries (`core.audit.repeats`).
+
+    `member_id` is 0 where nobody has the `name` that was typed: such names are counted together for each `network`. Best effort:
+    the answer to who logs in does not depend on it, nor, on a server, wait for it.
+    """
+    now = milliseconds_of(writes.new_id(0))
+    repeat = writes.failures.count(f"{member_id} {network} {why}", now)
+    if repeat is None:
+        return
+    holder = 0 if repeat.together else member_id
+    typed = "" if repeat.together else name[:MAX_USER_NAME]
+    target = AuditTarget(TargetKind.MEMBER, holder, typed, holder)
+
+    async def attempt() -> None:
+        batch = Batch(shard_of(holder) if holder else place(network).shard)
+        note(writes, batch, AuditVerb.LOGIN_FAILED, target, why=why, count=repeat.times)
+        if holder:
+            # The member may have been deleted in between: then nothing may begin at them.
+            batch.expect(holder)
+        await writes.graph.commit(batch)
+
+    if writes.background is None:
+        await _run_if_possible(attempt)
+    else:
+        # Fewer failures are recorded for names that do not exist: a response that waited would reveal by its time which ones do.
+        await writes.background.run(_run_if_possible(attempt))
+
+
+async def _run_if_possible(attempt: Callable[[], Awaitable[None]]) -> None:
+    with contextlib.suppress(ShoalError):
+        await retry_on_conflict(attempt, lambda conflict: isinstance(conflict, IdTaken))
+
+
+async def drop_old(writes: Writes, before: int) -> None:
+    """Drop the entries from before a snowflake, a few at a time."""
+    old = Cursor(before=before, limit=_TAKEN_AT_ONCE, oldest_first=True)
+    while pages := await writes.graph.assoc_ranges(PUBLIC_LISTS, AUDITED, old):
+        for public, page in pages.items():
+            for at in range(0, len(page), _DROPPED_AT_ONCE):
+                await _drop(writes, shard_of(public), page[at : at + _DROPPED_AT_ONCE])
+
+
+async def end_addresses(writes: Writes, member_id: int) -> int:
+    """End the addresses in a member's own list, some of them in a commit of their own, and return how many these were."""
+    batch = Batch(shard_of(member_id))
+    for held in await writes.graph.assoc_range(member_id, AUDITED, Cursor(limit=_DROPPED_AT_ONCE)):
+        batch.assoc_del(member_id, AUDITED, held.id2, writes.new_id(batch.shard))
+    if batch.assocs:
+        await writes.graph.commit(batch)
+    return len(batch.assocs)
+
+
+async def _drop(writes: Writes, shard: int, entries: Sequence[Assoc]) -> None:
+    batch = Batch(shard)
+    for entry in entries:
+        take_entry(batch, entry, writes.new_id(shard))
+    await writes.graph.commit(batch)

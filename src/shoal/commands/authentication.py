@@ -1,0 +1,417 @@
+"""Verify passwords, second-factor codes and passkeys, with rate limits and a log of failed logins.
+
+Passwords are argon2id hashes. Hashing takes about 50 ms on each of four cores and 64 MiB by design, so it runs in dedicated
+threads: one hash at a time, two on a machine with enough cores. At most sixteen outside callers wait; further ones are refused
+at once, so a flood of passwords does not build a queue.
+
+Wrong passwords are counted per account, from all networks together. That alone would let a stranger lock the owner out, so a
+network from which a correct password came before has a counter of its own: there the owner is delayed only by failures from
+that network, and at most for the rest of one window.
+
+A passkey challenge is signed with a server-wide key that the first use creates. The challenge is used up, and the sign count
+of the passkey stored, in one commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from typing import Protocol
+
+from argon2 import PasswordHasher
+from argon2.exceptions import Argon2Error, InvalidHashError
+from msgspec.structs import replace
+
+from shoal.commands.audit import note_failed_login
+from shoal.commands.context import Writes, made_once
+from shoal.core.credentials import (
+    GOOD_MS,
+    KEY_BYTES,
+    Assertion,
+    BadAnswer,
+    ChallengeKey,
+    Login,
+    Passkey,
+    Purpose,
+    Site,
+    asking_options,
+    check_assertion,
+    is_answer,
+    is_copy,
+    is_good,
+    made_at,
+    new_challenge,
+    read_assertion,
+    used,
+)
+from shoal.core.email import MailKind
+from shoal.core.errors import Conflict, ShoalError, TooMany, Unauthenticated, Unavailable
+from shoal.core.events import MailDue
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Member
+from shoal.core.text import normalized
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch, KeyTaken
+from shoal.graph.member_lookup import login_of
+from shoal.graph.schema import challenge_key_key, used_challenge_key
+
+_LANES = 4
+"""Threads that each hash is computed in, argon2's parallelism."""
+AT_ONCE = 2 if (os.cpu_count() or 1) >= 2 * _LANES else 1
+"""More than the cores have lanes for would share the same time, each with another 64 MiB."""
+WAITING = 16
+
+_RETRY_SECONDS = 1.0
+"""The whole queue is done in less."""
+
+_NICE = 10
+"""Added to the niceness of the threads that hash: requests that need no password come first."""
+
+
+def _stand_back() -> None:
+    # On Linux each thread has a niceness of its own, and it may always be raised.
+    with suppress(OSError):
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)
+
+
+_hasher = PasswordHasher(parallelism=_LANES)
+_threads = ThreadPoolExecutor(AT_ONCE, "shoal-password", initializer=_stand_back)
+_hashing_slots = threading.BoundedSemaphore(AT_ONCE + WAITING)
+
+_NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$c29tZSBvdGhlciBzYWx0$lPCwXAWBVxPSfvb7XMkbNiYqmHVSfBDa4kUNExGEI9M"
+"""A hash that no password has: checking against it takes as long as against a real one."""
+
+
+@contextmanager
+def hashing_slot() -> Iterator[None]:
+    """Hold a place among the callers that hash or wait to. Raises `Unavailable` when all are taken.
+
+    The front end takes it before it calls a verb, so that a refusal costs no read. Callers inside the process need none: how
+    many of them there are is for them to say.
+    """
+    if not _hashing_slots.acquire(blocking=False):
+        raise Unavailable("Too many passwords are being checked; try again in a moment", retry_after=_RETRY_SECONDS)
+    try:
+        yield
+    finally:
+        _hashing_slots.release()
+
+
+async def hashed(password: str) -> str:
+    """Return the hash to store, of the password in NFC: keyboards spell the same character as one or as several."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, normalized("NFC", password))
+
+
+async def matches(password: str, stored: str) -> bool:
+    """Whether the password has this hash; an empty hash matches nothing, and takes as long to say so."""
+    fits = await asyncio.get_running_loop().run_in_executor(_threads, _verify, password, stored or _NOBODY)
+    return fits and bool(stored)
+
+
+def _verify(password: str, stored: str) -> bool:
+    # Older hashes were made from the password as typed.
+    return any(_is_hash_of(spelling, stored) for spelling in dict.fromkeys((password, normalized("NFC", password))))
+
+
+def _is_hash_of(password: str, stored: str) -> bool:
+    try:
+        return _hasher.verify(stored, password)
+    except (Argon2Error, InvalidHashError):
+        return False
+
+
+async def make_challenge(writes: Writes, purpose: Purpose, member_id: int = 0) -> bytes:
+    """Return a challenge for a member; 0 where it is not known who answers."""
+    return new_challenge(await _challenge_secret(writes), purpose, member_id, writes.new_id.now())
+
+
+async def challenge_fits(writes: Writes, challenge: bytes, purpose: Purpose, member_id: int = 0) -> bool:
+    """Return whether this is a challenge of ours for this, and not too old. Whether it was used, the commit says."""
+    return is_good(await _challenge_secret(writes), challenge, purpose, member_id, writes.new_id.now())
+
+
+def use_up_challenge(writes: Writes, batch: Batch, challenge: bytes) -> None:
+    """Use a challenge up with the batch, which fails with `KeyTaken` where it was used before."""
+    key, use = used_challenge_key(batch.shard, challenge), writes.new_id(batch.shard)
+    batch.key_add(key, use, until=made_at(challenge) + 2 * GOOD_MS)
+    batch.fresh.add(use)
+
+
+async def _challenge_secret(writes: Writes) -> bytes:
+    def make(id_: int) -> ChallengeKey:
+        return ChallengeKey(id=id_, secret=secrets.token_bytes(KEY_BYTES))
+
+    return (await made_once(writes, challenge_key_key(), ChallengeKey, make)).secret
+
+
+_log = logging.getLogger("shoal.logins")
+
+
+def claimed_member(text: str) -> int:
+    """Return the member whom the answer of a device is of, as it says; 0 for none. Raises `BadAnswer` for a malformed one."""
+    return read_assertion(text).member_id
+
+
+async def passkey_options(
+    writes: Writes, site: Site, purpose: Purpose, member: Member | None = None
+) -> dict[str, object]:
+    """Return what a browser asks a device with: for any passkey of the site, or for those of a member."""
+    challenge = await make_challenge(writes, purpose, member.id if member else 0)
+    login = await login_of(writes.graph, member) if member else None
+    return asking_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
+
+
+async def use_passkey(writes: Writes, site: Site, member: Member, text: str, purpose: Purpose) -> Login | None:
+    """Return the login after a passkey of the member has signed for this purpose; None where that counts for nothing.
+
+    A challenge counts once, whoever sends it at the same moment. Of a copy of a passkey its owner is told by mail.
+    """
+    try:
+        found = read_assertion(text)
+    except BadAnswer:
+        return None
+    whose = 0 if purpose is Purpose.LOG_IN else member.id
+    if not await challenge_fits(writes, found.challenge, purpose, whose):
+        return None
+
+    async def attempt() -> Login | None:
+        login = await login_of(writes.graph, member)
+        passkey = _passkey_of(login, found)
+        if login is None or passkey is None:
+            return None
+        try:
+            check_assertion(site, passkey, found, verified=purpose is Purpose.LOG_IN)
+        except BadAnswer:
+            return None
+        copied = is_copy(passkey, found)
+        after = login if copied else _used(login, passkey, found, writes.new_id.now())
+        batch = Batch(shard_of(member.id))
+        batch.obj_set(replace(after, version=login.version + 1))
+        use_up_challenge(writes, batch, found.challenge)
+        if copied and login.email:
+            asked = writes.new_id(batch.shard)
+            batch.emit(MailDue(kind=MailKind.COPIED, asked=asked, member_id=member.id, passkey=passkey.name))
+        await writes.graph.commit(batch)
+        if copied:
+            _log.warning("login failed: reason='copied passkey' name=%r", member.name)
+        return None if copied else replace(after, version=login.version + 1)
+
+    try:
+        return await retry_on_conflict(attempt, _overtaken)
+    except KeyTaken:
+        return None
+
+
+def _passkey_of(login: Login | None, found: Assertion) -> Passkey | None:
+    known = login.passkeys if login else ()
+    return next((one for one in known if one.credential == found.credential), None)
+
+
+def _used(login: Login, passkey: Passkey, found: Assertion, now: int) -> Login:
+    after = replace(passkey, count=found.signatures, used_at=now)
+    return replace(login, passkeys=tuple(after if one is passkey else one for one in login.passkeys))
+
+
+def _overtaken(conflict: Conflict) -> bool:
+    return not isinstance(conflict, KeyTaken)
+
+
+_KNOWN = 8
+"""Networks that are remembered for a member."""
+_LOGGED_CHARACTERS = 64
+_WRONG_PASSKEY = "this passkey opens no account here, or it took too long"
+
+
+class Asker(Protocol):
+    """The client that sends a password."""
+
+    @property
+    def address(self) -> str:
+        """Its address, for the log; empty when it is not known."""
+
+    @property
+    def site(self) -> Site:
+        """The site on which it asks, as passkeys are for one."""
+
+    @property
+    def network(self) -> str:
+        """The /24 or /64 of the address; empty when it is not known."""
+
+    async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
+        """Count an attempt as a wrong one before it is made, so that simultaneous attempts cannot exceed the maximum.
+
+        `known`: the right password came from this network before. `code`: it is one of a code. Raises `TooMany`.
+        """
+
+    async def take_back(self) -> None:
+        """Uncount an attempt that was not wrong."""
+
+
+async def fits(writes: Writes, login: Login | None, name: str, password: str, asker: Asker | None) -> bool:
+    """Whether this is the password of the login. Nothing is counted for a caller inside the process, None.
+
+    `name` is what the caller gave. Raises `TooMany`.
+    """
+    # In NFC, in which the length of a password is checked, four characters may be one.
+    stored, given = login.password if login else "", password[: 4 * writes.limits.password_most]
+    if asker is not None:
+        await _begin(writes, login, account_key(name), name, asker)
+    if not await matches(given, stored):
+        await failed(writes, login, name, asker, "wrong password")
+        return False
+    if asker is None:
+        return True
+    await asker.take_back()
+    # With a second factor the password alone says nothing about where its owner is.
+    if login is not None and login.second is None:
+        await remember(writes, login, asker)
+    return True
+
+
+async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
+    """Return the member of whom this is the answer of a passkey, alone: also one who may not come in.
+
+    Raises `Unauthenticated`, alike for everything that can be wrong, and `TooMany`: answers that prove nothing are counted as wrong
+    passwords are, by themselves.
+    """
+    try:
+        member_id = claimed_member(answer)
+    except BadAnswer:
+        raise Unauthenticated(_WRONG_PASSKEY) from None
+    node = (await writes.graph.obj_get((member_id,))).get(member_id)
+    member = node if isinstance(node, Member) else None
+    name = member.name if member else "-"
+    before = await login_of(writes.graph, member) if member else None
+    await _begin(writes, before, account_key(f"passkey of {member_id}"), name, asker, what="passkeys")
+    login = await use_passkey(writes, asker.site, member, answer, Purpose.LOG_IN) if member else None
+    if member is None or login is None:
+        await failed(writes, before, name, asker, "wrong passkey")
+        raise Unauthenticated(_WRONG_PASSKEY)
+    await asker.take_back()
+    await remember(writes, login, asker)
+    return member
+
+
+async def code_counts(
+    writes: Writes, member: Member, code: str, asker: Asker | None, purpose: Purpose = Purpose.SECOND
+) -> bool:
+    """Whether this is a code of the member's second factor, or the answer of a passkey of theirs, made for this purpose.
+
+    It is used up by that. True where they have no second factor. Wrong ones are counted as wrong passwords are, by themselves.
+    Raises `TooMany`.
+    """
+    if asker is not None:
+        await _begin(
+            writes, await login_of(writes.graph, member), str(member.id), member.name, asker, code=True, what="codes"
+        )
+
+    async def attempt() -> Login | None:
+        login = await login_of(writes.graph, member)
+        if login is None or login.second is None:
+            return login
+        now = milliseconds_of(writes.new_id(shard_of(login.id)))
+        after = used(login.second, code, now)
+        if after is None:
+            return None
+        batch = Batch(shard_of(login.id))
+        kept = replace(login, second=after, version=login.version + 1)
+        batch.obj_set(kept)
+        await writes.graph.commit(batch)
+        return kept
+
+    if asker is not None and is_answer(code):
+        login = await use_passkey(writes, asker.site, member, code, purpose)
+    else:
+        login = await retry_on_conflict(attempt)
+    if login is None:
+        await failed(writes, await login_of(writes.graph, member), member.name, asker, "wrong code")
+        return False
+    if asker is not None:
+        await asker.take_back()
+        if login.second is not None:
+            await remember(writes, login, asker)
+    return True
+
+
+async def _begin(
+    writes: Writes,
+    login: Login | None,
+    account: str,
+    name: str,
+    asker: Asker,
+    *,
+    code: bool = False,
+    what: str = "passwords",
+) -> None:
+    mark = _mark_from(login, asker)
+    try:
+        await asker.begin(account, known=login is not None and mark in login.networks, code=code)
+    except TooMany:
+        await failed(writes, login, name, asker, f"too many wrong {what}")
+        raise
+
+
+def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
+    """The networks that are still known once the password was replaced: that of the member who did it, alone.
+
+    With a second factor none is: the password says nothing about where its owner is.
+    """
+    if login.second is not None:
+        return ()
+    return networks_of(login.id, asker.network if asker is not None else "")
+
+
+def networks_of(login_id: int, network: str) -> tuple[bytes, ...]:
+    """The marks of a network; none for an empty one."""
+    return (_mark(login_id, network),) if network else ()
+
+
+async def remember(writes: Writes, login: Login, asker: Asker) -> None:
+    """Remember from where a member logged in who has proved who they are, and tell them of a new place.
+
+    Best effort: without it the next login from there is counted with everybody's.
+    """
+    mark = _mark_from(login, asker)
+    if not mark or mark in login.networks:
+        return
+    batch = Batch(shard_of(login.id))
+    batch.obj_set(replace(login, networks=(mark, *login.networks)[:_KNOWN], version=login.version + 1))
+    if login.networks and login.email:
+        asked = writes.new_id(batch.shard)
+        batch.emit(MailDue(kind=MailKind.NEW_PLACE, asked=asked, member_id=login.member_id, place=asker.address))
+    with contextlib.suppress(ShoalError):
+        await writes.graph.commit(batch)
+
+
+def _mark_from(login: Login | None, asker: Asker) -> bytes:
+    return _mark(login.id, asker.network) if login is not None and asker.network else b""
+
+
+def _mark(login_id: int, network: str) -> bytes:
+    """Return the stored mark of a network. Marks are keyed by login, so those of two members cannot be compared."""
+    return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
+
+
+def account_key(name: str) -> str:
+    """Return the key under which an attempt is counted: a hash of the name or address that was given.
+
+    It does not depend on whose name it is: else a stranger could find out which address belongs to whom, or to nobody.
+    """
+    return blake2b(name.strip().lower().encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+async def failed(writes: Writes, login: Login | None, name: str, asker: Asker | None, why: str) -> None:
+    """Write a failed log-in into the log of the server and into the audit log. `name` is what was typed."""
+    if asker is not None:
+        _log.warning("login failed: reason=%r name=%r address=%s", why, name[:_LOGGED_CHARACTERS], asker.address or "-")
+    network = asker.network if asker is not None else ""
+    await note_failed_login(writes, login.member_id if login is not None else 0, name, network, why)

@@ -1,0 +1,415 @@
+"""Server-wide blocklists: email domains, email addresses, user names and IP networks.
+
+A block, its key and its list entry are on one shard, so each change is one commit. A sign-up looks up only the few keys that
+can match; it never reads a list. Operators and imports may assign any address.
+
+A change of an IP block also updates a version (`ip_blocks_changed`). Processes that cache all IP blocks compare the version
+and read the blocks again when it differs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from shoal.commands.audit import note
+from shoal.commands.context import Writes, add_node
+from shoal.core.audit import AuditTarget, AuditVerb, TargetKind, ip_target
+from shoal.core.blocklists import (
+    CanonicalEmailBlock,
+    EmailDomainBlock,
+    IpBlock,
+    IpSeverity,
+    NameBlock,
+    attempted,
+    canonical_digest,
+    canonical_digests,
+    check_digest,
+    check_domain,
+    check_network,
+    check_word,
+    domains_of,
+    key_text,
+    plain,
+    refusing,
+)
+from shoal.core.errors import Disallowed, NotFound, Reserved, ShoalError, Taken, Unfit
+from shoal.core.ids import shard_of
+from shoal.core.model import Node
+from shoal.core.text import check_text
+from shoal.graph.changes import change_object, put_on, retry_on_conflict, take_off
+from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Reader
+from shoal.graph.schema import (
+    BLOCKS_EMAIL,
+    BLOCKS_EMAIL_DOMAIN,
+    BLOCKS_IP,
+    BLOCKS_NAME,
+    EVERYBODY,
+    IP_BLOCKS_CHANGED,
+    AssocType,
+    Key,
+    email_block_key,
+    email_domain_block_key,
+    ip_block_key,
+    name_block_key,
+)
+
+B = TypeVar("B", bound=Node)
+
+_SHARD = shard_of(EVERYBODY)
+
+
+async def check_room(graph: Reader, atype: AssocType, maximum: int) -> None:
+    """Raise `Unfit` for a list that is full. Two who add at the same moment may both find the last place; that does no harm."""
+    counted = await graph.assoc_count((EVERYBODY,), (atype,))
+    if counted[atype].get(EVERYBODY, 0) >= maximum:
+        raise Unfit(f"There are {maximum} such blocks already, which is the maximum")
+
+
+class Blocklist(NamedTuple):
+    """A list of blocks: where it stands, how long it may be, and what the audit log says of its blocks."""
+
+    atype: AssocType
+    maximum: int
+    kind: TargetKind
+    blocked: AuditVerb
+    unblocked: AuditVerb
+
+
+async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[[int], B], taken: Taken) -> B:
+    """Return a new block, made with its id. Raises `taken` where there is one under this key, and `Unfit` for one too many."""
+    await check_room(writes.graph, listed.atype, listed.maximum)
+
+    def build(id_: int) -> tuple[B, Batch]:
+        block, batch = make(id_), Batch(_SHARD)
+        batch.key_add(key, id_)
+        batch.obj_add(block)
+        batch.assoc_add(EVERYBODY, listed.atype, id_, id_)
+        note(writes, batch, listed.blocked, AuditTarget(listed.kind, id_, key.name))
+        return block, batch
+
+    try:
+        return await add_node(writes, _SHARD, build)
+    except KeyTaken as error:
+        raise taken from error
+
+
+async def remove_blocks(writes: Writes, listed: Blocklist, blocks: Mapping[Key, int]) -> None:
+    """End blocks of a list, given their ids by their keys. Raises `NotFound` where none of them is there any more."""
+
+    async def attempt() -> None:
+        nodes = await writes.graph.obj_get(list(blocks.values()))
+        batch = Batch(_SHARD)
+        for key, id_ in blocks.items():
+            if id_ in nodes:
+                batch.key_del(key, id_)
+                batch.obj_del(id_, nodes[id_].version)
+                batch.assoc_del(EVERYBODY, listed.atype, id_, writes.new_id(_SHARD))
+                note(writes, batch, listed.unblocked, AuditTarget(listed.kind, id_, key.name))
+        if not batch.objects:
+            raise NotFound("Record not found")
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+MAX_DOMAINS = 20_000
+MAX_ADDRESSES = 200_000
+_DOMAINS = Blocklist(
+    BLOCKS_EMAIL_DOMAIN,
+    MAX_DOMAINS,
+    TargetKind.EMAIL_DOMAIN,
+    AuditVerb.EMAIL_DOMAIN_BLOCKED,
+    AuditVerb.EMAIL_DOMAIN_UNBLOCKED,
+)
+_ADDRESSES = Blocklist(
+    BLOCKS_EMAIL, MAX_ADDRESSES, TargetKind.EMAIL, AuditVerb.EMAIL_BLOCKED, AuditVerb.EMAIL_UNBLOCKED
+)
+
+
+async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
+    """Refuse sign-ups with addresses of this domain and of those below it.
+
+    Raises `InvalidInput` for what is no domain, `Taken` for one that is blocked, `Unfit` for one too many.
+    """
+    name = check_domain(domain)
+    key, taken = email_domain_block_key(name), Taken("Domain has already been taken", field="domain")
+    return await add_block(writes, _DOMAINS, key, lambda id_: EmailDomainBlock(id=id_, domain=name), taken)
+
+
+async def block_address(writes: Writes, address: str) -> CanonicalEmailBlock:
+    """Refuse sign-ups with this address and those that differ from it in dots, case and `+tag` alone. Raises as `block_digest`."""
+    return await block_digest(writes, canonical_digest(address))
+
+
+async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
+    """Refuse sign-ups with addresses whose canonical form has this hash.
+
+    Raises `InvalidInput` for what is no hash, `Taken` for one that is blocked, `Unfit` for one too many.
+    """
+    checked = check_digest(digest)
+    taken = Taken("Canonical email hash has already been taken", field="canonical_email_hash")
+    return await add_block(
+        writes,
+        _ADDRESSES,
+        email_block_key(checked),
+        lambda id_: CanonicalEmailBlock(id=id_, digest=checked),
+        taken,
+    )
+
+
+async def unblock_domain(writes: Writes, block_id: int) -> EmailDomainBlock:
+    """End a block. Raises `NotFound`."""
+    block = await access_email_block(writes.graph, EmailDomainBlock, block_id)
+    await remove_blocks(writes, _DOMAINS, {email_domain_block_key(block.domain): block.id})
+    return block
+
+
+async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
+    """End a block. Raises `NotFound`."""
+    block = await access_email_block(writes.graph, CanonicalEmailBlock, block_id)
+    await remove_blocks(writes, _ADDRESSES, {email_block_key(block.digest): block.id})
+    return block
+
+
+async def access_email_block(graph: Reader, kind: type[B], block_id: int) -> B:
+    """A block of this kind by its id. Raises `NotFound`."""
+    node = (await graph.obj_get((block_id,))).get(block_id)
+    if not isinstance(node, kind):
+        raise NotFound("Record not found")
+    return node
+
+
+async def domain_block_of(graph: Reader, address: str) -> int:
+    """The id of the block that refuses the domain of an address: that of the narrowest domain, or 0 for none."""
+    keys = [email_domain_block_key(domain) for domain in domains_of(address)]
+    found = await graph.key_get(keys)
+    return next((found[key] for key in keys if key in found), 0)
+
+
+async def address_block_of(graph: Reader, address: str) -> int:
+    """The id of the block that refuses an address by its canonical form, or 0 for none."""
+    keys = [email_block_key(digest) for digest in canonical_digests(address)]
+    return next(iter((await graph.key_get(keys)).values()), 0)
+
+
+async def check_email(writes: Writes, address: str, client: str) -> None:
+    """Refuse an address that is blocked, and count the attempt of this client for the domain.
+
+    Raises `Disallowed` for a blocked domain. A blocked address is `Taken`, so that nobody learns from the answer which
+    addresses are blocked.
+    """
+    block_id = await domain_block_of(writes.graph, address)
+    if block_id:
+        # The figures are worth less than the answer.
+        with contextlib.suppress(ShoalError):
+            await _count_attempt(writes, block_id, client)
+        raise Disallowed("Email uses a disallowed e-mail provider", field="email")
+    if await address_block_of(writes.graph, address):
+        raise Taken("Email has already been taken", field="email")
+
+
+async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
+    now = time.time_ns() // 1_000_000
+    # Attempts of the same moment would only overtake each other.
+    async with writes.turns.of((f"email domain block {block_id}",)):
+        await change_object(
+            writes.graph,
+            lambda: access_email_block(writes.graph, EmailDomainBlock, block_id),
+            lambda block: attempted(block, client, now),
+        )
+
+
+async def matching_email_blocks(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:
+    """Blocks by which an address is refused through its canonical form: one, or none. Raises `InvalidInput`."""
+    block_id = await address_block_of(graph, address)
+    node = (await graph.obj_get((block_id,))).get(block_id) if block_id else None
+    return (node,) if isinstance(node, CanonicalEmailBlock) else ()
+
+
+MAX_NAMES = 20_000
+_NAMES = Blocklist(BLOCKS_NAME, MAX_NAMES, TargetKind.NAME, AuditVerb.NAME_BLOCKED, AuditVerb.NAME_UNBLOCKED)
+
+
+async def block_name(writes: Writes, word: str, *, part: bool = False) -> NameBlock:
+    """Refuse sign-ups with this user name, or, as a `part`, with every name that has it in it. Members keep theirs.
+
+    Raises `InvalidInput` for what is no word, `Taken` for one that is blocked so, `Unfit` for one too many.
+    """
+    checked = check_word(word, part=part)
+    key = name_block_key(key_text(checked, part=part))
+    taken = Taken("This word is blocked already", field="word")
+    return await add_block(writes, _NAMES, key, lambda id_: NameBlock(id=id_, word=checked, part=part), taken)
+
+
+async def unblock_name(writes: Writes, word: str) -> None:
+    """End the blocks of a word, as a name and as a part. Raises `NotFound` where there is none."""
+    keys = [name_block_key(key_text(plain(word), part=part)) for part in (False, True)]
+    found = await writes.graph.key_get(keys)
+    if not found:
+        raise NotFound(f"{word} is not blocked")
+    await remove_blocks(writes, _NAMES, found)
+
+
+async def check_name(graph: Reader, name: str) -> None:
+    """Raise `Reserved` for a user name that is blocked: the answer does not say by which word."""
+    if await graph.key_get([name_block_key(text) for text in refusing(name)]):
+        raise Reserved(f"the user name {name} is reserved", field="username")
+
+
+MAX_IP_BLOCKS = 10_000
+MAX_IP_BLOCK_COMMENT = 1_000
+"""Maximum characters."""
+MAX_IP_BLOCK_SECONDS = 10 * 365 * 86_400
+"""Maximum duration of a block."""
+_PAGE = 500
+
+
+class IpBlockChanges(NamedTuple):
+    """Wanted changes of a block: None leaves a value as it is."""
+
+    network: str | None = None
+    severity: IpSeverity | None = None
+    comment: str | None = None
+    seconds: int | None = None
+    """Seconds until it expires; 0 for never."""
+
+
+async def block_ip(
+    writes: Writes, network: str, severity: IpSeverity, *, comment: str = "", seconds: int = 0
+) -> IpBlock:
+    """Block a network for so many seconds; 0 for ever.
+
+    Raises `InvalidInput` for a malformed network, `Taken` for one that is blocked, `Unfit` for one too many.
+    """
+    made = _checked(IpBlock(id=0, network="", severity=severity), IpBlockChanges(network, None, comment, seconds))
+    await check_room(writes.graph, BLOCKS_IP, MAX_IP_BLOCKS)
+
+    def build(id_: int) -> tuple[IpBlock, Batch]:
+        node = replace(made, id=id_, ticket_id=id_ if made.expires_at else 0)
+        batch = _changing(writes)
+        batch.obj_add(node)
+        batch.key_add(ip_block_key(node.network), id_)
+        batch.assoc_add(EVERYBODY, BLOCKS_IP, id_, id_)
+        if node.ticket_id:
+            put_on(batch, node.ticket_id, node.expires_at, id_)
+        note(writes.because(node.comment), batch, AuditVerb.IP_BLOCKED, ip_target(node), severity=node.severity.value)
+        return node, batch
+
+    try:
+        return await add_node(writes, _SHARD, build)
+    except KeyTaken as error:
+        raise _taken() from error
+
+
+async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges) -> IpBlock:
+    """Change a block. Raises as `block` does, and `NotFound`."""
+
+    async def attempt() -> IpBlock:
+        before = await access_ip_block(writes.graph, block_id)
+        after = _checked(before, changes)
+        if after == before:
+            return before
+        if after.expires_at != before.expires_at:
+            after = replace(after, ticket_id=writes.new_id(_SHARD) if after.expires_at else 0)
+        after = replace(after, version=before.version + 1)
+        batch = _changing(writes)
+        batch.obj_set(after)
+        if after.network != before.network:
+            batch.key_del(ip_block_key(before.network), block_id)
+            batch.key_add(ip_block_key(after.network), block_id)
+        if after.ticket_id != before.ticket_id:
+            take_off(batch, before.ticket_id, writes.new_id(_SHARD))
+            if after.ticket_id:
+                put_on(batch, after.ticket_id, after.expires_at, block_id)
+        changed = AuditVerb.IP_BLOCK_CHANGED
+        note(writes.because(after.comment), batch, changed, ip_target(after), severity=after.severity.value)
+        try:
+            await writes.graph.commit(batch)
+        except KeyTaken as error:
+            raise _taken() from error
+        return after
+
+    return await retry_on_conflict(attempt)
+
+
+async def unblock_ip(writes: Writes, block_id: int) -> IpBlock:
+    """End a block. Raises `NotFound`."""
+
+    async def attempt() -> IpBlock:
+        node = await access_ip_block(writes.graph, block_id)
+        batch = _ending(writes, node)
+        note(writes, batch, AuditVerb.IP_UNBLOCKED, ip_target(node), severity=node.severity.value)
+        await writes.graph.commit(batch)
+        return node
+
+    return await retry_on_conflict(attempt)
+
+
+async def expire_ip_block(writes: Writes, node: IpBlock) -> None:
+    """End a block in the version that was read. Raises `Conflict` if it was changed since."""
+    await writes.graph.commit(_ending(writes, node))
+
+
+def _ending(writes: Writes, node: IpBlock) -> Batch:
+    batch = _changing(writes)
+    batch.obj_del(node.id, node.version)
+    batch.key_del(ip_block_key(node.network), node.id)
+    batch.assoc_del(EVERYBODY, BLOCKS_IP, node.id, writes.new_id(_SHARD))
+    take_off(batch, node.ticket_id, writes.new_id(_SHARD))
+    return batch
+
+
+async def access_ip_block(graph: Reader, block_id: int) -> IpBlock:
+    """Return a block by its id. Raises `NotFound`."""
+    node = (await graph.obj_get((block_id,))).get(block_id)
+    if not isinstance(node, IpBlock):
+        raise NotFound("Record not found")
+    return node
+
+
+async def ip_blocks_version(graph: Reader) -> int:
+    """Return a number that changes whenever the blocks may have changed."""
+    found = await graph.assoc_get(EVERYBODY, (IP_BLOCKS_CHANGED,), (EVERYBODY,))
+    mark = found[IP_BLOCKS_CHANGED].get(EVERYBODY)
+    return mark.time if mark else 0
+
+
+async def all_ip_blocks(graph: Reader) -> list[IpBlock]:
+    """Return all blocks, newest first."""
+    found: list[IpBlock] = []
+    before = MAX_TIME
+    while page := await graph.assoc_range(EVERYBODY, BLOCKS_IP, Cursor(before=before, limit=_PAGE)):
+        nodes = await graph.obj_get([assoc.id2 for assoc in page])
+        found += [node for assoc in page if isinstance(node := nodes.get(assoc.id2), IpBlock)]
+        before = page[-1].time
+    return found
+
+
+def _checked(before: IpBlock, changes: IpBlockChanges) -> IpBlock:
+    after = before
+    if changes.network is not None:
+        after = replace(after, network=check_network(changes.network))
+    if changes.severity is not None:
+        after = replace(after, severity=changes.severity)
+    if changes.comment is not None:
+        after = replace(after, comment=check_text(changes.comment, field="comment", maximum=MAX_IP_BLOCK_COMMENT))
+    if changes.seconds is not None:
+        expires_at = time.time_ns() // 1_000_000 + changes.seconds * 1_000 if changes.seconds else 0
+        after = replace(after, expires_at=expires_at)
+    return after
+
+
+def _changing(writes: Writes) -> Batch:
+    """Begin a batch that makes every process read the blocks again."""
+    batch = Batch(_SHARD)
+    batch.assoc_add(EVERYBODY, IP_BLOCKS_CHANGED, EVERYBODY, writes.new_id(_SHARD))
+    return batch
+
+
+def _taken() -> Taken:
+    return Taken("Ip has already been taken", field="ip")

@@ -1,0 +1,297 @@
+"""The context that every command receives, and what all commands share: limits, new objects, background tasks, load shedding.
+
+`Writes` bundles the graph, the id generator, the media library, the limits and the acting member.
+
+Load shedding (`Pressure`): new posts and shares are refused at random while fan-out is late. The refused fraction grows with
+the delay, so the queue stays bounded. Reads and all other commands continue.
+
+Background tasks: a bounded number of tasks that no response waits for, so that response times reveal nothing. The server
+waits for them when it stops.
+
+Exact limits under concurrency: counting and then adding would let two concurrent requests both take the last slot. Every
+addition therefore increments the version of the member's login object in the same commit. The request that loses the race is
+refused, counts again, and sees the addition of the winner. No page reads the login object, so no cached page is invalidated.
+
+    Two requests add to a list with 99 of 100 entries:
+      A reads version 7, counts 99      B reads version 7, counts 99
+      A adds, version 7 -> 8            B conflicts, reads version 8, counts 100, and is refused
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace as _replace_struct
+
+from shoal.core.audit import NOBODY, Actor, RepeatCounter
+from shoal.core.errors import Conflict, Unavailable
+from shoal.core.ids import IdMaker
+from shoal.core.model import Member, Node
+from shoal.core.queueing import refused_part
+from shoal.core.signup import Inviters
+from shoal.core.tokens import FOR_EVER, TokenLifetime
+from shoal.graph.access import access_member
+from shoal.graph.cache.coherence import another_request
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch, Graph, IdTaken, Reader
+from shoal.graph.schema import Key
+from shoal.locks import NamedTurns
+from shoal.media.library import MediaLibrary
+
+_log = logging.getLogger("shoal.background")
+
+MAX_BACKGROUND_TASKS = 64
+"""Tasks at a time; whoever begins another one waits for it."""
+_CLOSING_SECONDS = 5.0
+
+
+class Background:
+    """Runs work beside the answers of a server. It needs no start."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, work: Coroutine[None, None, None]) -> None:
+        """Begin some work, and return at once; after it, where there is too much of it. What it raises is logged."""
+        if len(self._tasks) >= MAX_BACKGROUND_TASKS:
+            await _quietly(work)
+            return
+        task = asyncio.create_task(_quietly(work), name="shoal-background")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait for what was begun, and give up what takes too long."""
+        if not self._tasks:
+            return
+        _, late = await asyncio.wait(set(self._tasks), timeout=_CLOSING_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+
+async def _quietly(work: Coroutine[None, None, None]) -> None:
+    try:
+        await work
+    except Exception:  # noqa: BLE001  # nobody is there to be told, and the server goes on
+        _log.exception("something beside an answer failed")
+
+
+_RETRY_SECONDS = 1.0
+_FIRST = 1 / 3
+"""Where refusing begins, as a part of where it is complete."""
+
+
+def _never() -> float:
+    return 0.0
+
+
+@dataclass(slots=True)
+class Pressure:
+    """The seconds that deliveries are `behind`, and the `most` that they may be; 0: no limit.
+
+    Who takes posts and shares from members asks once for each, before anything else is done about it: the API at its door, and
+    the library. Imports, and what is due at a moment, have been taken on before and ask nothing.
+    """
+
+    behind: Callable[[], float] = _never
+    most: float = 0.0
+    draw: Callable[[], float] = random.random
+    """Gives a number from 0 to below 1."""
+    refused: int = 0
+    """Posts and shares, so far."""
+
+    def check(self) -> None:
+        """Raise `Unavailable` for the part that is to be refused now."""
+        if (refusal := self.refusal()) is not None:
+            raise refusal
+
+    def refusal(self) -> Unavailable | None:
+        """As `check`, but give the error."""
+        seconds = self.behind() if self.most else 0.0
+        part = refused_part(seconds, self.most * _FIRST, self.most) if seconds else 0.0
+        if self.draw() >= part:
+            return None
+        self.refused += 1
+        return Unavailable(
+            f"what follows from earlier posts is {seconds:.0f} seconds behind; try again in a moment",
+            retry_after=_RETRY_SECONDS,
+        )
+
+
+N = TypeVar("N", bound=Node)
+
+ID_TRIES = 16
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The maximum of every field."""
+
+    text: int = 5_000
+    """Characters of a post."""
+    spoiler: int = 500
+    note: int = 500
+    private_note: int = 2_000
+    """Characters of a private note about another member."""
+    reason: int = 420
+    """Characters of a reason for wanting to join."""
+    list_title: int = 255
+    lists: int = 100
+    list_members: int = 500
+    albums: int = 100
+    album_photos: int = 200
+    album_title: int = 100
+    album_description: int = 1_000
+    invitations: int = 50
+    """Open invitations of a member."""
+    featured_tags: int = 10
+    display_name: int = 100
+    profile_fields: int = 4
+    profile_field: int = 255
+    description: int = 1_500
+    """Characters of the description of media."""
+    media: int = 4
+    """Media in a post."""
+    member_bytes: int = 10_000_000_000
+    """Bytes of all media files of a member."""
+    data: int = 64 * 1024
+    """Bytes of an application's own JSON."""
+    emoji_of_post: int = 20
+    """Different emoji on a post."""
+    emoji_of_member: int = 8
+    """Emoji that a member has on one post."""
+    pins: int = 5
+    """Pinned posts on a profile."""
+    follows: int = 7_500
+    """Follows of a member; or a tenth more than the member has followers, where that is more."""
+    scheduled: int = 300
+    """Scheduled posts of a member."""
+    poll_options: int = 4
+    poll_option: int = 50
+    """Characters of a poll option."""
+    poll_least_seconds: int = 300
+    poll_most_seconds: int = 2_629_746
+    leaving_days: int = 30
+    """Days in which a member who deletes their account may come back."""
+    password_least: int = 8
+    password_most: int = 1_024
+    idempotency_key: int = 256
+    app_name: int = 200
+    app_website: int = 2_000
+    redirect_uris: int = 20
+    redirect_uri: int = 2_000
+    redirect_bytes: int = 4_096
+    """Bytes of all redirect addresses of an app together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """The graph, the makers of ids, and the media library."""
+
+    graph: Graph
+    new_id: IdMaker
+    media: MediaLibrary
+    limits: Limits = field(default_factory=Limits)
+    domain: str = "localhost"
+    """Our own name in `@user@domain`, without a port."""
+    pressure: Pressure = field(default_factory=Pressure)
+    """Refuses new posts and shares while the consequences of earlier ones are late."""
+    turns: NamedTurns = field(default_factory=NamedTurns)
+    """Makes changes of one object wait for each other instead of colliding."""
+    inviters: Inviters = "off"
+    """Members who may invite others."""
+    lifetime: TokenLifetime = FOR_EVER
+    """How long tokens last that nobody uses."""
+    actor: Actor = NOBODY
+    """The member who acts, from where and why: for the audit log."""
+    failures: RepeatCounter = field(default_factory=RepeatCounter)
+    """Counts failed log-ins, so that a flood of them leaves few entries in the audit log."""
+    background: Background | None = None
+    """Runs what no answer waits for; None inside the process, where whoever acts waits."""
+
+    def by(self, actor: Actor) -> Writes:
+        """Return the bundle for somebody who acts."""
+        return replace(self, actor=actor)
+
+    def because(self, reason: str) -> Writes:
+        """Return the bundle for an act with a reason. Raises `InvalidInput` for one that is too long."""
+        return replace(self, actor=self.actor.because(reason)) if reason else self
+
+
+async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
+    """Commit a new object. `build` makes it and its batch from an id, and again from the next one while a fresh id is taken.
+
+    Raises `IdTaken` for an id that `build` did not make, as of an import.
+    """
+    for _ in range(ID_TRIES):
+        new_id = writes.new_id(shard)
+        node, batch = build(new_id)
+        batch.presumed_new, batch.new_id = True, new_id
+        batch.fresh.add(new_id)
+        try:
+            await writes.graph.commit(batch)
+        except IdTaken as error:
+            if error.id not in batch.fresh:
+                raise
+            continue
+        return node
+    raise Conflict("no free id was found; repeat")
+
+
+async def made_once(writes: Writes, key: Key, kind: type[N], make: Callable[[int], N]) -> N:
+    """Return the one object of a kind that the network has under a key. Whoever asks first makes it, from an id."""
+
+    def build(id_: int) -> tuple[N, Batch]:
+        node, batch = make(id_), Batch(key.shard)
+        batch.obj_add(node)
+        batch.key_add(key, id_)
+        return node, batch
+
+    async def attempt() -> N:
+        id_ = (await writes.graph.key_get((key,))).get(key, 0)
+        node = (await writes.graph.obj_get((id_,))).get(id_) if id_ else None
+        return node if isinstance(node, kind) else await add_node(writes, key.shard, build)
+
+    return await retry_on_conflict(attempt)
+
+
+T = TypeVar("T")
+
+Claim = Callable[[Batch], None]
+"""Marks a batch of the member's shard as an addition: its commit is refused when another addition was first."""
+
+Access = Callable[[Reader, int], Awaitable[Member]]
+"""Returns a member by id, or raises an error."""
+
+
+async def in_turn(
+    writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, access: Access = access_member
+) -> T:
+    """Run `attempt` until it is not overtaken, and return its answer. It counts, and commits a batch that it claimed.
+
+    As with `retry_on_conflict`, it must read again each time. `access` returns the member; by default it raises `NotFound` for one
+    who is not there.
+    """
+
+    async def once() -> T:
+        member = await access(writes.graph, member_id)
+        # The version is read before anything is counted, and both later than whatever this request has read so far: another
+        # process may have added in between.
+        with another_request():
+            found = await writes.graph.obj_get((member.login_id,))
+            turn: Node = found.get(member.login_id, member)
+
+            def claim(batch: Batch) -> None:
+                batch.obj_set(_replace_struct(turn, version=turn.version + 1))
+
+            return await attempt(claim)
+
+    # Those of one process wait for each other; who would collide is in another one.
+    async with writes.turns.of((f"maxima of {member_id}",)):
+        return await retry_on_conflict(once)

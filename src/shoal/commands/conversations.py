@@ -1,0 +1,35 @@
+"""Changes to a member's conversations: mark as read or unread, and remove."""
+
+from __future__ import annotations
+
+from shoal.commands.context import Writes
+from shoal.core.errors import NotFound
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Assoc, AssocOp, Batch
+from shoal.graph.payloads.conversations import ended_talk, read_or_not, talk_id, talk_of
+from shoal.graph.schema import CONVERSES
+
+
+async def mark(writes: Writes, member_id: int, root_id: int, *, unread: bool) -> None:
+    """Mark a conversation as read up to its newest post, or as unread. Raises `NotFound`."""
+    held = await _held(writes, member_id, root_id)
+    if talk_of(held).unread is not unread:
+        await _put(writes, read_or_not(member_id, held, unread=unread))
+
+
+async def remove(writes: Writes, member_id: int, root_id: int) -> None:
+    """Remove a conversation from the list; its next post brings it back. Raises `NotFound`."""
+    await _put(writes, ended_talk(member_id, await _held(writes, member_id, root_id)))
+
+
+async def _held(writes: Writes, member_id: int, root_id: int) -> Assoc:
+    found = (await writes.graph.assoc_get(member_id, (CONVERSES,), (talk_id(root_id),)))[CONVERSES]
+    if not found:
+        raise NotFound("Record not found")
+    return next(iter(found.values()))
+
+
+async def _put(writes: Writes, op: AssocOp) -> None:
+    batch = Batch(shard_of(op.id1))
+    batch.put(op)
+    await writes.graph.commit(batch)

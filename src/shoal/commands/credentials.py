@@ -1,0 +1,462 @@
+"""Change passwords and email addresses, directly or through links in mails (email tokens).
+
+A link resets a forgotten password, or confirms, changes or restores an email address. A link works once and expires. Opening
+its page changes nothing, because mail scanners open every link.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from shoal.commands import authentication, blocklists, members, moderation, relationships, sessions
+from shoal.commands.audit import note
+from shoal.commands.authentication import Asker
+from shoal.commands.context import Writes
+from shoal.commands.members import contact_salt
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.credentials import Login
+from shoal.core.email import PROOF_MS, MailKind, Proof, hash_address
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, ShoalError
+from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SuspensionChanged
+from shoal.core.ids import floor_at, milliseconds_of, shard_of
+from shoal.core.model import Member
+from shoal.core.placement import place
+from shoal.core.text import check_email, check_text
+from shoal.core.tokens import fits, opened
+from shoal.graph.access import access_member
+from shoal.graph.changes import retry_on_conflict, take_off
+from shoal.graph.contract import Batch
+from shoal.graph.member_lookup import keep_address, redeclare, release_address
+
+_WRONG_CURRENT = "the current password is wrong"
+
+
+async def set_password(writes: Writes, member_id: int, password: str) -> None:
+    """Replace the password. Every token and authorization code of the member is invalid from then on."""
+    if await members.login_of(writes, await access_member(writes.graph, member_id)) is None:
+        raise Conflict("this member has no login")
+    secret = await authentication.hashed(members.check_password(writes, password))
+    await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_SET)
+
+
+async def change_password(
+    writes: Writes, member_id: int, current: str, password: str, asker: Asker | None = None
+) -> None:
+    """Replace the password as `set_password`, for a member who knows the present one.
+
+    Raises `InvalidInput` if they do not.
+
+    Wrong passwords count as those of `log_in` do.
+    """
+    members.check_password(writes, password, field="new_password")
+    member = await access_member(writes.graph, member_id)
+    login = await members.login_of(writes, member)
+    fits = await authentication.fits(writes, login, member.name, current, asker)
+    if login is None or not fits:
+        raise InvalidInput(_WRONG_CURRENT, field="current_password")
+    secret = await authentication.hashed(password)
+    networks = authentication.networks_after(login, asker)
+    await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_CHANGED, login.password, networks)
+
+
+async def replace_password(
+    writes: Writes,
+    member_id: int,
+    secret: str,
+    verb: AuditVerb,
+    known: str = "",
+    networks: tuple[bytes, ...] = (),
+    beside: Callable[[Batch, Member], None] = lambda _batch, _member: None,
+) -> None:
+    """Change the password and the generation in one commit, with whatever else belongs to it, and tell the member by mail.
+
+    A member's own change holds only while the `known` hash stands.
+    """
+    ended = await sessions.all_ended(writes, member_id)
+
+    async def attempt() -> None:
+        member = (await writes.graph.obj_get((member_id,))).get(member_id)
+        if not isinstance(member, Member):
+            raise NotFound("Record not found")
+        login = await members.login_of(writes, member)
+        if login is None or known not in ("", login.password):
+            raise InvalidInput(_WRONG_CURRENT, field="current_password")
+        batch = Batch(shard_of(member.id))
+        batch.obj_set(replace(login, password=secret, networks=networks, version=login.version + 1))
+        batch.obj_set(replace(member, generation=member.generation + 1, version=member.version + 1))
+        batch.emit(ended)
+        beside(batch, member)
+        note(writes, batch, verb, member_target(member))
+        if login.email:
+            batch.emit(MailDue(kind=MailKind.RENEWED, asked=writes.new_id(batch.shard), member_id=member.id))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+MAX_ACCOUNT = 300
+"""Characters of a user name or e-mail address as typed."""
+_KEPT = 4
+"""Former addresses that are kept for a member at most, and ways back, within the time of an undo."""
+_UNDO_MS = PROOF_MS[MailKind.UNDO]
+_TOO_OFTEN = "This address was changed too often; try again in a week"
+_OVER = "This link is over, or was used before"
+_VERBS = {
+    MailKind.CHANGE: AuditVerb.EMAIL_CHANGED,
+    MailKind.UNDO: AuditVerb.EMAIL_RESTORED,
+    None: AuditVerb.EMAIL_SET,
+}
+"""Changes of an address by the proof of them."""
+
+
+class Proven(NamedTuple):
+    """A proof that is good, with the member it is of."""
+
+    proof: Proof
+    member: Member
+
+
+async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None:
+    """Have a mail sent to whoever has this user name or e-mail address, by which they choose a new password.
+
+    It is looked for later, so neither the answer nor its time tells whether there is anybody. `language` is the code of the
+    mail's language; empty: the member's. Raises `InvalidInput` for an empty text.
+    """
+    account = check_text(name_or_email.strip(), field="username", maximum=MAX_ACCOUNT)
+    if not account:
+        raise InvalidInput("username: this must not be empty", field="username")
+    batch = Batch(place(account).shard)
+    batch.emit(MailDue(kind=MailKind.RESET, asked=writes.new_id(batch.shard), account=account, language=language))
+    await writes.graph.commit(batch)
+
+
+async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
+    """Return what a link of one of these kinds proves. Raises `Gone` for any that is not good (any more)."""
+    id_, secret = opened(text)
+    proof = (await writes.graph.obj_get((id_,))).get(id_) if id_ else None
+    if (
+        not isinstance(proof, Proof)
+        or not any(fits(one, secret) for one in proof.secret_hashes)
+        or proof.kind not in kinds
+    ):
+        raise Gone(_OVER)
+    member = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
+    now = milliseconds_of(writes.new_id(shard_of(proof.id)))
+    if not isinstance(member, Member) or now >= proof.expires_at:
+        raise Gone(_OVER)
+    login = await members.login_of(writes, member)
+    if login is None or _is_over(proof, member, login):
+        raise Gone(_OVER)
+    return Proven(proof, member)
+
+
+def _is_over(proof: Proof, member: Member, login: Login) -> bool:
+    """Whether something that came after the mail ended its link."""
+    match proof.kind:
+        case MailKind.UNDO:
+            # A new password does not: a thief who sets one must not keep the owner from having the address back.
+            ended = False
+        case MailKind.RESET:
+            ended = proof.generation != member.generation or login.email != proof.address
+        case _:
+            ended = proof.generation != member.generation
+    return ended or any(since <= proof.id < until for since, until in login.voided)
+
+
+async def reset_password(writes: Writes, text: str, password: str, asker: Asker | None = None) -> Member:
+    """Replace a forgotten password, by the link of a mail. Every token and code of the member is invalid from then on.
+
+    Raises `Gone` for a link that is not good (any more), `TooShort` or `TooLarge` for a password that nobody may have.
+    """
+    proof, member = await proven(writes, text, MailKind.RESET)
+    secret = await authentication.hashed(members.check_password(writes, password))
+
+    def used(batch: Batch, now: Member) -> None:
+        # Of two that come at once with different links, the second finds a password that is newer than its own.
+        if now.generation != proof.generation:
+            raise Gone(_OVER)
+        _use(writes, batch, proof)
+
+    login = await members.login_of(writes, member)
+    networks = authentication.networks_after(login, asker) if login is not None else ()
+    theirs = writes.by(writes.actor.proved(member))
+    verb = AuditVerb.PASSWORD_RESET
+    await replace_password(theirs, member.id, secret, verb, networks=networks, beside=used)
+    return await access_as_is(writes, member.id)
+
+
+async def access_as_is(writes: Writes, member_id: int) -> Member:
+    """Return a member in any state. Raises `Gone` when there is none."""
+    node = (await writes.graph.obj_get((member_id,))).get(member_id)
+    if not isinstance(node, Member):
+        raise Gone(_OVER)
+    return node
+
+
+async def ask_confirmation(writes: Writes, member: Member, language: str = "") -> None:
+    """Have the mail sent (again) whose link confirms a member's address: they have its whole time for it."""
+
+    async def attempt() -> None:
+        now = await access_as_is(writes, member.id)
+        login = await members.login_of(writes, now)
+        batch = Batch(shard_of(member.id))
+        asked = _emit(batch, writes, MailKind.CONFIRM, now, language=language)
+        if login is not None and now.unconfirmed:
+            until = milliseconds_of(asked) + PROOF_MS[MailKind.CONFIRM]
+            batch.obj_set(replace(login, confirm_by=until, version=login.version + 1))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+async def ask_change(
+    writes: Writes, member_id: int, password: str, address: str, language: str = "", asker: Asker | None = None
+) -> None:
+    """Have a mail sent to another address, whose link makes it the member's.
+
+    Raises `InvalidInput` for a wrong password or a malformed address, `Disallowed` for one of a blocked domain, and `Taken` for one
+    that is somebody's already, which signing up tells too; `NotAllowed` for a member who changed it too often.
+    """
+    address = check_email(address)
+    member = await access_member(writes.graph, member_id)
+    login = await members.login_of(writes, member)
+    if not await authentication.fits(writes, login, member.name, password, asker):
+        raise InvalidInput("the password is wrong", field="password")
+    await blocklists.check_email(writes, address, asker.address if asker is not None else "")
+    await members.check_free(writes, address, member_id)
+    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    if login is not None and sum(until > now for _, until in login.kept) >= _KEPT:
+        raise NotAllowed(_TOO_OFTEN)
+    batch = Batch(shard_of(member_id))
+    _emit(batch, writes, MailKind.CHANGE, member, address=address, language=language)
+    await writes.graph.commit(batch)
+
+
+async def confirm(writes: Writes, text: str) -> Member:
+    """Do what the link of a mail to an address says: the address is the member's, and was shown to be.
+
+    A member who waited for that alone is in. Raises `Gone`, `Taken` when somebody else has the address by now, and `NotAllowed` for
+    one who changed theirs too often.
+    """
+    if (await proven(writes, text, MailKind.CONFIRM, MailKind.CHANGE)).proof.kind is MailKind.CHANGE:
+        return await _change(writes, await _change_of(writes, text, MailKind.CHANGE))
+
+    async def attempt() -> Member:
+        proof, member = await proven(writes, text, MailKind.CONFIRM)
+        login = await members.login_of(writes, member)
+        if login is None or login.email != proof.address:
+            raise Gone(_OVER)
+        batch = Batch(shard_of(member.id))
+        batch.obj_set(replace(login, confirmed=True, needs_approval=False, version=login.version + 1))
+        after = member
+        if member.unconfirmed:
+            waits = login.needs_approval
+            kept_out = waits or bool(member.departure_id)
+            after = replace(member, unconfirmed=False, pending=waits, suspended=kept_out, version=member.version + 1)
+            batch.obj_set(after)
+            batch.emit(ProfileChanged(member_id=member.id))
+            if not kept_out:
+                batch.emit(SuspensionChanged(member_id=member.id))
+                if after.follows_inviter:
+                    await relationships.follow_inviter(writes, batch, after)
+        _use(writes, batch, proof)
+        await writes.graph.commit(batch)
+        return after
+
+    return await retry_on_conflict(attempt)
+
+
+async def undo_change(writes: Writes, text: str, language: str = "") -> Member:
+    """Bring an address back that somebody else may have replaced.
+
+    The password is good no more, nor is any passkey; everybody is logged out, and a mail is sent to choose another password by.
+    Raises `Gone`.
+    """
+    return await _change(writes, await _change_of(writes, text, MailKind.UNDO, language))
+
+
+async def set_email(writes: Writes, member_id: int, address: str) -> Member:
+    """Give a member another address, or none (""), without a mail: for operators who are asked to.
+
+    Links that would bring another back are void. Raises `InvalidInput` for a malformed address, `Taken`, `NotFound`, and
+    `Conflict` for a member without a login.
+    """
+    address = check_email(address) if address else ""
+    member = await access_member(writes.graph, member_id)
+    if await members.login_of(writes, member) is None:
+        raise Conflict("this member has no login")
+
+    async def state() -> tuple[Proof | None, Member]:
+        return None, await access_as_is(writes, member_id)
+
+    return await _change(writes, _Change(member_id, address, state))
+
+
+class _Change(NamedTuple):
+    """A change of address: whose, to which, and what proves it, read anew for each attempt."""
+
+    member_id: int
+    address: str
+    state: Callable[[], Awaitable[tuple[Proof | None, Member]]]
+    language: str = ""
+
+
+async def _change_of(writes: Writes, text: str, kind: MailKind, language: str = "") -> _Change:
+    proof, member = await proven(writes, text, kind)
+
+    async def state() -> tuple[Proof | None, Member]:
+        return await proven(writes, text, kind)
+
+    return _Change(member.id, proof.address, state, language)
+
+
+class _Moved(NamedTuple):
+    """A login with another address, what becomes free, and what is told to the address before."""
+
+    login: Login
+    freed: tuple[str, ...]
+    told: str = ""
+
+
+async def _change(writes: Writes, wanted: _Change) -> Member:
+    """Make an address the member's; the one before it is kept for the undo, or becomes free."""
+    member_id, address = wanted.member_id, wanted.address
+    shard = shard_of(member_id)
+    if address:
+        await members.hold_address(writes, address, member_id, milliseconds_of(writes.new_id(shard)))
+    salt = await contact_salt(writes)
+    ended = await sessions.all_ended(writes, member_id)
+
+    async def attempt() -> tuple[Member, tuple[str, ...]]:
+        proof, member = await wanted.state()
+        login = await members.login_of(writes, member)
+        if login is None:
+            raise Gone(_OVER)
+        batch, now = Batch(shard), writes.new_id(shard)
+        theft = proof is not None and proof.kind is MailKind.UNDO
+        moved = _moved(login, address, proof, now)
+        email_hash = hash_address(salt, address) if member.email_hash and address else ""
+        after = replace(
+            member,
+            email_hash=email_hash,
+            generation=member.generation + theft,
+            second_factor=moved.login.second is not None,
+            version=member.version + 1,
+        )
+        batch.obj_set(moved.login)
+        batch.obj_set(after)
+        redeclare(batch, member, after, now)
+        batch.emit(EmailChanged(member_id=member_id, address=address, freed=moved.freed))
+        actor = writes.actor if proof is None else writes.actor.proved(member)
+        note(writes.by(actor), batch, _VERBS[proof.kind if proof is not None else None], member_target(member))
+        if moved.told:
+            batch.emit(MailDue(kind=MailKind.UNDO, asked=now, member_id=member_id, address=moved.told))
+        if theft:
+            batch.emit(ended)
+            _emit(batch, writes, MailKind.RESET, after, address=address, language=wanted.language)
+        if proof is not None:
+            _use(writes, batch, proof)
+        await writes.graph.commit(batch)
+        return after, moved.freed
+
+    member, freed = await retry_on_conflict(attempt)
+    # The event does both too, later, should this fail: the change is made.
+    with contextlib.suppress(ShoalError):
+        await _settle(writes, member_id, address, freed)
+    return member
+
+
+def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
+    """Return the login with another address; `now` is an id of the moment.
+
+    A change by the link of a mail can be undone for a while. Three cannot, and void what could be brought back since: the undo
+    itself, the way back to an address that is kept for an undo, and what an operator sets. What could be brought back before stays
+    so: a thief who goes to and fro between addresses of theirs does not end the owner's way back. Raises `NotAllowed` for a member
+    who changed their address too often.
+    """
+    at = milliseconds_of(now)
+    if any(until - _UNDO_MS >= at for _, until in login.kept):
+        # What came first is told by moments: of two changes in one, or by clocks that differ, the second waits.
+        raise Conflict("the address was changed in this very moment")
+    kept = {one: until for one, until in login.kept if until > at}
+    ended = [one for one, until in login.kept if until <= at]
+    voided = tuple(span for span in login.voided if milliseconds_of(span[1]) + _UNDO_MS > at)
+    before = login.email if login.email not in ("", address) else ""
+    changed = replace(login, email=address, confirmed=proof is not None, version=login.version + 1)
+    if proof is not None and proof.kind is MailKind.CHANGE:
+        if len(kept) >= _KEPT or len(voided) >= _KEPT:
+            raise NotAllowed(_TOO_OFTEN)
+        if address not in kept:
+            kept |= {before: at + _UNDO_MS} if before else {}
+            freed = tuple(one for one in ended if one != address and one not in kept)
+            return _Moved(replace(changed, kept=tuple(kept.items()), voided=voided), freed, before)
+        end = kept[address]
+    elif proof is not None:
+        # Whoever knew the password may have added a passkey long before the change, and it would log in alone: all of them go.
+        end = proof.expires_at
+        second = login.second
+        if second is not None and (second.since >= end - _UNDO_MS or not second.key):
+            second = None
+        changed = replace(changed, password="", networks=(), second=second, passkeys=())
+    else:
+        end = 0
+    stays = {one: until for one, until in kept.items() if until < end and one != address}
+    freed = tuple(one for one in (*ended, *kept, before) if one and one != address and one not in stays)
+    since = floor_at(end - _UNDO_MS) if end else 1
+    return _Moved(replace(changed, kept=tuple(stays.items()), voided=(*voided, (since, now))), freed)
+
+
+async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[str]) -> None:
+    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    if address:
+        await keep_address(writes.graph, member_id, address)
+        await release_address(writes.graph, member_id, address, now)
+    for one in freed:
+        await release_address(writes.graph, member_id, one, now)
+
+
+async def end(writes: Writes, proof: Proof) -> None:
+    """End a proof whose time is over. An address that could be brought back becomes free; who never confirmed theirs is gone."""
+    if proof.kind is MailKind.UNDO:
+        await release_address(writes.graph, proof.member_id, proof.address, proof.expires_at)
+    if proof.kind is MailKind.CONFIRM:
+        await _end_unconfirmed(writes, proof)
+    batch = Batch(shard_of(proof.id))
+    _use(writes, batch, proof)
+    await writes.graph.commit(batch)
+
+
+async def _end_unconfirmed(writes: Writes, proof: Proof) -> None:
+    member = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
+    if not isinstance(member, Member) or not member.unconfirmed:
+        return
+    # They may be let in, or gone, in this very moment; and where the mail was sent again, that one's end decides.
+    with contextlib.suppress(NotAllowed, NotFound):
+        await moderation.reject(writes, member.id, unconfirmed_at=proof.expires_at)
+
+
+def _use(writes: Writes, batch: Batch, proof: Proof) -> None:
+    batch.obj_del(proof.id, proof.version)
+    take_off(batch, proof.ticket_id, writes.new_id(batch.shard))
+
+
+def _emit(
+    batch: Batch, writes: Writes, kind: MailKind, member: Member, *, address: str = "", language: str = ""
+) -> int:
+    """Have a mail sent with a link that ends with the present password; the id of the moment."""
+    asked = writes.new_id(batch.shard)
+    batch.emit(
+        MailDue(
+            kind=kind,
+            asked=asked,
+            member_id=member.id,
+            generation=member.generation,
+            address=address,
+            language=language,
+        )
+    )
+    return asked

@@ -1,0 +1,267 @@
+"""Changes to a member's filters, with the keywords and posts that they match.
+
+Keywords and posts are inside their filter, so a change is one object set, and concurrent changes are made one after the
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.events import FiltersChanged
+from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.text import check_text
+from shoal.graph.access import access_post
+from shoal.graph.contract import Batch, IdTaken, Reader
+from shoal.graph.payloads.members import MAX_FILTERS, filters_of
+from shoal.graph.schema import OWNS_FILTER
+
+MAX_KEYWORDS = 100
+"""Maximum of keywords in one filter."""
+MAX_KEYWORDS_IN_ALL = 1_000
+"""Maximum of keywords in all filters of a member: each is looked for in every entry of every page."""
+MAX_POSTS = 100
+"""Maximum of posts in one filter."""
+MAX_CHARACTERS = 200
+"""Maximum length of a title and of a keyword."""
+
+Change = Callable[[Filter], Filter]
+
+
+class KeywordChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A keyword to add, or with an `id` one to change, where None leaves a value as it is."""
+
+    id: int = 0
+    keyword: str | None = None
+    whole_word: bool | None = None
+    gone: bool = False
+    """Whether to delete the keyword instead."""
+
+
+class FilterChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Wanted values of a filter: None leaves a value as it is."""
+
+    title: str | None = None
+    contexts: Sequence[FilterContext] | None = None
+    action: FilterAction | None = None
+    irreversible: bool | None = None
+    lasts: int | None = None
+    """Seconds from now until it expires; below 0: never."""
+    words: Sequence[KeywordChange] = ()
+
+
+async def create(writes: Writes, member_id: int, change: FilterChange) -> Filter:
+    """Create a filter. Raises `InvalidInput`."""
+    if change.title is None:
+        raise InvalidInput("Title can't be blank", field="title")
+    if change.contexts is None:
+        raise InvalidInput("Context None or invalid context supplied", field="context")
+    shard = shard_of(member_id)
+    empty = Filter(id=0, owner_id=member_id, title="")
+    apply = _checked_change(writes, change)
+
+    async def attempt(claim: Claim) -> Filter:
+        owned = await filters_of(writes.graph, member_id)
+        if len(owned) >= MAX_FILTERS:
+            raise InvalidInput(f"a member has at most {MAX_FILTERS} filters", field="title")
+        made = apply(empty)
+        _check_ids(owned, made)
+        _check_room(owned, made)
+
+        def build(id_: int) -> tuple[Filter, Batch]:
+            filter_ = replace(made, id=id_)
+            batch = Batch(shard)
+            claim(batch)
+            batch.obj_add(filter_)
+            batch.assoc_add(member_id, OWNS_FILTER, id_, id_)
+            batch.emit(FiltersChanged(member_id=member_id))
+            return filter_, batch
+
+        return await add_node(writes, shard, build)
+
+    return await in_turn(writes, member_id, attempt)
+
+
+async def update(writes: Writes, member_id: int, filter_id: int, change: FilterChange) -> Filter:
+    """Change the given values. Raises `NotFound` for anybody else's filter."""
+    return await _change(writes, member_id, filter_id, _checked_change(writes, change))
+
+
+async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
+    """Delete a filter. Raises `NotFound`."""
+    await own_filter(writes.graph, member_id, filter_id)
+    batch = Batch(shard_of(member_id))
+    batch.obj_del(filter_id)
+    batch.assoc_del(member_id, OWNS_FILTER, filter_id, writes.new_id(batch.shard))
+    batch.emit(FiltersChanged(member_id=member_id))
+    await writes.graph.commit(batch)
+
+
+async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int) -> FilterPost:
+    """Make the filter match this post, whatever its text. Adding it twice changes nothing. Raises `NotFound`."""
+    post = await access_post(writes.graph, member_id, post_id)
+
+    def change(filter_: Filter) -> Filter:
+        if any(held.post_id == post.id for held in filter_.posts):
+            return filter_
+        if len(filter_.posts) >= MAX_POSTS:
+            raise InvalidInput(f"a filter has at most {MAX_POSTS} posts", field="status_id")
+        return replace(filter_, posts=(*filter_.posts, FilterPost(writes.new_id(shard_of(member_id)), post.id)))
+
+    changed = await _change(writes, member_id, filter_id, change)
+    return next(held for held in changed.posts if held.post_id == post.id)
+
+
+async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
+    """Remove a post from its filter, by the id that it has there. Raises `NotFound`."""
+    filter_, _ = await filter_of_post(writes.graph, member_id, id_)
+
+    def change(now: Filter) -> Filter:
+        return replace(now, posts=tuple(held for held in now.posts if held.id != id_))
+
+    await _change(writes, member_id, filter_.id, change)
+
+
+async def own_filter(graph: Reader, member_id: int, filter_id: int) -> Filter:
+    """Return a filter of this member. Raises `NotFound` for anybody else's."""
+    node = (await graph.obj_get((filter_id,))).get(filter_id)
+    if not isinstance(node, Filter) or node.owner_id != member_id:
+        raise NotFound("Record not found")
+    return node
+
+
+async def filter_of_keyword(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterKeyword]:
+    """Return a keyword of this member by its id, and its filter. Raises `NotFound`."""
+    for filter_ in await filters_of(graph, member_id):
+        for word in filter_.keywords:
+            if word.id == id_:
+                return filter_, word
+    raise NotFound("Record not found")
+
+
+async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterPost]:
+    """Return a post in a filter of this member, by the id that it has there, and the filter. Raises `NotFound`."""
+    for filter_ in await filters_of(graph, member_id):
+        for held in filter_.posts:
+            if held.id == id_:
+                return filter_, held
+    raise NotFound("Record not found")
+
+
+async def _change(writes: Writes, member_id: int, filter_id: int, change: Change) -> Filter:
+    """Apply a change to the filter as it is now; nothing is stored if that makes no difference."""
+
+    async def attempt(claim: Claim) -> Filter:
+        before = await own_filter(writes.graph, member_id, filter_id)
+        after = change(before)
+        if after == before:
+            return before
+        batch = Batch(shard_of(member_id))
+        if not _ids(after) <= _ids(before):
+            others = [other for other in await filters_of(writes.graph, member_id) if other.id != filter_id]
+            _check_ids(others, after)
+            _check_room(others, after)
+            claim(batch)
+        after = replace(after, version=before.version + 1)
+        batch.obj_set(after)
+        batch.emit(FiltersChanged(member_id=member_id))
+        await writes.graph.commit(batch)
+        return after
+
+    return await in_turn(writes, member_id, attempt)
+
+
+def _checked_change(writes: Writes, change: FilterChange) -> Change:
+    """Return a function that applies the change to a filter. Everything that does not depend on the filter is checked at once."""
+    title = None if change.title is None else _said(change.title, "title", "Title can't be blank")
+    contexts = None if change.contexts is None else tuple(dict.fromkeys(change.contexts))
+    if contexts == ():
+        raise InvalidInput("Context None or invalid context supplied", field="context")
+    words = [_checked(word) for word in change.words]
+    expires_at = _end(writes, change.lasts)
+
+    def apply(filter_: Filter) -> Filter:
+        action = filter_.action if change.action is None else change.action
+        irreversible = filter_.irreversible if change.irreversible is None else change.irreversible
+        return replace(
+            filter_,
+            title=filter_.title if title is None else title,
+            contexts=filter_.contexts if contexts is None else contexts,
+            action=action,
+            # What is shown with a warning is not left out.
+            irreversible=irreversible and action is FilterAction.HIDE,
+            expires_at=filter_.expires_at if expires_at is None else expires_at,
+            keywords=_with(writes, filter_, words),
+        )
+
+    return apply
+
+
+def _end(writes: Writes, lasts: int | None) -> int | None:
+    if lasts is None:
+        return None
+    # The moment of an id is the clock that all of a network goes by.
+    return 0 if lasts < 0 else milliseconds_of(writes.new_id(0)) + lasts * 1000
+
+
+def _checked(word: KeywordChange) -> KeywordChange:
+    if word.gone:
+        return word
+    if word.keyword is None and word.id:
+        return word
+    return replace(word, keyword=_said(word.keyword or "", "keyword", "Keyword can't be blank"))
+
+
+def _said(text: str, field: str, blank: str) -> str:
+    text = check_text(text, field=field, maximum=MAX_CHARACTERS).strip()
+    if not text:
+        raise InvalidInput(blank, field=field)
+    return text
+
+
+def _with(writes: Writes, filter_: Filter, words: Iterable[KeywordChange]) -> tuple[FilterKeyword, ...]:
+    """Return the keywords of a filter after these changes. Raises `NotFound` for a keyword that it does not have."""
+    held = {word.id: word for word in filter_.keywords}
+    for word in words:
+        if word.id and word.id not in held:
+            raise NotFound("Record not found")
+        if word.gone:
+            held.pop(word.id, None)
+            continue
+        before = held.get(word.id) or FilterKeyword(writes.new_id(shard_of(filter_.owner_id)), "")
+        held[before.id] = FilterKeyword(
+            before.id,
+            before.keyword if word.keyword is None else word.keyword,
+            before.whole_word if word.whole_word is None else word.whole_word,
+        )
+    if len(held) > MAX_KEYWORDS:
+        raise InvalidInput(f"a filter has at most {MAX_KEYWORDS} keywords", field="keywords_attributes")
+    return tuple(held.values())
+
+
+def _ids(filter_: Filter) -> set[int]:
+    return {word.id for word in filter_.keywords} | {held.id for held in filter_.posts}
+
+
+def _check_ids(others: Iterable[Filter], filter_: Filter) -> None:
+    """Raise `IdTaken` if another filter of the member has an id of this one, because another process made it too.
+
+    Clients name keywords and posts by these ids without the filter. Additions are serialized for each member (`maxima`).
+    """
+    for other in others:
+        for id_ in _ids(filter_) & _ids(other):
+            raise IdTaken(id_)
+
+
+def _check_room(others: Iterable[Filter], filter_: Filter) -> None:
+    """Raise `InvalidInput` if the member's filters have too many keywords together."""
+    if sum(len(other.keywords) for other in others) + len(filter_.keywords) > MAX_KEYWORDS_IN_ALL:
+        raise InvalidInput(
+            f"the filters of a member have at most {MAX_KEYWORDS_IN_ALL} keywords together", field="keywords_attributes"
+        )

@@ -1,0 +1,290 @@
+"""Invitations: made and ended by members and staff, and used by those who sign up.
+
+`core.login.invitations` says how uses are counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from shoal.commands.audit import note
+from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.commands.moderation import check_may_act
+from shoal.core.audit import AuditVerb, invitation_target
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, OutcomeUnknown, ShoalError, is_refusal
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Member, Role
+from shoal.core.placement import place
+from shoal.core.signup import (
+    HOLD_MS,
+    LEAST_SECONDS,
+    MOST_SECONDS,
+    MOST_USES,
+    SECRET_BYTES,
+    USUAL_SECONDS,
+    Hold,
+    Invitation,
+    Invited,
+    may_invite,
+)
+from shoal.core.text import check_user_name
+from shoal.core.tokens import fits, hash_of, new_secret, opened
+from shoal.graph.access import access_member, members_by_id
+from shoal.graph.cache.coherence import another_request
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch, Cursor
+from shoal.graph.schema import OWNS_INVITATION
+
+_KEPT = 100
+"""Invitations of a member that are kept: when there are more, the oldest of those that are no longer open go."""
+_UNKNOWN = "There is no such invitation"
+_NOT_THERE = "Record not found"
+_FIELD = "invite_code"
+
+
+class Offer(NamedTuple):
+    """An invitation that somebody may use, and the member who invites."""
+
+    invitation: Invitation
+    inviter: Member
+
+
+async def create(
+    writes: Writes, member_id: int, *, uses: int = 1, seconds: int = USUAL_SECONDS, follow: bool = False
+) -> Invitation:
+    """Make an invitation that is good for so many uses and seconds; with `follow`, new members follow who invited them.
+
+    Moderators and admins may leave out either with 0. Raises `NotAllowed` for a member who may not invite, and `InvalidInput` for
+    numbers that are not allowed, and for one open invitation too many.
+    """
+    owner = await access_member(writes.graph, member_id)
+    if not may_invite(writes.inviters, owner):
+        raise NotAllowed("You cannot invite others here")
+    _check(owner, uses, seconds)
+    shard = shard_of(member_id)
+
+    async def attempt(claim: Claim) -> Invitation:
+        kept = await of_member(writes, member_id)
+        now = milliseconds_of(writes.new_id(shard))
+        if sum(one.is_open(now) for one in kept) >= writes.limits.invitations:
+            raise InvalidInput(f"at most {writes.limits.invitations} open invitations")
+        closed = [one for one in kept if not one.is_open(now) and not one.holds]
+
+        def build(id_: int) -> tuple[Invitation, Batch]:
+            made = Invitation(
+                id=id_,
+                owner_id=member_id,
+                secret=new_secret(SECRET_BYTES),
+                most=uses,
+                expires_at=milliseconds_of(id_) + seconds * 1_000 if seconds else 0,
+                follow=follow,
+            )
+            batch = Batch(shard)
+            claim(batch)
+            batch.obj_add(made)
+            batch.assoc_add(member_id, OWNS_INVITATION, id_, id_)
+            note(writes, batch, AuditVerb.INVITATION_CREATED, invitation_target(made), uses=uses)
+            if closed and len(kept) >= _KEPT:
+                batch.obj_del(closed[-1].id, closed[-1].version)
+                batch.assoc_del(member_id, OWNS_INVITATION, closed[-1].id, id_)
+            return made, batch
+
+        return await add_node(writes, shard, build)
+
+    return await in_turn(writes, member_id, attempt)
+
+
+def is_for_staff(writes: Writes, *, uses: int, seconds: int) -> bool:
+    """Return whether only moderators and admins may make an invitation for so many uses and seconds, 0 being no limit."""
+    return writes.inviters == "staff" or not uses or not seconds
+
+
+def _check(owner: Member, uses: int, seconds: int) -> None:
+    staff = owner.role is not Role.NONE
+    if not uses and not staff:
+        raise InvalidInput("only moderators and admins invite any number of people", field="max_uses")
+    if not seconds and not staff:
+        raise InvalidInput("only moderators and admins make invitations without an end", field="expires_in")
+    if not 0 <= uses <= MOST_USES:
+        raise InvalidInput(f"an invitation is for 1 to {MOST_USES} people", field="max_uses")
+    if seconds and not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+        days = MOST_SECONDS // 86_400
+        raise InvalidInput(f"an invitation is good for an hour to {days} days", field="expires_in")
+
+
+async def of_member(writes: Writes, member_id: int) -> list[Invitation]:
+    """Return the invitations of a member, newest first, with those that are over or used up; 100 at most."""
+    listed = await writes.graph.assoc_range(member_id, OWNS_INVITATION, Cursor(limit=_KEPT))
+    nodes = await writes.graph.obj_get([assoc.id2 for assoc in listed]) if listed else {}
+    return await _settled(writes, [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Invitation)])
+
+
+async def end(writes: Writes, member_id: int, invitation_id: int) -> None:
+    """End an own invitation: nobody signs up by it any more. Raises `NotFound` for somebody else's."""
+    if (await _access(writes, invitation_id)).owner_id != member_id:
+        raise NotFound(_NOT_THERE)
+    await _end(writes, invitation_id)
+
+
+async def drop(writes: Writes, member_id: int, invitation_id: int) -> None:
+    """End an invitation of a member whose account is being deleted."""
+    batch = Batch(shard_of(invitation_id))
+    _take(writes, batch, member_id, invitation_id)
+    await writes.graph.commit(batch)
+
+
+async def end_as_staff(writes: Writes, member_id: int, invitation_id: int) -> None:
+    """End an invitation of anybody with a lower role than the member's, or an own one.
+
+    Raises `NotFound` where there is none, and `NotAllowed` for one of somebody whom the member may not act against.
+    """
+    invitation = await _access(writes, invitation_id)
+    people = await members_by_id(writes.graph, (member_id, invitation.owner_id))
+    if member_id not in people:
+        raise NotFound(_NOT_THERE)
+    if invitation.owner_id != member_id and invitation.owner_id in people:
+        check_may_act(people[member_id], people[invitation.owner_id])
+    await _end(writes, invitation_id)
+
+
+async def _access(writes: Writes, invitation_id: int) -> Invitation:
+    node = (await writes.graph.obj_get((invitation_id,))).get(invitation_id)
+    if not isinstance(node, Invitation):
+        raise NotFound(_NOT_THERE)
+    return node
+
+
+async def _end(writes: Writes, invitation_id: int) -> None:
+    async def attempt() -> None:
+        invitation = await _access(writes, invitation_id)
+        batch = Batch(shard_of(invitation.id))
+        _take(writes, batch, invitation.owner_id, invitation.id, invitation.version)
+        note(writes, batch, AuditVerb.INVITATION_ENDED, invitation_target(invitation))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+def _take(writes: Writes, batch: Batch, owner_id: int, invitation_id: int, version: int = 0) -> None:
+    batch.obj_del(invitation_id, version)
+    batch.assoc_del(owner_id, OWNS_INVITATION, invitation_id, writes.new_id(batch.shard))
+
+
+async def offered(writes: Writes, code: str) -> Offer:
+    """Return what a code offers at this moment.
+
+    Raises `InvalidInput` for a code that does not exist, for an invitation that is over or used up, and for one whose owner may not
+    invite any more.
+    """
+    offer = await _offer(writes, code)
+    if offer.invitation.is_used_up():
+        raise _used_up()
+    return offer
+
+
+@asynccontextmanager
+async def held(writes: Writes, code: str, name: str) -> AsyncIterator[Invited]:
+    """Hold a use for a user name while the block makes the member, and count it when it did.
+
+    The block gives the new member the id that it is given. A use whose sign-up was refused is given back at once. Where the outcome
+    is unknown, the use is counted or given back when the hold ends. Raises as `offered`.
+    """
+    # Whether it is reserved is for whoever makes the member.
+    name = check_user_name(name, reserved=True)
+    offer, member_id = await _hold(writes, code, name)
+    invited = Invited(member_id, offer.inviter, offer.invitation.follow)
+    try:
+        yield invited
+    except ShoalError as error:
+        if is_refusal(error):
+            await _release(writes, offer.invitation.id, member_id, came=False)
+        raise
+    await _release(writes, offer.invitation.id, member_id, came=True)
+
+
+async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
+    """Hold a use, and return it with the id that the member will have. Of two that need the last one, the second is refused."""
+    member_id = writes.new_id(place(name).shard)
+
+    async def attempt() -> tuple[Offer, int]:
+        nonlocal member_id
+        # Another process may have taken a use since this request began.
+        with another_request():
+            offer = await _offer(writes, code)
+        invitation = offer.invitation
+        if any((hold.member_id, hold.name) == (member_id, name) for hold in invitation.holds):
+            # An earlier attempt did it, and its answer was lost.
+            return offer, member_id
+        while any(hold.member_id == member_id for hold in invitation.holds):
+            # Another process made the same id, for another name.
+            member_id = writes.new_id(place(name).shard)
+        if not invitation.admits(name):
+            raise _used_up()
+        until = milliseconds_of(writes.new_id(shard_of(invitation.id))) + HOLD_MS
+        await _commit(writes, replace(invitation, holds=(*invitation.holds, Hold(member_id, name, until))))
+        return offer, member_id
+
+    async with _turn(writes, opened(code).id):
+        try:
+            return await retry_on_conflict(attempt)
+        except OutcomeUnknown:
+            return await retry_on_conflict(attempt)
+
+
+async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: bool) -> None:
+    """Make a hold a use if the member `came`, and nothing otherwise."""
+
+    async def attempt() -> None:
+        with another_request():
+            invitation = await _access(writes, invitation_id)
+        after = invitation.without(member_id, came=came)
+        if after != invitation:
+            await _commit(writes, after)
+
+    # The hold ends by itself should this fail, and the invitation may have been ended meanwhile.
+    with contextlib.suppress(ShoalError):
+        async with _turn(writes, invitation_id):
+            await retry_on_conflict(attempt)
+
+
+def _turn(writes: Writes, invitation_id: int) -> AbstractAsyncContextManager[None]:
+    """Make changes of one process to an invitation wait for each other instead of colliding."""
+    return writes.turns.of((f"invitation {invitation_id}",))
+
+
+async def _commit(writes: Writes, after: Invitation) -> None:
+    batch = Batch(shard_of(after.id))
+    batch.obj_set(replace(after, version=after.version + 1))
+    await writes.graph.commit(batch)
+
+
+async def _offer(writes: Writes, code: str) -> Offer:
+    """Return the invitation with this code and its owner, whether it is used up or not."""
+    id_, secret = opened(code)
+    nodes = await writes.graph.obj_get((id_,)) if id_ else {}
+    invitation = nodes.get(id_)
+    if not isinstance(invitation, Invitation) or not fits(hash_of(invitation.secret), secret):
+        raise InvalidInput(_UNKNOWN, field=_FIELD)
+    inviter = (await members_by_id(writes.graph, (invitation.owner_id,))).get(invitation.owner_id)
+    now = milliseconds_of(writes.new_id(shard_of(id_)))
+    if inviter is None or not may_invite(writes.inviters, inviter) or invitation.is_over(now):
+        raise InvalidInput("This invitation is over", field=_FIELD)
+    (settled,) = await _settled(writes, [invitation])
+    return Offer(settled, inviter)
+
+
+async def _settled(writes: Writes, invitations: Sequence[Invitation]) -> list[Invitation]:
+    """Return invitations with the holds decided that ended by themselves: those are uses whose members exist."""
+    now = milliseconds_of(writes.new_id(0))
+    ended = [hold.member_id for one in invitations for hold in one.holds if hold.until <= now]
+    came = await members_by_id(writes.graph, ended) if ended else {}
+    return [one.settled(now, came) for one in invitations]
+
+
+def _used_up() -> InvalidInput:
+    return InvalidInput("This invitation is used up", field=_FIELD)

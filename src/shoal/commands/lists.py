@@ -1,0 +1,147 @@
+"""Lists of members: their owners make and change them, and put those on them whom they follow.
+
+Whoever is not followed any more leaves later (`fanout/lists.py`); readers leave them out at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.core.errors import InvalidInput, NotFound, Taken
+from shoal.core.events import ListChanged
+from shoal.core.ids import shard_of
+from shoal.core.model import MemberList, RepliesPolicy
+from shoal.core.text import check_text
+from shoal.graph.access import members_by_id, own_list
+from shoal.graph.changes import change_object
+from shoal.graph.contract import Batch, Missing
+from shoal.graph.schema import FOLLOWS, LISTS, OWNS_LIST
+
+
+async def create(
+    writes: Writes,
+    member_id: int,
+    title: str,
+    *,
+    replies: RepliesPolicy = RepliesPolicy.LIST,
+    exclusive: bool = False,
+) -> MemberList:
+    """A new list, of nobody. Raises `InvalidInput` for one list too many, or a title that is empty or too long."""
+    title = _checked_title(writes, title)
+    shard = shard_of(member_id)
+
+    async def attempt(claim: Claim) -> MemberList:
+        held = await writes.graph.assoc_count((member_id,), (OWNS_LIST,))
+        if held[OWNS_LIST].get(member_id, 0) >= writes.limits.lists:
+            raise InvalidInput(f"at most {writes.limits.lists} lists")
+
+        def build(id_: int) -> tuple[MemberList, Batch]:
+            made = MemberList(id=id_, owner_id=member_id, title=title, replies=replies, exclusive=exclusive)
+            batch = Batch(shard)
+            claim(batch)
+            batch.obj_add(made)
+            batch.assoc_add(member_id, OWNS_LIST, id_, id_)
+            batch.emit(ListChanged(list_id=id_, owner_id=member_id))
+            return made, batch
+
+        return await add_node(writes, shard, build)
+
+    return await in_turn(writes, member_id, attempt)
+
+
+async def update(
+    writes: Writes,
+    member_id: int,
+    list_id: int,
+    *,
+    title: str | None = None,
+    replies: RepliesPolicy | None = None,
+    exclusive: bool | None = None,
+) -> MemberList:
+    """Change what is given. Raises `NotFound` for a list of somebody else."""
+
+    def change(held: MemberList) -> MemberList:
+        return msgspec.structs.replace(
+            held,
+            title=held.title if title is None else _checked_title(writes, title),
+            replies=held.replies if replies is None else replies,
+            exclusive=held.exclusive if exclusive is None else exclusive,
+        )
+
+    return await change_object(
+        writes.graph,
+        lambda: own_list(writes.graph, member_id, list_id),
+        change,
+        lambda batch, *_: batch.emit(ListChanged(list_id=list_id, owner_id=member_id)),
+    )
+
+
+async def delete(writes: Writes, member_id: int, list_id: int) -> None:
+    """The list is gone; its members leave it later. Raises `NotFound` for a list of somebody else."""
+    await own_list(writes.graph, member_id, list_id)
+    batch = _changed(member_id, list_id)
+    batch.obj_del(list_id)
+    batch.assoc_del(member_id, OWNS_LIST, list_id, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)
+
+
+async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
+    """These members come to the list, all of them or none.
+
+    Raises `NotFound` for one whom the owner does not follow (they may list themselves), `Taken` for one who is on it, and
+    `InvalidInput` for one too many.
+    """
+    await own_list(writes.graph, member_id, list_id)
+    wanted = list(dict.fromkeys(others))
+    if not wanted:
+        return
+    followed = (await writes.graph.assoc_get(member_id, (FOLLOWS,), wanted))[FOLLOWS]
+    there = await members_by_id(writes.graph, wanted)
+    if any(id_ not in there or (id_ not in followed and id_ != member_id) for id_ in wanted):
+        raise NotFound("Record not found")
+
+    async def attempt(claim: Claim) -> None:
+        if (await writes.graph.assoc_get(list_id, (LISTS,), wanted))[LISTS]:
+            raise Taken("Account has already been taken", field="account_ids")
+        held = await writes.graph.assoc_count((list_id,), (LISTS,))
+        if held[LISTS].get(list_id, 0) + len(wanted) > writes.limits.list_members:
+            raise InvalidInput(f"a list has at most {writes.limits.list_members} members", field="account_ids")
+        batch = _changed(member_id, list_id)
+        claim(batch)
+        batch.expect(list_id)
+        for id_ in wanted:
+            batch.assoc_add(list_id, LISTS, id_, writes.new_id(batch.shard))
+        try:
+            await writes.graph.commit(batch)
+        except Missing:
+            raise NotFound("Record not found") from None
+
+    await in_turn(writes, member_id, attempt)
+
+
+async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
+    """These members leave the list; those who are not on it do no harm."""
+    await own_list(writes.graph, member_id, list_id)
+    held = (await writes.graph.assoc_get(list_id, (LISTS,), list(dict.fromkeys(others))))[LISTS]
+    if held:
+        batch = _changed(member_id, list_id)
+        for id_ in held:
+            batch.assoc_del(list_id, LISTS, id_, writes.new_id(batch.shard))
+        await writes.graph.commit(batch)
+
+
+def _changed(member_id: int, list_id: int) -> Batch:
+    """A list lies on its owner's shard."""
+    batch = Batch(shard_of(member_id))
+    batch.emit(ListChanged(list_id=list_id, owner_id=member_id))
+    return batch
+
+
+def _checked_title(writes: Writes, title: str) -> str:
+    title = check_text(title.strip(), field="title", maximum=writes.limits.list_title)
+    if not title:
+        raise InvalidInput("Title can't be blank", field="title")
+    return title

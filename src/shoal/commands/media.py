@@ -1,0 +1,284 @@
+"""Pictures, videos and sounds: upload and describe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from shoal.commands.context import Writes
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError, Taken, Unfit, is_refusal
+from shoal.core.events import FilesReleased, MediaDescribed, MediaUploaded
+from shoal.core.ids import shard_of
+from shoal.core.media_files import files_of, with_copies
+from shoal.core.model import Media, MediaKind, MediaState, Member
+from shoal.core.text import check_text
+from shoal.graph import media as life
+from shoal.graph.access import access_member
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch, Changed, IdTaken, Reader
+from shoal.graph.schema import import_key
+from shoal.media.library import Poster
+from shoal.media.sniff import GIF, sniff_clip
+
+T = TypeVar("T")
+
+_NO_THUMBNAIL = "thumbnail: only a video or sound has one of its own"
+_NOT_READY = "Cannot attach files that have not finished processing. Try again in a moment!"
+_NOT_TOGETHER = "Cannot attach a video to a post that already contains images"
+
+
+async def upload(
+    writes: Writes,
+    owner_id: int,
+    data: bytes,
+    *,
+    description: str = "",
+    focus: tuple[float, float] = (0.0, 0.0),
+    thumbnail: bytes | None = None,
+    id_: int = 0,
+    record: str = "",
+) -> Media:
+    """Store a picture, video or sound of the member's, to be used in posts.
+
+    A picture is ready; others are a little later.
+
+    `thumbnail` is the picture of a video or sound. An import may give an `id_` of its own and the name of its `record`,
+    which is recognised for ever; it brings pictures only. Raises `TooLarge` or `Unsupported` for a file that is not
+    accepted, `InvalidInput` for one that cannot be decoded.
+    """
+    description = check_text(description, field="description", maximum=writes.limits.description)
+    focus = _checked_focus(focus)
+    owner = await access_member(writes.graph, owner_id)
+    shard = shard_of(owner_id)
+    key = import_key(shard, record)
+    if record and (found := (await writes.graph.key_get((key,))).get(key)):
+        return await own_media(writes, owner_id, found)
+    if not record:
+        check_room(writes, owner, 1)
+    media_id = id_ or writes.new_id(shard)
+    placing = _place_clip if not record and writes.media.is_clip(data) else _place_picture
+    placed = await placing(writes, owner.name, media_id, data, thumbnail)
+    media = Media(id=media_id, owner_id=owner_id, description=description, focus=focus, **placed)
+    try:
+        return await _add(writes, media, record, fixed=bool(id_))
+    except ShoalError as error:
+        # When the caller goes away, the commit goes on, and the files belong to it.
+        if is_refusal(error) and not await _is_there(writes, id_):
+            await writes.media.remove(files_of(media))
+        raise
+
+
+async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
+    """Store the object. When its id is taken and not `fixed`, use the next one."""
+    shard = shard_of(media.owner_id)
+    id_, key = media.id, import_key(shard, record)
+
+    async def attempt() -> Media:
+        nonlocal id_
+        owner = await access_member(writes.graph, media.owner_id)
+        if record and (found := (await writes.graph.key_get((key,))).get(key)):
+            return await own_media(writes, owner.id, found)
+        if not record:
+            check_room(writes, owner, media.stored)
+        batch = Batch(shard)
+        made = life.add(batch, msgspec.structs.replace(media, id=id_), owner, writes.new_id(shard))
+        if made.state is MediaState.PROCESSING:
+            batch.emit(MediaUploaded(media_id=made.id))
+        if record:
+            batch.key_add(key, made.id)
+        try:
+            await writes.graph.commit(batch)
+        except IdTaken as error:
+            if fixed:
+                raise Taken("another object has this id") from error
+            id_ = writes.new_id(shard)
+            raise
+        return made
+
+    # Each changes the count of bytes at the owner: an import brings hundreds for one member at once.
+    async with writes.turns.of((str(media.owner_id),)):
+        return await retry_on_conflict(attempt)
+
+
+def check_room(writes: Writes, owner: Member, more: int) -> None:
+    """Raise `Unfit` unless so many bytes more fit into what the member may store."""
+    used, most = owner.media_bytes, writes.limits.member_bytes
+    if used + more > most:
+        raise Unfit(
+            f"Your media take {in_words(used)} of the {in_words(most)} that a member may store. Delete some of them first",
+            field="file",
+        )
+
+
+def in_words(size: int) -> str:
+    """Write a number of bytes for people: 9.9 GB."""
+    for unit, of in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if size >= of:
+            return f"{size / of:.1f} {unit}"
+    return f"{size} bytes"
+
+
+async def _is_there(writes: Writes, id_: int) -> bool:
+    """Return whether an import has stored this before.
+
+    Files are named after their content, so the earlier import has them too.
+    """
+    return bool(id_) and id_ in await writes.graph.obj_get((id_,))
+
+
+async def _place_picture(
+    writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
+) -> dict[str, Any]:
+    if thumbnail:
+        raise InvalidInput(_NO_THUMBNAIL, field="thumbnail")
+    return msgspec.structs.asdict(await writes.media.place(owner_name, media_id, data))
+
+
+async def _place_clip(
+    writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
+) -> dict[str, Any]:
+    """Store a clip as it was uploaded; a consequence makes the version that is shown."""
+    sniffed = sniff_clip(data)
+    kind = MediaKind.AUDIO if sniffed and sniffed.content_type.startswith("audio/") else MediaKind.VIDEO
+    poster = await writes.media.place_poster(owner_name, media_id, thumbnail) if thumbnail else Poster()
+    try:
+        kept = await writes.media.keep(owner_name, media_id, data)
+    except Exception:
+        await writes.media.remove((poster.preview_key,))
+        raise
+    return {
+        "kind": kind if sniffed else MediaKind.GIFV,
+        "state": MediaState.PROCESSING,
+        "content_type": sniffed.content_type if sniffed else GIF,
+        "original_key": kept,
+        "file_bytes": len(data),
+        **msgspec.structs.asdict(poster),
+    }
+
+
+async def describe(
+    writes: Writes,
+    owner_id: int,
+    media_id: int,
+    *,
+    description: str | None = None,
+    focus: tuple[float, float] | None = None,
+    thumbnail: bytes | None = None,
+) -> Media:
+    """Change the description or focus of media, or the picture of a video or sound.
+
+    Raises `NotFound` for anybody else's.
+    """
+    media = await own_media(writes, owner_id, media_id)
+    described(writes, media, description=description, focus=focus)
+    poster: dict[str, Any] = {}
+    if thumbnail:
+        check_takes_thumbnail(media)
+        owner = await access_member(writes.graph, owner_id)
+        poster = msgspec.structs.asdict(await writes.media.place_poster(owner.name, media_id, thumbnail))
+
+    async def attempt() -> Media:
+        held = await own_media(writes, owner_id, media_id)
+        changed = msgspec.structs.replace(described(writes, held, description=description, focus=focus), **poster)
+        if changed != held:
+            changed = await _replace(writes, held, changed)
+        return changed
+
+    try:
+        return await retry_on_conflict(attempt)
+    except ShoalError as error:
+        if is_refusal(error):
+            await writes.media.remove((poster.get("preview_key", ""),))
+        raise
+
+
+async def _replace(writes: Writes, held: Media, changed: Media) -> Media:
+    """Store the next version. Files of a replaced preview are released, and posts indexed by the new description."""
+    changed = msgspec.structs.replace(changed, version=held.version + 1)
+    batch = Batch(shard_of(held.owner_id))
+    batch.obj_set(changed)
+    if changed.preview_key != held.preview_key:
+        life.charge(batch, await access_member(writes.graph, held.owner_id), changed.stored - held.stored)
+        batch.emit(FilesReleased(keys=with_copies(held.preview_key)))
+    if changed.description != held.description and not held.unused_since:
+        # What is in no post is found by nothing; the post that comes to have it is looked at anyway.
+        batch.emit(MediaDescribed(media_id=held.id))
+    await writes.graph.commit(batch)
+    return changed
+
+
+def check_takes_thumbnail(media: Media) -> None:
+    """Raise `InvalidInput` for a picture: its thumbnail is made from itself."""
+    if media.kind is MediaKind.IMAGE:
+        raise InvalidInput(_NO_THUMBNAIL, field="thumbnail")
+
+
+def described(
+    writes: Writes, media: Media, *, description: str | None = None, focus: tuple[float, float] | None = None
+) -> Media:
+    """Return media with a checked description and focus; nothing is stored."""
+    if description is not None:
+        description = check_text(description, field="description", maximum=writes.limits.description)
+    return msgspec.structs.replace(
+        media,
+        description=media.description if description is None else description,
+        focus=media.focus if focus is None else _checked_focus(focus),
+    )
+
+
+async def descriptions_of(graph: Reader, ids: Sequence[int]) -> tuple[str, ...]:
+    """Return the descriptions of media, in the order of the ids; "" for media that are gone."""
+    found = await graph.obj_get(ids) if ids else {}
+    return tuple(node.description if isinstance(node := found.get(id_), Media) else "" for id_ in ids)
+
+
+async def with_media(
+    writes: Writes, owner_id: int, ids: Sequence[int], attempt: Callable[[Sequence[Media]], Awaitable[T]]
+) -> T:
+    """Run `attempt`, which commits something that uses these media; run it again if one was changed in between.
+
+    Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have them together.
+    """
+
+    async def tried() -> T:
+        return await attempt(await check_attachable(writes, owner_id, ids))
+
+    return await retry_on_conflict(tried, lambda conflict: isinstance(conflict, Changed) and conflict.id in ids)
+
+
+async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) -> list[Media]:
+    """Return each of the media once.
+
+    Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have them together.
+    """
+    found = await writes.graph.obj_get(ids) if ids else {}
+    media: list[Media] = []
+    for id_ in dict.fromkeys(ids):
+        node = found.get(id_)
+        if not isinstance(node, Media):
+            raise NotFound("Record not found")
+        if node.owner_id != owner_id:
+            raise NotAllowed("This action is not allowed")
+        if node.state is not MediaState.READY:
+            raise Unfit(_NOT_READY, field="media_ids")
+        media.append(node)
+    if len(media) > 1 and any(node.kind is not MediaKind.IMAGE for node in media):
+        raise Unfit(_NOT_TOGETHER, field="media_ids")
+    return media
+
+
+async def own_media(writes: Writes, owner_id: int, media_id: int) -> Media:
+    """Return a picture, video or sound of this member. Raises `NotFound` for anybody else's."""
+    node = (await writes.graph.obj_get((media_id,))).get(media_id)
+    if not isinstance(node, Media) or node.owner_id != owner_id:
+        raise NotFound("Record not found")
+    return node
+
+
+def _checked_focus(focus: tuple[float, float]) -> tuple[float, float]:
+    if not all(math.isfinite(part) and -1 <= part <= 1 for part in focus):
+        raise InvalidInput("focus: two numbers from -1 to 1", field="focus")
+    return float(focus[0]), float(focus[1])

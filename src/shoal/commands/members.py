@@ -1,0 +1,445 @@
+"""Register members, check their login, change their profile, and resolve the tags and mentions in a text.
+
+A text links at most 100 tags and 50 members; the rest stays plain text. The contact salt is the server-wide salt for hashed
+email addresses in contact search; the first use creates it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from shoal.commands import authentication, relationships
+from shoal.commands.authentication import Asker
+from shoal.commands.context import Limits, Writes, add_node, made_once
+from shoal.commands.oauth import check_welcome
+from shoal.core.credentials import Login
+from shoal.core.email import SALT_BYTES, ContactSalt, MailKind, hash_address
+from shoal.core.errors import (
+    CodeNeeded,
+    InvalidInput,
+    NotAllowed,
+    ShoalError,
+    Taken,
+    TooLarge,
+    TooShort,
+    Unauthenticated,
+    Unfit,
+    is_refusal,
+)
+from shoal.core.events import FilesReleased, MailDue, MemberRegistered, ProfileChanged
+from shoal.core.ids import milliseconds_of
+from shoal.core.media_files import files_of_member
+from shoal.core.model import Member, Mention, ProfileField, QuotePolicy, Visibility
+from shoal.core.placement import place
+from shoal.core.places import PlacePrecision
+from shoal.core.signup import Invited
+from shoal.core.text import check_email, check_text, check_user_name, mentions_of, normalized, tags_of
+from shoal.graph import member_lookup
+from shoal.graph.access import access_member, members_by_id
+from shoal.graph.changes import change_object
+from shoal.graph.contract import Batch, IdTaken, KeyTaken
+from shoal.graph.member_lookup import free_address, keep_address, member_called, redeclare
+from shoal.graph.schema import contact_salt_key, email_key, import_key, user_name_key
+from shoal.words.languages import check_language, language_tag
+
+MAX_MENTIONS = 50
+_MAX_TAGS = 100
+
+
+def tags_named(text: str) -> tuple[str, ...]:
+    """Return the tags of a text in their canonical form; after the first hundred they stay plain text."""
+    return tuple(canonical for canonical, _ in tags_of(text)[:_MAX_TAGS])
+
+
+async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
+    """Return the members whom a text mentions; pending ones, and any after the first fifty, stay plain text."""
+    names = mentions_of(text, writes.domain)[:MAX_MENTIONS]
+    if not names:
+        return ()
+    keys = {user_name_key(name): name for name in names}
+    found = await writes.graph.key_get(list(keys))
+    members = await members_by_id(writes.graph, list(found.values()))
+    there = {id_ for id_, member in members.items() if not member.pending}
+    return tuple(Mention(found[key], name) for key, name in keys.items() if found.get(key) in there)
+
+
+async def members_named_in(writes: Writes, changes: Mapping[str, Any]) -> tuple[Mention, ...]:
+    """Return the members whom these changes of a profile mention in the note or in values of fields."""
+    values = (field.value for field in changes.get("fields", ()))
+    return await members_named(writes, "\n".join((changes.get("note", ""), *values)))
+
+
+def with_mentions(member: Member, named: tuple[Mention, ...], domain: str) -> Member:
+    """Return a member whose mentions are those of the profile: some that it had, and some of these."""
+    text = "\n".join((member.note, *(field.value for field in member.fields)))
+    names = set(mentions_of(text, domain))
+    found = dict.fromkeys((*member.mentions, *named))
+    return structs.replace(member, mentions=tuple(mention for mention in found if mention.name in names))
+
+
+async def contact_salt(writes: Writes) -> str:
+    """Return the salt of the network, in hexadecimal digits. Whoever asks first makes it."""
+
+    def make(id_: int) -> ContactSalt:
+        return ContactSalt(id=id_, salt=secrets.token_bytes(SALT_BYTES))
+
+    return (await made_once(writes, contact_salt_key(), ContactSalt, make)).salt.hex()
+
+
+_HELD_MS = 60_000
+"""Milliseconds for which an e-mail address is reserved for a registration that has not committed yet."""
+
+_PLAIN = (
+    "bot",
+    "discoverable",
+    "locked",
+    "hides_connections",
+    "indexable",
+    "folds_shares",
+    "rankable",
+    "asks_descriptions",
+    "default_visibility",
+    "default_sensitive",
+    "quote_policy",
+    "place_precision",
+)
+"""Fields of a profile that need no check."""
+
+MAX_DOMAINS = 100
+"""Maximum of websites that a profile may name."""
+MAX_DOMAIN = 253
+_DOMAIN = re.compile(r"(?:[\w](?:[\w-]*[\w])?\.)+[\w](?:[\w-]*[\w])?")
+"""A host name of two labels or more (RFC 1034, 3.1), in any script."""
+_WRONG = "the name or the password is wrong"
+
+
+class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Wanted changes of a profile: None leaves a value as it is."""
+
+    display_name: str | None = None
+    note: str | None = None
+    fields: Sequence[tuple[str, str]] | None = None
+    bot: bool | None = None
+    discoverable: bool | None = None
+    locked: bool | None = None
+    hides_connections: bool | None = None
+    indexable: bool | None = None
+    folds_shares: bool | None = None
+    rankable: bool | None = None
+    asks_descriptions: bool | None = None
+    findable_by_email: bool | None = None
+    default_visibility: Visibility | None = None
+    default_sensitive: bool | None = None
+    default_language: str | None = None
+    attribution_domains: Sequence[str] | None = None
+    quote_policy: QuotePolicy | None = None
+    place_precision: PlacePrecision | None = None
+    """How exactly the places of posts are stored from now on; posts that are there stay as they are."""
+    avatar: bytes | None = None
+    header: bytes | None = None
+
+
+async def register(
+    writes: Writes,
+    name: str,
+    *,
+    password: str | None = None,
+    hashed: str = "",
+    email: str = "",
+    display_name: str = "",
+    note: str = "",
+    language: str = "",
+    created_at: int = 0,
+    reserved: bool = False,
+    record: str = "",
+    pending: bool = False,
+    reason: str = "",
+    unconfirmed: bool = False,
+    confirms: bool = False,
+    network: str = "",
+    invited: Invited | None = None,
+) -> Member:
+    """Create a member, on the shard of the name. Without a password, logging in is impossible until one is set.
+
+    `hashed` is a password as `passwords.hashed` returns it, for many members with the same one. The operator may give a `reserved`
+    name. An import gives the name of its `record`, by which it finds the member again. A `pending` member can neither act nor be
+    seen until they are approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits
+    until they open the link in a mail, which `confirms` sends. `network` is the client's: the first log-in from it is nothing new.
+    An `invited` member gets the id for which a use is held (`invitations.held`). Raises `Taken` or `InvalidInput`.
+    """
+    name = check_user_name(name, reserved=reserved)
+    display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
+    note = check_text(note, field="note", maximum=writes.limits.note)
+    language = language_tag(language)
+    address = check_email(email) if email else ""
+    reason = check_text(reason, field="reason", maximum=writes.limits.reason)
+    key, shard = user_name_key(name), place(name).shard
+    named = await members_named(writes, note)
+    if await writes.graph.key_get((key,)):
+        raise Taken("Username has already been taken", field="username")
+    login = Login(
+        id=0,
+        member_id=0 if invited is None else invited.member_id,
+        email=address,
+        password=hashed if password is None else await authentication.hashed(check_password(writes, password)),
+        reason=reason,
+        needs_approval=pending and unconfirmed,
+    )
+    waits = pending or unconfirmed
+
+    def build(login: Login, id_: int) -> tuple[Member, Batch]:
+        secrets = msgspec.structs.replace(login, id=id_, networks=authentication.networks_of(id_, network))
+        member = Member(
+            id=login.member_id,
+            name=name,
+            display_name=display_name,
+            note=note,
+            mentions=named,
+            default_language=language,
+            login_id=id_,
+            dated=created_at,
+            pending=waits,
+            unconfirmed=unconfirmed,
+            suspended=waits,
+            invited_by=invited.inviter.id if invited else 0,
+            follows_inviter=waits and invited is not None and invited.follow,
+        )
+        batch = Batch(shard)
+        batch.key_add(key, member.id)
+        if record:
+            batch.key_add(import_key(shard, record), member.id)
+        batch.obj_add(member)
+        batch.obj_add(secrets)
+        batch.emit(ProfileChanged(member_id=member.id))
+        if invited is not None and invited.follow and not waits:
+            relationships.begin_first(writes, batch, member.id, invited.inviter)
+        if address:
+            batch.emit(MemberRegistered(member_id=member.id, address=address))
+            if confirms:
+                batch.emit(MailDue(kind=MailKind.CONFIRM, asked=writes.new_id(shard), member_id=member.id))
+        return member, batch
+
+    try:
+        member = await _add(writes, shard, login, build)
+    except KeyTaken as error:
+        raise Taken("Username has already been taken", field="username") from error
+    if address:
+        # The event does it too, later, should this fail: the member is there already.
+        with contextlib.suppress(ShoalError):
+            await keep_address(writes.graph, member.id, address)
+    return member
+
+
+def imported(
+    limits: Limits, ids: tuple[int, int], name: str, display_name: str, note: str, created_at: int
+) -> tuple[Member, Login]:
+    """Return the member and the login, of these ids, that `register` would make of a record of an import.
+
+    The caller has checked the name. Raises `InvalidInput` for what is malformed.
+    """
+    member_id, login_id = ids
+    member = Member(
+        id=member_id,
+        name=name,
+        display_name=check_text(display_name, field="display_name", maximum=limits.display_name),
+        note=check_text(note, field="note", maximum=limits.note),
+        login_id=login_id,
+        dated=created_at,
+    )
+    return member, Login(id=login_id, member_id=member_id)
+
+
+async def _add(writes: Writes, shard: int, login: Login, build: Callable[[Login, int], tuple[Member, Batch]]) -> Member:
+    """Commit a member with a login, under the id that the login names, or under the next free one where it names none."""
+    theirs = msgspec.structs.replace(login, member_id=login.member_id or writes.new_id(shard))
+    if login.email:
+        await hold_address(writes, login.email, theirs.member_id, milliseconds_of(theirs.member_id))
+    try:
+        return await add_node(writes, shard, lambda id_: build(theirs, id_))
+    except IdTaken:
+        if login.email:
+            await free_address(writes.graph, theirs.member_id, login.email)
+        if login.member_id:
+            raise
+    return await _add(writes, shard, login, build)
+
+
+async def hold_address(writes: Writes, address: str, member_id: int, now: int) -> None:
+    """Reserve an address on its own shard for a minute from `now` (Unix ms). Raises `Taken`."""
+    key = email_key(address)
+    batch = Batch(key.shard)
+    batch.key_add(key, member_id, until=now + _HELD_MS)
+    try:
+        await writes.graph.commit(batch)
+    except KeyTaken as error:
+        raise Taken("Email has already been taken", field="email") from error
+
+
+async def check_free(writes: Writes, address: str, member_id: int) -> None:
+    """Raise `Taken` for an address that another member has."""
+    key = email_key(address)
+    if (await writes.graph.key_get((key,))).get(key, member_id) != member_id:
+        raise Taken("Email has already been taken", field="email")
+
+
+async def log_in(
+    writes: Writes, name_or_email: str, password: str, asker: Asker | None = None, *, code: str = ""
+) -> Member:
+    """Return the member with this name or address, this password and, where they have a second factor, this code of it.
+
+    `asker` is None for a caller inside the process. Raises `Unauthenticated`, alike for everything that can be wrong, `CodeNeeded`
+    for a right password without a code, `NotAllowed` for a member who may not log in, and `TooMany` where wrong passwords are
+    counted.
+    """
+    member = await knows_password(writes, name_or_email, password, asker)
+    if member.second_factor:
+        if not code:
+            raise CodeNeeded("This account asks for a code of its second factor, too")
+        if not await authentication.code_counts(writes, member, code, asker):
+            raise Unauthenticated(_WRONG)
+    return member
+
+
+async def knows_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
+    """Return the member with this name or address and this password, who may come in. A code may still be wanted of them.
+
+    Raises as `log_in`.
+    """
+    return await _welcomed(writes, await by_password(writes, name_or_email, password, asker), asker)
+
+
+async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
+    """Return the member of whom this is the answer of a passkey, who may come in. Raises as `log_in`."""
+    return await _welcomed(writes, await authentication.by_passkey(writes, answer, asker), asker)
+
+
+async def _welcomed(writes: Writes, member: Member, asker: Asker | None) -> Member:
+    try:
+        check_welcome(member)
+    except NotAllowed:
+        await authentication.failed(writes, await login_of(writes, member), member.name, asker, "not allowed in")
+        raise
+    return member
+
+
+async def by_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
+    """Return the member with this name or address and this password, also one who may not come in.
+
+    Raises `Unauthenticated`, alike for everything that can be wrong, and `TooMany` where wrong passwords are counted.
+    """
+    member = await find(writes, name_or_email)
+    login = await login_of(writes, member) if member is not None else None
+    fits = await authentication.fits(writes, login, name_or_email, password, asker)
+    if member is None or not fits:
+        raise Unauthenticated(_WRONG)
+    return member
+
+
+async def find(writes: Writes, name_or_email: str) -> Member | None:
+    """Find a member by user name or e-mail address; None if there is none."""
+    return await member_called(writes.graph, name_or_email)
+
+
+async def update_profile(writes: Writes, member_id: int, profile: ProfileChange) -> Member:
+    """Change the given values. Files of replaced pictures are deleted a little later."""
+    changes = _checked_profile(writes, profile)
+    member = await access_member(writes.graph, member_id)
+    if profile.findable_by_email is not None:
+        changes["email_hash"] = await _email_hash(writes, member) if profile.findable_by_email else ""
+    placed: list[str] = []
+    try:
+        if profile.avatar is not None:
+            placed.append(await writes.media.place_avatar(member.name, profile.avatar))
+            changes["avatar"] = placed[-1]
+        if profile.header is not None:
+            placed.append(await writes.media.place_header(member.name, profile.header))
+            changes["header"] = placed[-1]
+        return await _change(writes, member_id, changes, await members_named_in(writes, changes))
+    except ShoalError as error:
+        if placed and is_refusal(error):
+            # One picture may have been placed before the other was found to be none.
+            await writes.media.remove(placed)
+        raise
+
+
+async def _email_hash(writes: Writes, member: Member) -> str:
+    login = await login_of(writes, member)
+    if login is None or not login.email:
+        raise Unfit("findable_by_email: this account has no e-mail address", field="findable_by_email")
+    return hash_address(await contact_salt(writes), login.email)
+
+
+async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
+    """Remove the `avatar` or the `header`."""
+    return await _change(writes, member_id, {which: ""})
+
+
+async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named: tuple[Mention, ...] = ()) -> Member:
+    """Apply changes to the member as they are now: concurrent changes of different fields do not undo each other."""
+
+    def beside(batch: Batch, before: Member, after: Member) -> None:
+        batch.emit(ProfileChanged(member_id=member_id))
+        redeclare(batch, before, after, writes.new_id(batch.shard))
+        kept = files_of_member(after)
+        if gone := tuple(key for key in files_of_member(before) if key not in kept):
+            batch.emit(FilesReleased(keys=gone))
+
+    return await change_object(
+        writes.graph,
+        lambda: access_member(writes.graph, member_id),
+        lambda member: with_mentions(msgspec.structs.replace(member, **changes), named, writes.domain),
+        beside,
+    )
+
+
+def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
+    limits = writes.limits
+    changes = {name: value for name in _PLAIN if (value := getattr(profile, name)) is not None}
+    if profile.default_language is not None:
+        changes["default_language"] = check_language(profile.default_language, field="default_language")
+    for name, maximum in (("display_name", limits.display_name), ("note", limits.note)):
+        if (value := getattr(profile, name)) is not None:
+            changes[name] = check_text(value, field=name, maximum=maximum)
+    if profile.attribution_domains is not None:
+        changes["attribution_domains"] = _checked_domains(profile.attribution_domains)
+    if profile.fields is not None:
+        if len(profile.fields) > limits.profile_fields:
+            raise InvalidInput(f"fields: at most {limits.profile_fields} fields", field="fields")
+        most = limits.profile_field
+        checked = [[check_text(part, field="fields", maximum=most) for part in field] for field in profile.fields]
+        changes["fields"] = tuple(ProfileField(name, value) for name, value in checked if name or value)
+    return changes
+
+
+def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:
+    """Return the domains in lower case, each once, without blank lines."""
+    domains = tuple(dict.fromkeys(domain for line in typed if (domain := line.strip().lower())))
+    if len(domains) > MAX_DOMAINS:
+        raise InvalidInput(f"attribution_domains: at most {MAX_DOMAINS}", field="attribution_domains")
+    for domain in domains:
+        if len(domain) > MAX_DOMAIN or _DOMAIN.fullmatch(domain) is None:
+            said = "attribution_domains: names of websites such as example.org, without a scheme or path"
+            raise InvalidInput(said, field="attribution_domains")
+    return domains
+
+
+async def login_of(writes: Writes, member: Member) -> Login | None:
+    """Return the credentials of a member; None for one who has none."""
+    return await member_lookup.login_of(writes.graph, member)
+
+
+def check_password(writes: Writes, password: str, *, field: str = "password") -> str:
+    """Return the password if a member may have it. Raises `TooShort` or `TooLarge`."""
+    least, most = writes.limits.password_least, writes.limits.password_most
+    length = len(normalized("NFC", password))
+    if least <= length <= most:
+        return password
+    wrong = TooShort if length < least else TooLarge
+    raise wrong(f"{field}: {least} to {most} characters, not {length}", field=field)

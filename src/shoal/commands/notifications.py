@@ -1,0 +1,139 @@
+"""Dismiss notifications, change the notification policy, and store read positions (markers).
+
+A dismissed notification does not return; a new action creates a new notification. Accepting a sender shows their held
+notifications and holds none of their later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from shoal.commands.context import Writes
+from shoal.core.errors import NotFound
+from shoal.core.ids import shard_of
+from shoal.core.model import Member, NoticePolicy, Treatment
+from shoal.graph.access import access_member
+from shoal.graph.changes import change_object
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
+from shoal.graph.payloads.members import CLEARED, Mark, encode_mark, mark_id, marks
+from shoal.graph.payloads.notifications import Group, ended, group_of, notice_of, release
+from shoal.graph.schema import ACCEPTS_NOTICES, HELD, MARKED, NOTIFIED
+
+_PAGE = 1_000
+_MOST = 5_000
+"""Notifications of a group that one request dismisses."""
+
+
+async def dismiss(writes: Writes, member_id: int, time: int) -> None:
+    """Dismiss the notification with this time. Raises `NotFound`."""
+    found: list[Assoc] = []
+    if 0 < time < MAX_TIME:
+        found = await writes.graph.assoc_range(member_id, NOTIFIED, Cursor(before=time + 1, after=time - 1, limit=1))
+    if not found:
+        raise NotFound("Record not found")
+    await _end(writes, member_id, found)
+
+
+async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
+    """Dismiss all notifications of a group; nothing happens when there are none."""
+    found: list[Assoc] = []
+    before = group.last
+    while len(found) < _MOST:
+        page = await writes.graph.assoc_range(
+            member_id, NOTIFIED, Cursor(before=before, after=group.first, limit=_PAGE)
+        )
+        found += [assoc for assoc in page if (of := notice_of(assoc)) and group_of(of, assoc.time) == group]
+        if len(page) < _PAGE:
+            break
+        before = page[-1].time
+    await _end(writes, member_id, found)
+
+
+async def clear(writes: Writes, member_id: int) -> None:
+    """Dismiss all notifications: all that are not newer than the newest are hidden from now on, however many."""
+    newest = await writes.graph.assoc_range(member_id, NOTIFIED, Cursor(limit=1))
+    if newest:
+        before = (await marks(writes.graph, member_id, (CLEARED,))).get(CLEARED)
+        version = before.version + 1 if before else 1
+        batch = Batch(shard_of(member_id))
+        data = encode_mark(newest[0].time, version)
+        batch.assoc_add(member_id, MARKED, mark_id(CLEARED), writes.new_id(batch.shard), data)
+        await writes.graph.commit(batch)
+
+
+async def _end(writes: Writes, member_id: int, found: Sequence[Assoc]) -> None:
+    if found:
+        batch = Batch(shard_of(member_id))
+        for assoc in found:
+            batch.put(ended(member_id, assoc))
+        await writes.graph.commit(batch)
+
+
+_MAX_HELD = 10_000
+"""How many held notifications one request looks through."""
+
+
+async def set_policy(writes: Writes, member_id: int, changes: dict[str, Treatment]) -> NoticePolicy:
+    """Change rules by the names that they have in `NoticePolicy`; the policy as it is now."""
+    wanted: dict[str, Any] = {**changes}
+
+    def change(member: Member) -> Member:
+        return replace(member, notices=replace(member.notices, **wanted))
+
+    return (await change_object(writes.graph, lambda: access_member(writes.graph, member_id), change)).notices
+
+
+async def accept_requests(writes: Writes, member_id: int, senders: Collection[int]) -> None:
+    """Show the held notifications of these senders, and hold back none of theirs from now on.
+
+    Raises `NotFound` when nothing is held back of one of them.
+    """
+    held = await _held_of(writes, member_id, senders)
+    batch = Batch(shard_of(member_id))
+    for sender in senders:
+        batch.assoc_add(member_id, ACCEPTS_NOTICES, sender, writes.new_id(batch.shard))
+    release(batch, member_id, held)
+    await writes.graph.commit(batch)
+
+
+async def dismiss_requests(writes: Writes, member_id: int, senders: Collection[int]) -> None:
+    """Dismiss the held notifications of these senders; later ones are held back again. Raises as `accept`."""
+    batch = Batch(shard_of(member_id))
+    for assoc in await _held_of(writes, member_id, senders):
+        batch.put(ended(member_id, assoc, HELD))
+    await writes.graph.commit(batch)
+
+
+async def _held_of(writes: Writes, member_id: int, senders: Collection[int]) -> list[Assoc]:
+    found: list[Assoc] = []
+    actors: set[int] = set()
+    before, looked = MAX_TIME, 0
+    while looked < _MAX_HELD:
+        page = await writes.graph.assoc_range(member_id, HELD, Cursor(before=before, limit=_PAGE))
+        told = [(assoc, notice) for assoc in page if (notice := notice_of(assoc)) and notice.actor_id in senders]
+        found += [assoc for assoc, _ in told]
+        actors |= {notice.actor_id for _, notice in told}
+        looked += len(page)
+        if len(page) < _PAGE:
+            break
+        before = page[-1].time
+    if actors != set(senders):
+        raise NotFound("Record not found")
+    return found
+
+
+async def set_markers(writes: Writes, member_id: int, read: Mapping[str, int]) -> dict[str, Mark]:
+    """Set marks by the name of their timeline, together; what they are now. Each setting has a version of its own."""
+    if not read:
+        return {}
+    before = await marks(writes.graph, member_id, read)
+    batch = Batch(shard_of(member_id))
+    for name, last_read_id in read.items():
+        version = before[name].version + 1 if name in before else 1
+        data = encode_mark(last_read_id, version)
+        batch.assoc_add(member_id, MARKED, mark_id(name), writes.new_id(batch.shard), data)
+    await writes.graph.commit(batch)
+    return await marks(writes.graph, member_id, read)

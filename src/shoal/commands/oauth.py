@@ -1,0 +1,442 @@
+"""OAuth: client apps, access tokens and authorization codes.
+
+An authorization code is bound to the app, the redirect address and, with PKCE, a secret of the app. A used code is kept until
+it expires: a second exchange is refused and revokes the token of the first, because one of the two callers must have stolen
+the code (RFC 6749, section 4.1.2).
+
+Adding a code or browser session deletes some that have expired, so a member never has more of them than are created within
+one lifetime, apart from those not yet deleted.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+import secrets
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from shoal.commands.audit import note
+from shoal.commands.context import Writes, add_node
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.errors import Conflict, InvalidInput, InvalidToken, Leaving, NotAllowed, Unauthenticated, Unconfirmed
+from shoal.core.events import SessionsEnded
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import HALFWAY, App, Grant, Member, Token
+from shoal.core.placement import SHARDS
+from shoal.core.text import check_text
+from shoal.core.tokens import NOWHERE, Origin, decoded, fits, hash_of, new_secret, opened, text_of
+from shoal.graph.access import access_member
+from shoal.graph.changes import put_on, retry_on_conflict, take_off
+from shoal.graph.contract import Batch, Cursor, Reader
+from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LEADING_TO_LOGINS, LOGGED_IN
+
+BROWSER_MS = 14 * 86_400_000
+"""Milliseconds that a browser stays logged in."""
+HALFWAY_MS = 10 * 60_000
+"""Milliseconds between a right password and the code of the second factor."""
+
+_LOOKED_AT = 20
+_DROPPED_AT_ONCE = 8
+"""They go with the commit that adds one: a transaction of DynamoDB changes 100 items, about six for each of them."""
+
+
+async def expired(writes: Writes, member_id: int) -> list[int]:
+    """Return some of the member's expired credentials: more than are added meanwhile.
+
+    The oldest are looked at, and the newest, since what is halfway expires long before the sessions that it stands behind.
+    """
+    graph = writes.graph
+    oldest = await graph.assoc_range(member_id, EXPIRING, Cursor(limit=_LOOKED_AT, oldest_first=True))
+    if not oldest:
+        return []
+    newest = await graph.assoc_range(member_id, EXPIRING, Cursor(limit=_LOOKED_AT)) if len(oldest) == _LOOKED_AT else []
+    ids = list(dict.fromkeys([assoc.id2 for assoc in (*oldest, *newest)]))
+    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    found = await graph.obj_get(ids)
+    return [id_ for id_ in ids if has_expired(found.get(id_), now)][:_DROPPED_AT_ONCE]
+
+
+def has_expired(node: object, now: int) -> bool:
+    """Return whether a credential has expired by `now`, in Unix milliseconds. A missing one has."""
+    if isinstance(node, Grant):
+        return now >= node.expires_at
+    return not isinstance(node, Token) or now >= milliseconds_of(node.id) + (
+        HALFWAY_MS if HALFWAY in node.scopes else BROWSER_MS
+    )
+
+
+def drop_expired(batch: Batch, member_id: int, ids: Sequence[int], now: int) -> None:
+    """Delete expired credentials with the batch."""
+    for id_ in ids:
+        batch.obj_del(id_)
+        for atype in LEADING_TO_LOGINS:
+            batch.assoc_del(member_id, atype, id_, now)
+
+
+_SECRET_BYTES = 24
+
+UNUSED_MS = 86_400_000
+"""How long an app is kept that nobody uses: anybody may register them."""
+
+_UNKNOWN = "Client authentication failed due to unknown client, or no client authentication included"
+DISABLED = "Your login is currently disabled"
+PENDING = "Your login is currently pending approval"
+UNCONFIRMED = "Your login is missing a confirmed e-mail address"
+LEAVING = "You asked for this account to be deleted"
+
+
+class RegisteredApp(NamedTuple):
+    """An app and the secret that is shown this once."""
+
+    app: App
+    secret: str
+
+
+class NewToken(NamedTuple):
+    """A token and the text that its bearer shows."""
+
+    token: Token
+    text: str
+
+
+class Bearer(NamedTuple):
+    """A good token, and the member it is of; None for an app's own."""
+
+    token: Token
+    member: Member | None
+
+
+async def register(
+    writes: Writes,
+    name: str,
+    *,
+    redirect_uris: Sequence[str] = (),
+    scopes: Sequence[str] = ("read",),
+    website: str = "",
+) -> RegisteredApp:
+    """A new client app, on a random shard. It goes after a day in which nobody got a code or a token by it."""
+    secret = new_secret(_SECRET_BYTES)
+    limits = writes.limits
+    name = check_text(name, field="client_name", maximum=limits.app_name)
+    if not name:
+        raise InvalidInput("client_name: this must not be empty", field="client_name")
+    website = check_text(website, field="website", maximum=limits.app_website)
+    shard = secrets.randbelow(SHARDS)
+
+    def build(id_: int) -> tuple[App, Batch]:
+        app = App(
+            id=id_,
+            name=name,
+            redirect_uris=tuple(redirect_uris),
+            scopes=tuple(scopes),
+            website=website,
+            secret_hash=hash_of(secret),
+            ticket_id=id_,
+        )
+        batch = Batch(shard)
+        batch.obj_add(app)
+        put_on(batch, app.ticket_id, milliseconds_of(id_) + UNUSED_MS, id_)
+        return app, batch
+
+    return RegisteredApp(await add_node(writes, shard, build), base64.urlsafe_b64encode(secret).decode())
+
+
+async def keep_app(writes: Writes, app_id: int) -> None:
+    """Keep the app for good: somebody is about to get a code or a token by it. Raises `Unauthenticated` where it has just gone."""
+    app = await _app(writes, app_id)
+    if app is None or app.kept:
+        return
+
+    async def attempt() -> None:
+        now = await _app(writes, app_id)
+        if now is None:
+            raise Unauthenticated(_UNKNOWN)
+        if not now.kept:
+            batch = Batch(shard_of(app_id))
+            take_off(batch, now.ticket_id, writes.new_id(batch.shard))
+            batch.obj_set(replace(now, ticket_id=0, kept=True, version=now.version + 1))
+            await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+async def plan_end(writes: Writes, app_id: int) -> None:
+    """Put an app on the agenda that is neither kept nor there: it goes after a day, unless somebody uses it until then."""
+
+    async def attempt() -> None:
+        app = await _app(writes, app_id)
+        if app is None or app.kept:
+            return
+        planned = await writes.graph.assoc_get(app.ticket_id, (DUE_ON,), (AGENDA,)) if app.ticket_id else {}
+        if planned.get(DUE_ON):
+            return
+        batch = Batch(shard_of(app_id))
+        ticket = writes.new_id(batch.shard)
+        batch.obj_set(replace(app, ticket_id=ticket, version=app.version + 1))
+        put_on(batch, ticket, milliseconds_of(ticket) + UNUSED_MS, app_id)
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+async def drop_unused(writes: Writes, app: App) -> None:
+    """The app goes. Raises `Conflict` where it was used in between."""
+    batch = Batch(shard_of(app.id))
+    batch.obj_del(app.id, app.version)
+    take_off(batch, app.ticket_id, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)
+
+
+async def _app(writes: Writes, app_id: int) -> App | None:
+    node = (await writes.graph.obj_get((app_id,))).get(app_id)
+    return node if isinstance(node, App) else None
+
+
+async def check_app(graph: Reader, app_id: int, secret: str) -> App:
+    """The app with this id and secret. Raises `Unauthenticated`."""
+    node = (await graph.obj_get((app_id,))).get(app_id)
+    if not isinstance(node, App) or not fits(node.secret_hash, decoded(secret)):
+        raise Unauthenticated(_UNKNOWN)
+    return node
+
+
+async def issue_token(
+    writes: Writes,
+    app_id: int,
+    member_id: int,
+    scopes: Sequence[str],
+    *,
+    generation: int | None = None,
+    origin: Origin = NOWHERE,
+) -> NewToken:
+    """A new token: of a member, or of the app alone when `member_id` is 0.
+
+    Who checked a password gives the `generation` of the member as it was then, so that a password which changes in between
+    ends this token too; None is that of now.
+    """
+    member: Member | None = None
+    if member_id and generation is None:
+        member = await access_member(writes.graph, member_id)
+    elif member_id:
+        member = await _member(writes, member_id)
+    if generation is None:
+        generation = member.generation if member is not None else 0
+    await keep_app(writes, app_id)
+    secret = new_secret(_SECRET_BYTES)
+    shard = shard_of(member_id or app_id)
+
+    def build(id_: int) -> tuple[Token, Batch]:
+        batch = Batch(shard)
+        token = put_token(batch, id_, secret, app_id, member_id, scopes, generation, origin)
+        if member is not None:
+            theirs = writes.by(writes.actor.proved(member))
+            note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), app=str(app_id))
+        return token, batch
+
+    token = await add_node(writes, shard, build)
+    return NewToken(token, text_of(token.id, secret))
+
+
+def put_token(
+    batch: Batch,
+    id_: int,
+    secret: bytes,
+    app_id: int,
+    member_id: int,
+    scopes: Sequence[str],
+    generation: int,
+    origin: Origin,
+) -> Token:
+    """A token with this secret becomes part of the batch; `origin` is whom it is given to."""
+    token = Token(
+        id=id_,
+        app_id=app_id,
+        member_id=member_id,
+        scopes=tuple(scopes),
+        secret_hash=hash_of(secret),
+        generation=generation,
+        use=origin.first(milliseconds_of(id_)),
+    )
+    batch.obj_add(token)
+    if HALFWAY not in token.scopes:
+        batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
+    if not app_id:
+        batch.assoc_add(member_id, EXPIRING, id_, id_)
+    return token
+
+
+async def check_token(writes: Writes, text: str) -> Bearer:
+    """The token that this text is of, and its member: a read for each. Raises `Unauthenticated`."""
+    id_, secret = opened(text)
+    graph = writes.graph
+    token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
+    if not isinstance(token, Token) or not fits(token.secret_hash, secret):
+        raise InvalidToken
+    if writes.lifetime.is_over(token.use, writes.new_id.now()):
+        raise InvalidToken
+    if not token.member_id:
+        return Bearer(token, None)
+    member = (await graph.obj_get((token.member_id,))).get(token.member_id)
+    if not isinstance(member, Member) or token.generation != member.generation:
+        raise InvalidToken
+    return Bearer(token, member)
+
+
+def check_welcome(member: Member) -> None:
+    """Whether the member may come in at all. Raises `NotAllowed`."""
+    if member.departure_id and not member.disabled:
+        raise Leaving(LEAVING)
+    if member.suspended or member.disabled:
+        if member.unconfirmed:
+            raise Unconfirmed(UNCONFIRMED)
+        raise NotAllowed(PENDING if member.pending else DISABLED)
+
+
+async def revoke_token(writes: Writes, token: Token) -> None:
+    """The token is worth nothing from now on. Of two who end it at once one leaves an entry in the audit log."""
+
+    async def attempt() -> None:
+        found = await writes.graph.obj_get((token.id, token.member_id))
+        now, member = found.get(token.id), found.get(token.member_id)
+        if not isinstance(now, Token):
+            return
+        batch = Batch(shard_of(token.member_id or token.app_id))
+        drop_token(batch, now, writes.new_id(batch.shard), now.version)
+        if token.member_id:
+            batch.emit(SessionsEnded(member_id=token.member_id, token_ids=(token.id,)))
+        if isinstance(member, Member) and HALFWAY not in token.scopes:
+            note(writes, batch, AuditVerb.SESSION_ENDED, member_target(member), session=str(token.id))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+async def _member(writes: Writes, member_id: int) -> Member | None:
+    node = (await writes.graph.obj_get((member_id,))).get(member_id)
+    return node if isinstance(node, Member) else None
+
+
+def drop_token(batch: Batch, token: Token, now: int, version: int = 0) -> None:
+    """The token, in this version or (0) in any, and what leads to it go with the batch."""
+    owner = token.member_id or token.app_id
+    batch.obj_del(token.id, version)
+    for atype in LEADING_TO_LOGINS:
+        batch.assoc_del(owner, atype, token.id, now)
+
+
+LIFE_MS = 10 * 60_000
+"""How long a code is good for."""
+
+# With the id a multiple of three bytes, so that the text has no padding.
+_CODE_BYTES = 25
+_TOKEN_BYTES = 24
+_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+
+_REFUSED = (
+    "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the "
+    "authorization request, or was issued to another client."
+)
+
+
+async def issue_code(
+    writes: Writes, member: Member, app_id: int, scopes: Sequence[str], redirect_uri: str, challenge: str = ""
+) -> str:
+    """A code by which this app gets a token of the member with these scopes. `challenge` is that of PKCE, S256.
+
+    The audit log has this, and not the exchange: an app may send that from a server of its own, whose address is not the member's.
+    """
+    await keep_app(writes, app_id)
+    secret = new_secret(_CODE_BYTES)
+    shard = shard_of(member.id)
+    old = await expired(writes, member.id)
+    theirs = writes.by(writes.actor.proved(member))
+
+    def build(id_: int) -> tuple[Grant, Batch]:
+        grant = Grant(
+            id=id_,
+            app_id=app_id,
+            member_id=member.id,
+            scopes=tuple(scopes),
+            redirect_uri=redirect_uri,
+            challenge=challenge,
+            secret_hash=hash_of(secret),
+            generation=member.generation,
+            expires_at=milliseconds_of(id_) + LIFE_MS,
+        )
+        batch = Batch(shard)
+        batch.obj_add(grant)
+        batch.assoc_add(member.id, EXPIRING, id_, id_)
+        drop_expired(batch, member.id, old, id_)
+        note(theirs, batch, AuditVerb.APP_AUTHORIZED, member_target(member), app=str(app_id))
+        return grant, batch
+
+    grant = await add_node(writes, shard, build)
+    return text_of(grant.id, secret)
+
+
+async def exchange_code(
+    writes: Writes, app_id: int, code: str, redirect_uri: str, verifier: str, origin: Origin = NOWHERE
+) -> NewToken:
+    """The token that the code is good for. Raises `Unauthenticated`, the same for each thing that is wrong."""
+    grant = await _grant(writes, app_id, code)
+    if grant.token_id:
+        await _take_back(writes, grant.token_id)
+        raise Unauthenticated(_REFUSED)
+    if not (grant.redirect_uri == redirect_uri and _proves(verifier, grant.challenge)):
+        raise Unauthenticated(_REFUSED)
+    await _check_member(writes, grant)
+    shard, secret = shard_of(grant.member_id), new_secret(_TOKEN_BYTES)
+
+    def build(id_: int) -> tuple[Token, Batch]:
+        batch = Batch(shard)
+        token = put_token(batch, id_, secret, app_id, grant.member_id, grant.scopes, grant.generation, origin)
+        # Of two exchanges at once one finds that the grant is not what it was.
+        batch.obj_set(msgspec.structs.replace(grant, token_id=id_, version=grant.version + 1))
+        return token, batch
+
+    try:
+        token = await add_node(writes, shard, build)
+    except Conflict:
+        raise Unauthenticated(_REFUSED) from None
+    return NewToken(token, text_of(token.id, secret))
+
+
+async def _grant(writes: Writes, app_id: int, code: str) -> Grant:
+    id_, secret = opened(code)
+    node = (await writes.graph.obj_get((id_,))).get(id_) if len(secret) == _CODE_BYTES else None
+    if not isinstance(node, Grant) or not fits(node.secret_hash, secret) or node.app_id != app_id:
+        raise Unauthenticated(_REFUSED)
+    return node
+
+
+async def _check_member(writes: Writes, grant: Grant) -> None:
+    """Refuse a code that has ended, or whose member changed their password or was shut out since."""
+    member = (await writes.graph.obj_get((grant.member_id,))).get(grant.member_id)
+    if (
+        milliseconds_of(writes.new_id(shard_of(grant.id))) >= grant.expires_at
+        or not isinstance(member, Member)
+        or member.generation != grant.generation
+        or member.suspended
+        or member.disabled
+    ):
+        raise Unauthenticated(_REFUSED)
+
+
+def _proves(verifier: str, challenge: str) -> bool:
+    """PKCE (RFC 7636). A verifier where there was no challenge is refused: somebody may have taken the challenge away."""
+    if not challenge:
+        return not verifier
+    digest = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=")
+    return bool(_VERIFIER.fullmatch(verifier)) and hmac.compare_digest(digest, challenge.encode())
+
+
+async def _take_back(writes: Writes, token_id: int) -> None:
+    node = (await writes.graph.obj_get((token_id,))).get(token_id)
+    if isinstance(node, Token):
+        await revoke_token(writes, node)

@@ -1,0 +1,157 @@
+"""A member's passkeys: added, named, removed. Each of these asks for the password and, where there is one, the second factor.
+
+How a passkey logs in is in `guesses` and `assertions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from shoal.commands import authentication, second_factor
+from shoal.commands.audit import note
+from shoal.commands.authentication import Asker
+from shoal.commands.context import Writes
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.credentials import (
+    MOST_NAME,
+    BadAnswer,
+    Login,
+    Passkey,
+    Purpose,
+    Site,
+    made,
+    making_options,
+    read_new_key,
+)
+from shoal.core.email import MailKind
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound
+from shoal.core.events import MailDue
+from shoal.core.ids import shard_of
+from shoal.core.model import Member
+from shoal.core.text import check_text
+from shoal.graph.access import access_member
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch, KeyTaken
+from shoal.graph.member_lookup import login_of
+
+MOST = 20
+"""Passkeys of a member."""
+
+_MAILS = {AuditVerb.PASSKEY_ADDED: MailKind.PASSKEY_ADDED, AuditVerb.PASSKEY_REMOVED: MailKind.PASSKEY_REMOVED}
+_REFUSED = "The device did not make a passkey for this account in time; please try again"
+_TAKEN = "This device has a passkey for this account already"
+_MANY = "You have as many passkeys as there can be: remove one first"
+_NEEDED = "This passkey is your second factor: add another one first, or turn the second factor off"
+_NONE = "Record not found"
+
+
+async def of_member(writes: Writes, member_id: int) -> tuple[Passkey, ...]:
+    """Return a member's passkeys, oldest first."""
+    login = await login_of(writes.graph, await access_member(writes.graph, member_id))
+    return login.passkeys if login else ()
+
+
+async def options(writes: Writes, site: Site, member: Member) -> dict[str, object]:
+    """Return what a browser has a device make a passkey with."""
+    challenge = await authentication.make_challenge(writes, Purpose.ADD, member.id)
+    known = await of_member(writes, member.id)
+    return making_options(site, challenge, known, member.id, member.name, member.display_name)
+
+
+async def add(
+    writes: Writes, member_id: int, name: str, answer: str, password: str, code: str, asker: Asker
+) -> Passkey:
+    """Add what a device has made in `answer` to `options`, for the site of the asker, and tell the member by mail.
+
+    Raises `InvalidInput` for a wrong password or code, and for an answer that proves nothing or was used, `NotAllowed` for one
+    passkey too many, and `TooMany`.
+    """
+    name = check_text(name, field="name", maximum=MOST_NAME) or "Passkey"
+    try:
+        found = read_new_key(answer)
+        fits = await authentication.challenge_fits(writes, found.challenge, Purpose.ADD, member_id)
+        passkey = made(asker.site, found, name, writes.new_id.now())
+    except BadAnswer:
+        raise InvalidInput(_REFUSED, field="answer") from None
+    if not fits:
+        raise InvalidInput(_REFUSED, field="answer")
+    await second_factor.check_owner(writes, member_id, password, code, asker)
+
+    def add_to(login: Login, batch: Batch) -> Login:
+        if any(one.credential == passkey.credential for one in login.passkeys):
+            raise InvalidInput(_TAKEN, field="answer")
+        if len(login.passkeys) >= MOST:
+            raise NotAllowed(_MANY)
+        authentication.use_up_challenge(writes, batch, found.challenge)
+        return replace(login, passkeys=(*login.passkeys, passkey))
+
+    try:
+        await _change(writes, member_id, add_to, AuditVerb.PASSKEY_ADDED, name)
+    except KeyTaken:
+        raise InvalidInput(_REFUSED, field="answer") from None
+    return passkey
+
+
+async def rename(writes: Writes, member_id: int, id_: str, name: str) -> None:
+    """Give a passkey another name. Raises `NotFound`."""
+    name = check_text(name, field="name", maximum=MOST_NAME) or "Passkey"
+
+    def renamed(login: Login, _batch: Batch) -> Login:
+        before = _of(login, id_)
+        after = replace(before, name=name)
+        return replace(login, passkeys=tuple(after if one is before else one for one in login.passkeys))
+
+    await _change(writes, member_id, renamed)
+
+
+async def remove(writes: Writes, member_id: int, id_: str, password: str, code: str, asker: Asker | None) -> None:
+    """Remove a passkey, and tell the member by mail. The last one stays while it is the second factor, without an app beside it.
+
+    Raises `InvalidInput` for a wrong password or code, `NotFound`, `NotAllowed`, and `TooMany`.
+    """
+    name = next((one.name for one in await of_member(writes, member_id) if one.id == id_), None)
+    if name is None:
+        raise NotFound(_NONE)
+    await second_factor.check_owner(writes, member_id, password, code, asker)
+
+    def removed(login: Login, _batch: Batch) -> Login:
+        before = _of(login, id_)
+        left = tuple(one for one in login.passkeys if one is not before)
+        if not left and login.second is not None and not login.second.key:
+            raise NotAllowed(_NEEDED)
+        return replace(login, passkeys=left)
+
+    await _change(writes, member_id, removed, AuditVerb.PASSKEY_REMOVED, name)
+
+
+async def _change(
+    writes: Writes,
+    member_id: int,
+    change: Callable[[Login, Batch], Login],
+    verb: AuditVerb | None = None,
+    name: str = "",
+) -> None:
+    async def attempt() -> None:
+        member = await access_member(writes.graph, member_id)
+        login = await login_of(writes.graph, member)
+        if login is None:
+            raise NotFound(_NONE)
+        batch = Batch(shard_of(member_id))
+        batch.obj_set(replace(change(login, batch), version=login.version + 1))
+        if verb is not None:
+            note(writes, batch, verb, member_target(member), passkey=name)
+            if login.email:
+                asked = writes.new_id(batch.shard)
+                batch.emit(MailDue(kind=_MAILS[verb], asked=asked, member_id=member_id, passkey=name))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt, lambda conflict: not isinstance(conflict, KeyTaken))
+
+
+def _of(login: Login, id_: str) -> Passkey:
+    found = next((one for one in login.passkeys if one.id == id_), None)
+    if found is None:
+        raise NotFound(_NONE)
+    return found

@@ -1,0 +1,165 @@
+"""Polls: questions in posts, and votes.
+
+A vote is one commit on the voter's shard: that they voted, what they chose, and a key that a concurrent vote finds
+taken. Where several options are allowed, a later vote adds others to those before, with a key of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from shoal.commands.context import Limits, Writes
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.events import PollRemoved
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Poll, PollOption, Post
+from shoal.core.text import check_text, visible
+from shoal.graph.access import access_poll, association
+from shoal.graph.changes import put_on, retry_on_conflict, take_off
+from shoal.graph.contract import Batch, KeyTaken, Missing, Reader
+from shoal.graph.schema import CHOOSES, VOTES, vote_key
+
+_VOTED = "You have already voted on this poll"
+
+
+class PollDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of a poll to be made, unchecked."""
+
+    options: tuple[str, ...]
+    seconds: int | None = None
+    """How long it is open, in seconds."""
+    multiple: bool = False
+    hide_totals: bool = False
+
+
+def checked(limits: Limits, draft: PollDraft) -> PollDraft:
+    """Return the draft with stripped options. Raises `InvalidInput` where it exceeds the limits."""
+    options = tuple(check_text(option.strip(), field="options", maximum=limits.poll_option) for option in draft.options)
+    if not all(options):
+        raise InvalidInput("Options can't be blank", field="options")
+    if len(options) < 2:  # a choice is between two
+        raise InvalidInput("Options must have more than one item", field="options")
+    if len(options) > limits.poll_options:
+        raise InvalidInput(f"Options can't contain more than {limits.poll_options} items", field="options")
+    if len(set(map(visible, options))) < len(options):
+        raise InvalidInput("Options contain duplicate items", field="options")
+    if draft.seconds is None or draft.seconds > limits.poll_most_seconds:
+        raise InvalidInput("Expires at is too far into the future", field="expires_in")
+    if draft.seconds < limits.poll_least_seconds:
+        raise InvalidInput("Expires at is too soon", field="expires_in")
+    return msgspec.structs.replace(draft, options=options)
+
+
+def made(writes: Writes, draft: PollDraft, owner_id: int, post_id: int, now: int) -> Poll:
+    """Return a new poll of a checked draft, open from `now` (Unix ms)."""
+    # Options have no objects that guard their ids: they follow the poll's, which the store guards, in its block.
+    id_ = writes.new_id.block(shard_of(owner_id))
+    return Poll(
+        id=id_,
+        owner_id=owner_id,
+        post_id=post_id,
+        options=tuple(PollOption(id_ + at, title) for at, title in enumerate(draft.options, 1)),
+        multiple=draft.multiple,
+        hide_totals=draft.hide_totals,
+        expires_at=now + 1_000 * (draft.seconds or 0),
+        ticket_id=id_,
+    )
+
+
+def revised(writes: Writes, old: Poll | None, draft: PollDraft, post: Post, now: int) -> Poll:
+    """Return the poll that an edit leads to. Other options or rules make it a new poll, without votes."""
+    new = made(writes, draft, post.author_id, post.id, now)
+    if old is None or (titles(old), old.multiple) != (titles(new), new.multiple):
+        return new
+    return msgspec.structs.replace(
+        old, hide_totals=new.hide_totals, expires_at=new.expires_at, ticket_id=new.ticket_id, version=old.version + 1
+    )
+
+
+def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None:
+    """Add, remove or replace the poll of a post; `now` is an id of this moment."""
+    if new == old:
+        return
+    if old is not None:
+        take_off(batch, old.ticket_id, now)
+    if new is not None:
+        put_on(batch, new.ticket_id, new.expires_at, new.id)
+    if old is not None and new is not None and old.id == new.id:
+        batch.obj_set(new)
+        return
+    if new is not None:
+        batch.obj_add(new)
+        batch.fresh.add(new.id)
+    if old is not None:
+        batch.obj_del(old.id, old.version)
+        batch.emit(PollRemoved(poll_id=old.id, option_ids=tuple(option.id for option in old.options)))
+
+
+async def poll_of(graph: Reader, post: Post) -> Poll | None:
+    """Return the poll of a post; None if it has none."""
+    node = (await graph.obj_get((post.poll_id,))).get(post.poll_id) if post.poll_id else None
+    return node if isinstance(node, Poll) else None
+
+
+def titles(poll: Poll | None) -> tuple[str, ...]:
+    """Return the titles of a poll's options."""
+    return tuple(option.title for option in poll.options) if poll else ()
+
+
+async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[int]) -> Poll:
+    """Vote for options by their positions. Raises `NotFound` for a poll whose post the member may not see.
+
+    Where one option is allowed there is one vote; where several are, a later vote adds others. Raises `InvalidInput`
+    for a poll that is over, or one's own; for an option that does not exist, or was voted for; and for more than is
+    allowed.
+    """
+
+    async def attempt() -> Poll:
+        poll = await access_poll(writes.graph, member_id, poll_id)
+        shard = shard_of(member_id)
+        now = writes.new_id(shard)
+        _check_vote(poll, member_id, choices, milliseconds_of(now))
+        turn, before = await _votes_before(writes, member_id, poll) if poll.multiple else (0, b"")
+        if set(choices) & set(before):
+            raise InvalidInput(_VOTED, field="choices")
+        batch = Batch(shard)
+        batch.key_add(vote_key(member_id, shard, poll.id, turn), now)
+        batch.fresh.add(now)
+        batch.assoc_add(member_id, VOTES, poll.id, now, bytes((*before, *choices)))
+        for choice in choices:
+            # An option does not know its poll: this tells whether the poll is still there when the inverse arrives.
+            batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now, poll.id.to_bytes(8))
+        batch.expect(poll.id)
+        try:
+            await writes.graph.commit(batch)
+        except KeyTaken as error:
+            if poll.multiple:
+                raise
+            raise InvalidInput(_VOTED, field="choices") from error
+        except Missing as error:
+            raise NotFound("Record not found") from error
+        return poll
+
+    return await retry_on_conflict(attempt)
+
+
+async def _votes_before(writes: Writes, member_id: int, poll: Poll) -> tuple[int, bytes]:
+    """Return how often the member has voted, and for which options."""
+    keys = [vote_key(member_id, shard_of(member_id), poll.id, turn) for turn in range(len(poll.options))]
+    # The keys first: of a vote that comes between the two reads, the choices are known and its key is taken.
+    turn = len(await writes.graph.key_get(keys))
+    voted = await association(writes.graph, member_id, VOTES, poll.id)
+    return turn, voted.data if voted else b""
+
+
+def _check_vote(poll: Poll, member_id: int, choices: Sequence[int], now: int) -> None:
+    if poll.expires_at <= now:
+        raise InvalidInput("The poll has already ended")
+    if poll.owner_id == member_id:
+        raise InvalidInput("You cannot vote in your own polls")
+    if not choices or any(not 0 <= choice < len(poll.options) for choice in choices):
+        raise InvalidInput("The chosen vote option does not exist", field="choices")
+    if len(choices) > (len(set(choices)) if poll.multiple else 1):
+        raise InvalidInput(_VOTED, field="choices")

@@ -1,0 +1,478 @@
+"""Create, update and delete posts and comments.
+
+A repeated request is recognized by its idempotency key, and an imported record by its origin: both keys lead to the object
+that the first commit created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from shoal.commands import polls
+from shoal.commands.context import Writes, add_node
+from shoal.commands.media import check_attachable, descriptions_of, with_media
+from shoal.commands.members import members_named, tags_named
+from shoal.commands.polls import PollDraft
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, TooLarge, UnexpectedMentions
+from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
+from shoal.core.places import checked_place, rounded
+from shoal.core.text import check_text, text_length
+from shoal.core.visibility import narrowed
+from shoal.graph.access import access_member, access_post, own_post
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch, IdTaken, KeyTaken, Missing
+from shoal.graph.media import attach
+from shoal.graph.payloads.posts import (
+    enter_thread,
+    leave_thread,
+    may_be_active,
+    move_between_cells,
+    narrow,
+    relist,
+    tags_used,
+)
+from shoal.graph.schema import (
+    ACTIVE,
+    PINS,
+    POSTED,
+    PUBLISHED,
+    REVISED,
+    TAGGED,
+    Key,
+    idempotency_key,
+    import_key,
+    public_list,
+    tag_id,
+)
+from shoal.words.languages import language_tag
+
+_IDEMPOTENCY_MS = 3_600_000
+"""Milliseconds for which a repeated request is recognised."""
+
+Keys = Sequence[tuple[Key, int]]
+"""Keys by which a post is found again, and for how long each (in milliseconds; 0: for good)."""
+
+
+def request_keys(writes: Writes, author_id: int, request: str, record: str = "") -> Keys:
+    """Return the keys of a request that is recognised when repeated, and of the record of an import."""
+    if len(request) > writes.limits.idempotency_key:
+        raise InvalidInput(f"Idempotency-Key: at most {writes.limits.idempotency_key} characters")
+    shard = shard_of(author_id)
+    keys = [(idempotency_key(author_id, shard, request), _IDEMPOTENCY_MS)] if request else []
+    return [*keys, (import_key(shard, record), 0)] if record else keys
+
+
+def plan_key(shard: int, scheduled_id: int) -> tuple[Key, int]:
+    """Return the key by which the post is found that a scheduled post has become."""
+    return import_key(shard, f"scheduled:{scheduled_id}"), _IDEMPOTENCY_MS
+
+
+def take_keys(batch: Batch, keys: Keys, id_: int, now: int) -> None:
+    """Make the keys lead to the object that the batch makes."""
+    for key, keep_ms in keys:
+        batch.key_add(key, id_, until=now + keep_ms if keep_ms else 0)
+
+
+async def made_before(writes: Writes, keys: Keys) -> Post | ScheduledPost | None:
+    """Return the result of the first request with these keys; None if there was none.
+
+    Raises `Gone` if it was deleted since.
+    """
+    found = await writes.graph.key_get([key for key, _ in keys])
+    if not found:
+        return None
+    key, id_ = next(iter(found.items()))
+    return await first_made(writes, key.shard, id_)
+
+
+async def first_made(writes: Writes, shard: int, id_: int) -> Post | ScheduledPost:
+    """Return the object that a key leads to; a scheduled post may have become a post. Raises `Gone`."""
+    node = (await writes.graph.obj_get((id_,))).get(id_)
+    if node is None:
+        key, _ = plan_key(shard, id_)
+        id_ = (await writes.graph.key_get((key,))).get(key, 0)
+        node = (await writes.graph.obj_get((id_,))).get(id_)
+    if not isinstance(node, Post | ScheduledPost):
+        raise Gone("the post that this request made has been deleted; a new one needs a new key")
+    return node
+
+
+Together = Callable[[Batch, Post, int], None]
+"""A function that adds to the commit of a new post. Its arguments are the batch, the post, and an id of the moment."""
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of a post to be made, unchecked."""
+
+    text: str = ""
+    spoiler: str = ""
+    sensitive: bool | None = False
+    """Whether its media are covered. In an edit, None leaves it as it is, unless the edit removes the warning."""
+    visibility: Visibility = Visibility.PUBLIC
+    language: str = ""
+    media: Sequence[int] = ()
+    parent_id: int = 0
+    place: tuple[float, float] | None = None
+    """Latitude -90..90 and longitude -180..180, in degrees; stored as exactly as the author chose."""
+    data: Any = None
+    """Any JSON value, at most 64 KiB when encoded."""
+    poll: PollDraft | None = None
+    """The poll. In an edit, None leaves it as it is."""
+    allowed_mentions: Sequence[int] | None = None
+    """The only members that the text may mention; None for any. Edits ignore it."""
+    imported: bool = False
+    """Whether it was written elsewhere, long ago: it mentions nobody here, and is news to nobody."""
+
+
+async def create(
+    writes: Writes,
+    author_id: int,
+    draft: Draft,
+    *,
+    request: str = "",
+    app_id: int = 0,
+    id_: int = 0,
+    created_at: int = 0,
+    record: str = "",
+    together_with: Together | None = None,
+) -> Post:
+    """Create a post, or a comment when the draft has a parent.
+
+    A repeated `request` (an idempotency key) of an author returns the first post, for an hour. An import may give an
+    `id_` and `created_at` of its own, and the name of its `record`, which is recognised for ever. Raises `InvalidInput`
+    (`TooLarge`) for what the limits do not allow, `UnexpectedMentions`, `NotFound` for a parent or a picture that the
+    author may not use, `Gone` for a suspended author, or when the request's post was deleted since, and `Conflict` when
+    what the commit does `together_with` the post is overtaken.
+    """
+    content, asked = _content(writes, draft), _poll(writes, draft)
+    shard = shard_of(author_id)
+    keys = request_keys(writes, author_id, request, record)
+    if keys and (found := await made_before(writes, keys)) is not None:
+        return _written(found)
+    author, parent = await _access(writes, author_id, draft)
+    content["place"] = rounded(content["place"], author.place_precision)
+    mentions = () if draft.imported else await _mentions(writes, draft)
+    tags = tags_named(content["text"])
+
+    def build(new_id: int, media: Sequence[Media]) -> tuple[Post, Batch]:
+        now, post_id = milliseconds_of(new_id), id_ or new_id
+        poll = polls.made(writes, asked, author_id, post_id, now) if asked else None
+        post = Post(
+            id=post_id,
+            author_id=author_id,
+            tags=tags,
+            mentions=mentions,
+            parent_id=parent.id if parent else 0,
+            parent_author_id=parent.author_id if parent else 0,
+            root_id=(parent.root_id or parent.id) if parent else 0,
+            app_id=app_id,
+            dated=created_at,
+            poll_id=poll.id if poll else 0,
+            **content,
+        )
+        batch = _creation(post, shard, now, PostImported if draft.imported else PostCreated)
+        attach(batch, post.id, media, post.id)
+        polls.exchange(batch, None, poll, new_id)
+        take_keys(batch, keys, post.id, now)
+        if together_with is not None:
+            together_with(batch, post, new_id)
+        return post, batch
+
+    async def attempt(media: Sequence[Media]) -> Post:
+        return await add_node(writes, shard, lambda new_id: build(new_id, media))
+
+    try:
+        return await with_media(writes, author_id, content["media"], attempt)
+    except KeyTaken as error:
+        # The same request came twice at the same time: both get the post of the one that was first.
+        return _written(await first_made(writes, shard, error.id))
+    except Missing as error:
+        raise NotFound("Record not found") from error
+
+
+async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, created_at: int, record: str) -> Batch:
+    """Return the commit that `create` would make of a record of an import into an empty network.
+
+    The draft has neither media nor parent. Its tags are counted as ever. Nothing else follows from it unless it mentions
+    somebody: nobody watches, listens or has a warm timeline yet. Raises `InvalidInput` for what the limits do not allow.
+    """
+    content, shard = _content(writes, draft), shard_of(author_id)
+    content |= {"mentions": await members_named(writes, content["text"]), "tags": tags_named(content["text"])}
+    now = milliseconds_of(writes.new_id(shard))
+    batch = _creation(Post(id=id_, author_id=author_id, dated=created_at, **content), shard, now)
+    take_keys(batch, request_keys(writes, author_id, "", record), id_, now)
+    if not content["mentions"]:
+        batch.events = [event for event in batch.events if not isinstance(event, PostCreated)]
+    return batch
+
+
+async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
+    """Check that the author may post this now, and return it as it may be stored: with its place as exactly as they chose.
+
+    Raises as `create`.
+    """
+    place = _content(writes, draft)["place"]
+    _poll(writes, draft)
+    author, _ = await _access(writes, author_id, draft)
+    await _mentions(writes, draft)
+    await check_attachable(writes, author_id, draft.media)
+    return msgspec.structs.replace(draft, place=rounded(place, author.place_precision))
+
+
+async def _mentions(writes: Writes, draft: Draft) -> tuple[Mention, ...]:
+    """Return the members whom the draft mentions. Raises `UnexpectedMentions`."""
+    mentions = await members_named(writes, draft.text)
+    if draft.allowed_mentions is not None:
+        unexpected = tuple(mention.id for mention in mentions if mention.id not in draft.allowed_mentions)
+        if unexpected:
+            raise UnexpectedMentions(unexpected)
+    return mentions
+
+
+async def _access(writes: Writes, author_id: int, draft: Draft) -> tuple[Member, Post | None]:
+    """Return the author, and the parent if the draft has one. Raises `NotFound` for one that the author may not see."""
+    author = await access_member(writes.graph, author_id)
+    return author, await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
+
+
+def _poll(writes: Writes, draft: Draft) -> PollDraft | None:
+    if draft.poll is None:
+        return None
+    if draft.media:
+        raise InvalidInput("a post has pictures or a poll, not both", field="poll")
+    return polls.checked(writes.limits, draft.poll)
+
+
+def _creation(post: Post, shard: int, now: int, event: type[PostCreated] = PostCreated) -> Batch:
+    batch = Batch(shard)
+    batch.obj_add(post)
+    batch.assoc_add(post.author_id, POSTED, post.id, post.id)
+    if post.published:
+        batch.assoc_add(public_list(shard), PUBLISHED, post.id, post.id)
+    tag_ids = tuple(map(tag_id, post.tags))
+    for tag in tag_ids:
+        batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(post.version))
+    move_between_cells(batch, None, post)
+    relist(batch, None, post, post.id)
+    enter_thread(batch, post)
+    if post.parent_id:
+        batch.expect(post.parent_id)
+    batch.emit(
+        event(
+            post_id=post.id,
+            author_id=post.author_id,
+            visibility=post.visibility,
+            tag_ids=tag_ids,
+            mention_ids=tuple(mention.id for mention in post.mentions),
+            answered_id=post.parent_id if post.parent_author_id != post.author_id else 0,
+        )
+    )
+    _count_tags(batch, None, post, now)
+    return batch
+
+
+def _count_tags(batch: Batch, before: Post | None, after: Post | None, now: int) -> None:
+    if (used := tags_used(before, after, now)) is not None:
+        batch.emit(used)
+
+
+async def update(
+    writes: Writes, author_id: int, post_id: int, draft: Draft, *, visibility: Visibility | None = None
+) -> Post:
+    """Replace the content of an own post; the former wording is kept as a revision. The parent stays.
+
+    The visibility stays too, whatever the draft says, unless a narrower `visibility` is given: that is no new wording. A
+    place that the post does not have yet is stored as exactly as the author chooses now. A draft that is equal to the
+    post stores nothing. Raises as `create`, and `Conflict` if it was edited concurrently.
+    """
+    content, asked = _content(writes, draft), _poll(writes, draft)
+    post = await own_post(writes.graph, author_id, post_id)
+    content["visibility"] = narrowed(post, visibility)
+    if draft.sensitive is None:
+        content["sensitive"] = bool(content["spoiler"]) or (post.sensitive and not post.spoiler)
+    if content["place"] not in (None, post.place):
+        author = await access_member(writes.graph, author_id)
+        content["place"] = rounded(content["place"], author.place_precision)
+    if draft.media and post.poll_id:
+        raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
+    if content["text"] != post.text:
+        # Unchanged text keeps its mentions: a member who has taken such a name since is not mentioned.
+        content["mentions"] = await members_named(writes, content["text"])
+        content["tags"] = tags_named(content["text"])
+    shard = shard_of(author_id)
+    old = await polls.poll_of(writes.graph, post)
+
+    async def attempt(media: Sequence[Media]) -> Post:
+        now = writes.new_id(shard)
+        new = old if asked is None else polls.revised(writes, old, asked, post, milliseconds_of(now))
+        edited = msgspec.structs.replace(post, poll_id=new.id if new else 0, **content)
+        changed, reworded = edited != post, msgspec.structs.replace(edited, visibility=post.visibility) != post
+        if changed:
+            edited_at = milliseconds_of(now) if reworded else post.edited_at
+            edited = msgspec.structs.replace(edited, version=post.version + 1, edited_at=edited_at)
+        described = await descriptions_of(writes.graph, post.media) if reworded else ()
+        batch = Batch(shard)
+        if changed:
+            change(batch, post, edited, now)
+            attach(batch, post.id, [each for each in media if each.id not in post.media], now)
+        if reworded:
+            _keep_wording(batch, post, now, polls.titles(old), described)
+            _tell_of_edit(batch, post, edited, now)
+        polls.exchange(batch, old, new, now)
+        if batch.objects:
+            await writes.graph.commit(batch)
+        return edited
+
+    async def fresh(media: Sequence[Media]) -> Post:
+        return await retry_on_conflict(partial(attempt, media), lambda conflict: isinstance(conflict, IdTaken))
+
+    try:
+        return await with_media(writes, author_id, content["media"], fresh)
+    except Missing as error:
+        raise NotFound("Record not found") from error
+
+
+def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
+    """Store an edited post, move it to the lists that it belongs to now, and count its tags."""
+    batch.obj_set(edited)
+    before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
+    for tag in after - before:
+        batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(edited.version))
+    for tag in before - after:
+        batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(edited.version))
+    move_between_cells(batch, post, edited)
+    narrow(batch, post, edited, now)
+    _count_tags(batch, post, edited, milliseconds_of(now))
+
+
+def _keep_wording(batch: Batch, post: Post, id_: int, options: tuple[str, ...], descriptions: tuple[str, ...]) -> None:
+    """Store the wording of a post before an edit, with the options of its poll and the descriptions of its media."""
+    batch.obj_add(
+        Revision(
+            id=id_,
+            post_id=post.id,
+            text=post.text,
+            spoiler=post.spoiler,
+            sensitive=post.sensitive,
+            media=post.media,
+            descriptions=descriptions,
+            options=options,
+            written=post.edited_at or post.created_at,
+        )
+    )
+    batch.assoc_add(post.id, REVISED, id_, id_)
+
+
+def _tell_of_edit(batch: Batch, post: Post, edited: Post, revision_id: int) -> None:
+    before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
+    batch.emit(
+        PostUpdated(
+            post_id=post.id,
+            author_id=post.author_id,
+            visibility=edited.visibility,
+            tags_added=tuple(after - before),
+            tags_removed=tuple(before - after),
+            mention_ids=tuple(mention.id for mention in edited.mentions),
+            mentions_added=tuple(mention.id for mention in edited.mentions if mention not in post.mentions),
+            revision_id=revision_id,
+        )
+    )
+
+
+async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
+    """Delete an own post, and return it as it was. Its likes and shares are removed a little later."""
+
+    async def attempt() -> Post:
+        # A post that is edited in between is read again, so that everything that it brought is known.
+        post = await own_post(writes.graph, author_id, post_id)
+        poll = await polls.poll_of(writes.graph, post)
+        await writes.graph.commit(_deletion(post, poll, writes.new_id(shard_of(author_id))))
+        return post
+
+    return await retry_on_conflict(attempt)
+
+
+def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
+    author_id = post.author_id
+    batch = Batch(shard_of(author_id))
+    batch.obj_del(post.id, post.version)
+    batch.assoc_del(author_id, POSTED, post.id, now)
+    batch.assoc_del(author_id, PINS, post.id, now)
+    if post.published:
+        batch.assoc_del(public_list(batch.shard), PUBLISHED, post.id, now)
+    if may_be_active(post):
+        batch.assoc_del(public_list(batch.shard), ACTIVE, post.id, now)
+    polls.exchange(batch, poll, None, now)
+    for tag in map(tag_id, post.tags):
+        batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(post.version + 1))
+    move_between_cells(batch, post, None)
+    relist(batch, post, None, now)
+    leave_thread(batch, post, now)
+    batch.emit(
+        PostDeleted(
+            post_id=post.id,
+            author_id=author_id,
+            visibility=post.visibility,
+            tag_ids=tuple(map(tag_id, post.tags)),
+            mention_ids=tuple(mention.id for mention in post.mentions),
+            media_ids=post.media,
+        )
+    )
+    _count_tags(batch, post, None, milliseconds_of(now))
+    return batch
+
+
+def _counted(version: int) -> bytes:
+    """Return the data of a tag's association: its time is the post's, so the version distinguishes changes."""
+    return version.to_bytes(4)
+
+
+def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
+    """Return the fields of a post, checked against the limits."""
+    limits = writes.limits
+    text = check_text(draft.text, field="text", maximum=limits.text, length=text_length)
+    spoiler = check_text(draft.spoiler, field="spoiler", maximum=limits.spoiler)
+    if not text and not draft.media and draft.data is None:
+        raise InvalidInput("Text can't be blank", field="text")
+    if len(draft.media) > limits.media:
+        raise InvalidInput(f"media: at most {limits.media} pictures in a post", field="media_ids")
+    return {
+        "text": text,
+        "spoiler": spoiler,
+        "sensitive": bool(draft.sensitive or spoiler),
+        "visibility": Visibility(draft.visibility),
+        "language": language_tag(draft.language),
+        "media": tuple(dict.fromkeys(draft.media)),
+        "place": None if draft.place is None else checked_place(draft.place),
+        "json": _checked_data(draft.data, limits.data),
+    }
+
+
+def _checked_data(data: Any, maximum: int) -> str:
+    if data is None:
+        return ""
+    try:
+        encoded = msgspec.json.encode(data)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidInput(f"data: it must be what JSON can say: {error}", field="data") from error
+    if len(encoded) > maximum:
+        raise TooLarge(f"data: at most {maximum} bytes of JSON, not {len(encoded)}", field="data")
+    return encoded.decode()
+
+
+def _written(made: Post | ScheduledPost) -> Post:
+    if isinstance(made, ScheduledPost):
+        raise Conflict("this Idempotency-Key made a scheduled post; another post needs another key")
+    return made
+
+
+async def recorded(writes: Writes, author_id: int, record: str) -> bool:
+    """Return whether an import has brought this record of the author's already."""
+    key = import_key(shard_of(author_id), record)
+    return key in await writes.graph.key_get((key,))

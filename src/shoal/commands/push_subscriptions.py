@@ -1,0 +1,79 @@
+"""Web push subscriptions of sessions: made, looked at, changed, ended. A session has one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from shoal.commands.context import Writes
+from shoal.core.errors import NotFound
+from shoal.core.ids import shard_of
+from shoal.graph.access import association
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch, Cursor, Missing, Reader
+from shoal.graph.payloads.notifications import Kind
+from shoal.graph.schema import PUSHES
+from shoal.push import subscription
+from shoal.push.encryption import check_key
+from shoal.push.subscription import MAX_SUBSCRIPTIONS, PushPolicy, PushSubscription, check_endpoint
+
+_NONE = "Record not found"
+
+
+async def subscribe(writes: Writes, member_id: int, token_id: int, wanted: PushSubscription) -> None:
+    """Have messages sent for a session from now on, in place of what it had. The oldest of too many subscriptions ends.
+
+    Raises `InvalidInput` for an endpoint or a key that cannot be, and `NotFound` for a session that has just ended.
+    """
+    check_endpoint(wanted.endpoint)
+    check_key(wanted.key)
+
+    async def attempt() -> None:
+        listed = await writes.graph.assoc_range(member_id, PUSHES, Cursor(limit=2 * MAX_SUBSCRIPTIONS))
+        others = [one.id2 for one in listed if one.id2 != token_id]
+        batch = Batch(shard_of(member_id))
+        for id_ in others[MAX_SUBSCRIPTIONS - 1 :]:
+            batch.assoc_del(member_id, PUSHES, id_, writes.new_id(batch.shard))
+        batch.expect(token_id)
+        batch.assoc_add(member_id, PUSHES, token_id, writes.new_id(batch.shard), subscription.encode(wanted))
+        await writes.graph.commit(batch)
+
+    try:
+        await retry_on_conflict(attempt)
+    except Missing as error:
+        raise NotFound(_NONE) from error
+
+
+async def found(graph: Reader, member_id: int, token_id: int) -> PushSubscription:
+    """Return the subscription of a session. Raises `NotFound` where it has none."""
+    held = await association(graph, member_id, PUSHES, token_id)
+    if held is None:
+        raise NotFound(_NONE)
+    return subscription.decode(held.data)
+
+
+async def is_made(graph: Reader, member_id: int, token_id: int) -> bool:
+    """Return whether a session has a subscription."""
+    return await association(graph, member_id, PUSHES, token_id) is not None
+
+
+async def change(
+    writes: Writes, member_id: int, token_id: int, alerts: Sequence[Kind] | None, policy: PushPolicy | None
+) -> PushSubscription:
+    """Change what a session is told of, or about whom; None leaves it. Raises `NotFound` where it has no subscription."""
+    before = await found(writes.graph, member_id, token_id)
+    after = replace(
+        before,
+        alerts=before.alerts if alerts is None else tuple(map(str, alerts)),
+        policy=policy or before.policy,
+    )
+    await subscribe(writes, member_id, token_id, after)
+    return after
+
+
+async def end(writes: Writes, member_id: int, token_id: int) -> None:
+    """Send no more messages for a session, if any were."""
+    batch = Batch(shard_of(member_id))
+    batch.assoc_del(member_id, PUSHES, token_id, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)

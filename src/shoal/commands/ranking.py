@@ -1,0 +1,181 @@
+"""A member's settings for ranked feeds: recipe, on/off switch, interests, more/less-like-this feedback, and posts already seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from shoal.commands.context import Writes, add_node
+from shoal.core.errors import InvalidInput
+from shoal.core.ids import MAX_ID
+from shoal.core.model import Post
+from shoal.core.ranking.preferences import (
+    NO_WISHES,
+    SeenPosts,
+    Taste,
+    Wishes,
+    add_seen,
+    check_picked,
+    encode_wishes,
+    fitting,
+    folded,
+    tapped,
+)
+from shoal.core.ranking.recipes import Recipe
+from shoal.core.text import canonical_tag, check_tag
+from shoal.graph.access import access_post
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch
+from shoal.graph.payloads.members import tastes_of
+from shoal.graph.schema import Key, seen_key, taste_key
+
+N = TypeVar("N", Taste, SeenPosts)
+
+
+class WishChange(NamedTuple):
+    """A member's wishes before a change of them, and after it."""
+
+    before: Wishes
+    after: Wishes
+
+
+MOST_SEEN_AT_ONCE = 200
+"""Posts that are told as seen at once."""
+
+
+async def set_recipe(writes: Writes, member_id: int, recipe: Recipe | None) -> Taste:
+    """Rank by this recipe for the member from now on; None: by that of the server."""
+    document = b"" if recipe is None else msgspec.json.encode(recipe)
+    return await _change_taste(writes, member_id, lambda taste: replace(taste, document=document))
+
+
+async def switch(writes: Writes, member_id: int, *, off: bool) -> Taste:
+    """Turn ranking off for the member altogether, or on again."""
+    return await _change_taste(writes, member_id, lambda taste: replace(taste, off=off))
+
+
+async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> tuple[str, ...]:
+    """Keep these tags as the member's picked interests, in place of those before, and return them in canonical form.
+
+    Raises `InvalidInput` for more than 50 or 4,096 bytes, and for what is no tag.
+    """
+    picked = tuple(dict.fromkeys(check_tag(name) for name in names))
+    check_picked(picked)
+    await _change_wishes(writes, member_id, lambda wishes: replace(wishes, picked=picked))
+    return picked
+
+
+async def tap_author(writes: Writes, member_id: int, author_id: int, step: int) -> WishChange:
+    """Count one tap for more (1) or less (-1) by an author, or forget them all (0)."""
+    return await _change_wishes(
+        writes, member_id, lambda wishes: replace(wishes, authors=tapped(wishes.authors, author_id, step))
+    )
+
+
+async def tap_tag(writes: Writes, member_id: int, tag: str, step: int) -> WishChange:
+    """Count one tap for more (1) or less (-1) under a tag (canonical), or forget them all (0)."""
+    return await _change_wishes(writes, member_id, lambda wishes: replace(wishes, tags=tapped(wishes.tags, tag, step)))
+
+
+async def forget_taps(writes: Writes, member_id: int) -> None:
+    """Forget all taps."""
+    await _change_wishes(writes, member_id, lambda wishes: replace(wishes, authors={}, tags={}))
+
+
+async def fold_tags(writes: Writes, member_id: int) -> None:
+    """Store the tags of the member's wishes in their canonical forms: see `wishes.folded`."""
+    await _change_wishes(writes, member_id, folded)
+
+
+async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]) -> None:
+    """Remember that the member has seen these posts once more. Ids of anything else do no harm.
+
+    Two commits at most. Raises `InvalidInput` for more than 200 ids.
+    """
+    if len(post_ids) > MOST_SEEN_AT_ONCE:
+        raise InvalidInput(f"ids: at most {MOST_SEEN_AT_ONCE}", field="ids")
+    if not all(0 < id_ <= MAX_ID for id_ in post_ids):
+        raise InvalidInput("ids: ids of posts", field="ids")
+    if not post_ids:
+        return
+
+    def seen(before: SeenPosts) -> SeenPosts:
+        return replace(before, memory=add_seen(before.memory, post_ids))
+
+    async def attempt() -> SeenPosts:
+        before = (await tastes_of(writes.graph, member_id)).seen or SeenPosts(id=0, member_id=member_id)
+        return await _put(writes, seen_key(member_id), before, seen(before))
+
+    await retry_on_conflict(attempt)
+
+
+async def _change_taste(writes: Writes, member_id: int, change: Callable[[Taste], Taste]) -> Taste:
+    async def attempt() -> Taste:
+        before = (await tastes_of(writes.graph, member_id)).taste or Taste(id=0, member_id=member_id)
+        return await _put(writes, taste_key(member_id), before, change(before))
+
+    return await retry_on_conflict(attempt)
+
+
+async def _change_wishes(writes: Writes, member_id: int, change: Callable[[Wishes], Wishes]) -> WishChange:
+    before = NO_WISHES
+
+    def changed(taste: Taste) -> Taste:
+        # Of several attempts the last is the one that is stored.
+        nonlocal before
+        before = taste.wishes
+        wishes = fitting(change(before))
+        return replace(taste, said=b"" if wishes == NO_WISHES else encode_wishes(wishes))
+
+    after = await _change_taste(writes, member_id, changed)
+    return WishChange(before, after.wishes)
+
+
+async def _put(writes: Writes, key: Key, before: N, after: N) -> N:
+    """Store the object that a key leads to; one whose id is 0 is made. Raises `Conflict` if somebody else was faster."""
+    if after == before:
+        return before
+    if before.id:
+        after = replace(after, version=before.version + 1)
+        batch = Batch(key.shard)
+        batch.obj_set(after)
+        await writes.graph.commit(batch)
+        return after
+
+    def build(id_: int) -> tuple[N, Batch]:
+        node, batch = replace(after, id=id_), Batch(key.shard)
+        batch.obj_add(node)
+        batch.key_add(key, id_)
+        return node, batch
+
+    return await add_node(writes, key.shard, build)
+
+
+class Tapped(NamedTuple):
+    """A tap that was counted: the post, the tag of it that was meant ("" for its author), and the wishes before and after."""
+
+    post: Post
+    tag: str
+    before: Wishes
+    after: Wishes
+
+
+async def tap_post(writes: Writes, member_id: int, post_id: int, step: int, tag: str = "") -> Tapped:
+    """Count one tap for more (`step` 1) or less (-1) like a post, or forget what was said (0): of its author, or of a tag of it.
+
+    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for a tag that it does not have, and for the
+    author of an own post.
+    """
+    post = await access_post(writes.graph, member_id, post_id)
+    # A post of Shoal 0.2 may still have its tags in a former form.
+    if tag and (tag := check_tag(tag)) not in map(canonical_tag, post.tags):
+        allowed = ", ".join(post.tags) or "none, as it has no tags"
+        raise InvalidInput(f"tag: one of those of the post: {allowed}", field="tag")
+    if not tag and post.author_id == member_id:
+        raise InvalidInput("tag: one of those of the post, as your own posts are not ranked for you", field="tag")
+    if tag:
+        return Tapped(post, tag, *await tap_tag(writes, member_id, tag, step))
+    return Tapped(post, tag, *await tap_author(writes, member_id, post.author_id, step))

@@ -1,0 +1,380 @@
+"""Likes, shares, bookmarks, pins, muted threads and emoji reactions. Every command is idempotent.
+
+An emoji reaction is one commit on the member's shard. The first use of an emoji on a post also assigns it a position there,
+in a commit of its own beforehand (see `graph/payloads/emoji.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.core.emoji import checked_emoji
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.events import LikeChanged, ReactionChanged, ShareCreated, ShareDeleted
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Post, Share, Visibility
+from shoal.core.visibility import may_share
+from shoal.graph.access import access_post, association, own_post, post_by_id
+from shoal.graph.cache.coherence import another_request, foreseen_change
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing, Standing
+from shoal.graph.payloads.posts import EmojiPlace, chosen_of, emoji_places, encode_chosen, encode_place, relist
+from shoal.graph.schema import (
+    BOOKMARKS,
+    EMOJI_PUT_BY,
+    LIKES,
+    MUTES_THREAD,
+    PINS,
+    POSTED,
+    POSTED_TO_FOLLOWERS,
+    PUTS_EMOJI,
+    REACTS,
+    SHARES,
+    SHOWS_EMOJI,
+    AssocType,
+    Key,
+    emoji_id_key,
+    emoji_place_key,
+    share_key,
+)
+
+
+async def like(writes: Writes, member_id: int, post_id: int) -> Post:
+    """Like the post (or the post that a share shows). Raises `NotFound` for one that the member may not see."""
+    return await _begin(writes, member_id, LIKES, post_id)
+
+
+async def unlike(writes: Writes, member_id: int, post_id: int) -> Post:
+    """End a like."""
+    return await _end(writes, member_id, LIKES, post_id)
+
+
+async def bookmark(writes: Writes, member_id: int, post_id: int) -> Post:
+    """Bookmark the post; nobody else learns of it."""
+    return await _begin(writes, member_id, BOOKMARKS, post_id)
+
+
+async def unbookmark(writes: Writes, member_id: int, post_id: int) -> Post:
+    """End a bookmark."""
+    return await _end(writes, member_id, BOOKMARKS, post_id)
+
+
+async def share(
+    writes: Writes,
+    member_id: int,
+    post_id: int,
+    visibility: Visibility = Visibility.PUBLIC,
+    *,
+    id_: int = 0,
+) -> Share:
+    """Share the post with the member's followers; a second time returns the first share.
+
+    Raises `NotFound` where it may not be shared.
+    """
+    post = await access_post(writes.graph, member_id, post_id)
+    if not may_share(member_id, post):
+        raise NotFound("Record not found")
+    found = await _stands(writes, member_id, SHARES, post.id)
+    if found is not None:
+        return await _share(writes, int.from_bytes(found.data))
+    shard = shard_of(member_id)
+
+    def build(new_id: int) -> tuple[Share, Batch]:
+        made = Share(
+            id=id_ or new_id,
+            author_id=member_id,
+            post_id=post.id,
+            post_author_id=post.author_id,
+            visibility=visibility if post.visibility is not Visibility.FOLLOWERS else post.visibility,
+        )
+        batch = Batch(shard)
+        batch.obj_add(made)
+        batch.assoc_add(member_id, POSTED, made.id, made.id)
+        relist(batch, None, made, made.id)
+        batch.assoc_add(member_id, SHARES, post.id, new_id, made.id.to_bytes(8), tally=post.author_id)
+        # One share a post: of two requests at the same time one finds this key taken.
+        batch.key_add(share_key(member_id, shard, post.id), made.id)
+        batch.expect(post.id)
+        shared_id = post.id if post.author_id != member_id else 0
+        batch.emit(ShareCreated(share_id=made.id, author_id=member_id, shared_id=shared_id))
+        return made, batch
+
+    try:
+        return await add_node(writes, shard, build)
+    except KeyTaken as error:
+        return await _share(writes, error.id)
+    except Missing as error:
+        raise NotFound("Record not found") from error
+
+
+async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
+    """End a share, which leaves the timelines. Takes the id of the post, or of the share."""
+    post = await post_by_id(writes.graph, post_id)
+    found = await _stands(writes, member_id, SHARES, post.id)
+    if found is not None:
+        shard = shard_of(member_id)
+        share_id, now = int.from_bytes(found.data), writes.new_id(shard)
+        batch = Batch(shard)
+        batch.obj_del(share_id)
+        batch.assoc_del(member_id, POSTED, share_id, now)
+        batch.assoc_del(member_id, POSTED_TO_FOLLOWERS, share_id, now)
+        batch.assoc_del(member_id, SHARES, post.id, now, tally=post.author_id)
+        batch.key_del(share_key(member_id, shard, post.id), share_id)
+        batch.expect(share_id)
+        batch.emit(ShareDeleted(share_id=share_id, author_id=member_id))
+        # Of two requests at the same time the second finds nothing to do - and must not end a share made in between.
+        with contextlib.suppress(Missing):
+            await writes.graph.commit(batch)
+    return post
+
+
+async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
+    """Pin an own post to the profile. Raises `InvalidInput` for a share, for a direct post, and for one too many."""
+    node = (await writes.graph.obj_get((post_id,))).get(post_id)
+    if isinstance(node, Share) and node.author_id == member_id:
+        raise InvalidInput("a share cannot be pinned")
+    post = node if isinstance(node, Post) else None
+    if post is None or post.author_id != member_id:
+        # Of others only what may be seen is said to be there.
+        await access_post(writes.graph, member_id, post_id)
+        raise InvalidInput("Someone else's post cannot be pinned")
+    if post.visibility is Visibility.DIRECT:
+        raise InvalidInput("Posts that are only visible to mentioned users cannot be pinned")
+    await in_turn(writes, member_id, lambda claim: _pin(writes, member_id, post.id, claim))
+    return post
+
+
+async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> None:
+    if await _stands(writes, member_id, PINS, post_id) is not None:
+        return
+    if (await writes.graph.assoc_count((member_id,), (PINS,)))[PINS].get(member_id, 0) >= writes.limits.pins:
+        raise InvalidInput("You have already pinned the maximum number of posts")
+    batch = Batch(shard_of(member_id))
+    claim(batch)
+    batch.assoc_add(member_id, PINS, post_id, writes.new_id(batch.shard))
+    batch.expect(post_id)
+    try:
+        await writes.graph.commit(batch)
+    except Missing as error:
+        raise NotFound("Record not found") from error
+
+
+async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:
+    """Unpin an own post. Raises `NotFound` for anybody else's."""
+    post = await own_post(writes.graph, member_id, post_id)
+    await _end_own(writes, member_id, PINS, post.id)
+    return post
+
+
+async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
+    """Mute the thread that the post is part of."""
+    post = await access_post(writes.graph, member_id, post_id)
+    root = post.root_id or post.id
+    if await _stands(writes, member_id, MUTES_THREAD, root) is None:
+        batch = Batch(shard_of(member_id))
+        batch.assoc_add(member_id, MUTES_THREAD, root, writes.new_id(batch.shard))
+        await writes.graph.commit(batch)
+    return post
+
+
+async def unmute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
+    """Unmute the thread that the post is part of."""
+    post = await access_post(writes.graph, member_id, post_id)
+    await _end_own(writes, member_id, MUTES_THREAD, post.root_id or post.id)
+    return post
+
+
+async def _end_own(writes: Writes, member_id: int, atype: AssocType, id_: int) -> None:
+    """End an association that concerns the member alone."""
+    if await _stands(writes, member_id, atype, id_) is not None:
+        batch = Batch(shard_of(member_id))
+        batch.assoc_del(member_id, atype, id_, writes.new_id(batch.shard))
+        await writes.graph.commit(batch)
+
+
+async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
+    with foreseen_change(member_id, of=post_id):
+        post = await access_post(writes.graph, member_id, post_id)
+        batch = Batch(shard_of(member_id))
+        now = writes.new_id(batch.shard)
+        batch.assoc_add(member_id, atype, post.id, now, tally=post.author_id, anew=True)
+        batch.expect(post.id)
+        batch.presumed_new = True
+        _tell(batch, atype, member_id, post, now)
+        try:
+            with contextlib.suppress(Standing):
+                await writes.graph.commit(batch)
+        except Missing as error:
+            raise NotFound("Record not found") from error
+    return post
+
+
+async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
+    """End a reaction, also to a post that the member may no longer see: they may take back what is theirs."""
+    with foreseen_change(member_id, of=post_id):
+        post = await post_by_id(writes.graph, post_id)
+        if await _stands(writes, member_id, atype, post.id) is not None:
+            batch = Batch(shard_of(member_id))
+            batch.assoc_del(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
+            _tell(batch, atype, member_id, post)
+            await writes.graph.commit(batch)
+            return post
+    return await access_post(writes.graph, member_id, post.id)
+
+
+def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
+    """Emit an event for a like, and none for a bookmark: nobody else learns of bookmarks."""
+    if atype is LIKES:
+        batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
+
+
+async def _stands(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Assoc | None:
+    return await association(writes.graph, member_id, atype, post_id)
+
+
+async def _share(writes: Writes, share_id: int) -> Share:
+    node = (await writes.graph.obj_get((share_id,))).get(share_id)
+    if not isinstance(node, Share):
+        raise NotFound("Record not found")
+    return node
+
+
+_NEW_MS = 120_000
+"""A place that was made for a reaction and has none after this time is unused. Clocks differ by less."""
+
+
+async def react(writes: Writes, member_id: int, post_id: int, text: str) -> Post:
+    """Put an emoji on the post (or on the post that a share shows).
+
+    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for what is no emoji, or one too many.
+    """
+    emoji = checked_emoji(text)
+    post = await access_post(writes.graph, member_id, post_id)
+    await in_turn(writes, member_id, lambda claim: _react(writes, member_id, post, emoji, claim))
+    return post
+
+
+async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Post:
+    """Take an emoji off a post, also off one that the member may no longer see: they may take back what is theirs."""
+    emoji = checked_emoji(text)
+    post = await post_by_id(writes.graph, post_id)
+    if await in_turn(writes, member_id, lambda claim: _unreact(writes, member_id, post, emoji, claim)):
+        return post
+    return await access_post(writes.graph, member_id, post.id)
+
+
+async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> None:
+    there = (await emoji_places(writes.graph, (post.id,))).get(post.id, [])
+    before = await _chosen(writes, member_id, post.id)
+    # A place may have been ended as unused at the moment when the member came to it.
+    chosen = [place for place in before if place in there]
+    if any(place.emoji == emoji for place in chosen):
+        return
+    if len(chosen) >= writes.limits.emoji_of_member:
+        raise InvalidInput(f"You cannot put more than {writes.limits.emoji_of_member} emoji on a post", field="emoji")
+    place = await _place(writes, post, emoji)
+    batch = Batch(shard_of(member_id))
+    claim(batch)
+    now = writes.new_id(batch.shard)
+    batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, place)))
+    # A place does not know its post: this tells whether the post is still there when the inverse arrives.
+    batch.assoc_add(member_id, PUTS_EMOJI, place.id, now, post.id.to_bytes(8))
+    for ended in before:
+        if ended not in there:
+            batch.assoc_del(member_id, PUTS_EMOJI, ended.id, now)
+    batch.expect(post.id)
+    batch.emit(_changed(member_id, post, place, now))
+    try:
+        await writes.graph.commit(batch)
+    except Missing as error:
+        raise NotFound("Record not found") from error
+
+
+async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> bool:
+    """Return whether the member had put the emoji on the post."""
+    chosen = await _chosen(writes, member_id, post.id)
+    left = [place for place in chosen if place.emoji != emoji]
+    if len(left) == len(chosen):
+        return False
+    batch = Batch(shard_of(member_id))
+    claim(batch)
+    now = writes.new_id(batch.shard)
+    if left:
+        batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen(left))
+    else:
+        batch.assoc_del(member_id, REACTS, post.id, now)
+    for place in chosen:
+        if place.emoji == emoji:
+            batch.assoc_del(member_id, PUTS_EMOJI, place.id, now)
+            batch.emit(_changed(member_id, post, place))
+    await writes.graph.commit(batch)
+    return True
+
+
+def _changed(member_id: int, post: Post, place: EmojiPlace, put: int = 0) -> ReactionChanged:
+    return ReactionChanged(
+        member_id=member_id, post_id=post.id, author_id=post.author_id, place_id=place.id, emoji=place.emoji, at=put
+    )
+
+
+async def _chosen(writes: Writes, member_id: int, post_id: int) -> tuple[EmojiPlace, ...]:
+    return chosen_of(await association(writes.graph, member_id, REACTS, post_id))
+
+
+async def _place(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
+    """Return the place of the emoji on the post, which is made if there is none."""
+
+    async def attempt() -> EmojiPlace:
+        with another_request():
+            return await _found_or_made(writes, post, emoji)
+
+    return await retry_on_conflict(attempt)
+
+
+async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
+    shard = shard_of(post.id)
+    keys = [emoji_place_key(shard, post.id, number) for number in range(writes.limits.emoji_of_post)]
+    # The keys first: of a place that is made between the two reads, the emoji is seen and the key is found taken.
+    taken = await writes.graph.key_get(keys)
+    there = (await emoji_places(writes.graph, (post.id,))).get(post.id, [])
+    for place in there:
+        if place.emoji == emoji:
+            return place
+    if len(taken) == len(keys):
+        taken = await _without_unused(writes, post, there, taken)
+    made = EmojiPlace(writes.new_id(shard), emoji)
+    batch = Batch(shard)
+    # The first free one: of two that look at once for a place the second finds it taken, and sees what the first did.
+    number, key = next((number, key) for number, key in enumerate(keys) if key not in taken)
+    batch.key_add(key, made.id)
+    batch.key_add(emoji_id_key(shard, made.id), made.id)
+    batch.fresh.add(made.id)
+    batch.assoc_add(post.id, SHOWS_EMOJI, made.id, made.id, encode_place(number, emoji))
+    batch.expect(post.id)
+    try:
+        await writes.graph.commit(batch)
+    except Missing as error:
+        raise NotFound("Record not found") from error
+    return made
+
+
+async def _without_unused(
+    writes: Writes, post: Post, there: Sequence[EmojiPlace], taken: Mapping[Key, int]
+) -> dict[Key, int]:
+    """End the places of emoji that nobody has on the post any more. Raises `InvalidInput` when there are none."""
+    counts = (await writes.graph.assoc_count([place.id for place in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
+    # Somebody may be about to come to a new one.
+    made_before = milliseconds_of(writes.new_id(shard_of(post.id))) - _NEW_MS
+    unused = {place.id for place in there if place.id not in counts and milliseconds_of(place.id) <= made_before}
+    if not unused:
+        raise InvalidInput(f"A post cannot have more than {len(taken)} different emoji", field="emoji")
+    batch = Batch(shard_of(post.id))
+    for key, place in taken.items():
+        if place in unused:
+            batch.key_del(key, place)
+            batch.key_del(emoji_id_key(batch.shard, place), place)
+            batch.assoc_del(post.id, SHOWS_EMOJI, place, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)
+    return {key: place for key, place in taken.items() if place not in unused}

@@ -1,0 +1,420 @@
+"""Follows, follow requests, blocks, mutes, notes and endorsements between members, followed tags, and dismissed suggestions.
+
+Every command is idempotent. Following a locked member creates a follow request, which that member authorizes or rejects.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import structs
+
+from shoal.commands.context import Claim, Writes, in_turn
+from shoal.commands.tags import MAX_FOLLOWED_TAGS, any_member, held_tags
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound
+from shoal.core.events import Blocked, FollowChanged, RequestChanged
+from shoal.core.ids import shard_of
+from shoal.core.model import Member
+from shoal.core.text import check_tag, check_text
+from shoal.core.visibility import Relation
+from shoal.graph.access import access_member, association, members_by_id, relation, relation_and_bonds
+from shoal.graph.cache.coherence import foresee
+from shoal.graph.contract import Assoc, Batch
+from shoal.graph.payloads.follows import FOLLOW, MAX_LANGUAGES, FollowTerms, MuteTerms, encode, follow_terms
+from shoal.graph.schema import (
+    BLOCKS,
+    DISMISSES,
+    ENDORSES,
+    FOLLOWED_BY,
+    FOLLOWS,
+    FOLLOWS_TAG,
+    MUTES,
+    NOTES,
+    REQUESTED_BY,
+    REQUESTS,
+    WATCHED_BY,
+    WATCHES,
+    AssocType,
+    following,
+    tag_id,
+)
+from shoal.words.languages import check_language
+
+_NEAR = 512
+"""Distance from the maximum at which a member's follows are counted one at a time: never are more under way at once."""
+MAX_MUTE_SECONDS = 10 * 366 * 86_400
+
+_BONDS = (FOLLOWS, REQUESTS, WATCHES, ENDORSES)
+"""Associations with a (requested) followee; all of them end with the follow."""
+
+
+class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Wanted terms of a follow: None leaves one as it is. A new follow has all posts and shares, no notifications."""
+
+    shares: bool | None = None
+    notify: bool | None = None
+    languages: Sequence[str] | None = None
+    """Languages of the posts that are wanted; empty for all."""
+
+
+AS_IS = FollowOptions()
+
+
+async def follow(writes: Writes, member_id: int, other_id: int, options: FollowOptions = AS_IS) -> Relation:
+    """Follow a member, or send a request if they are locked.
+
+    A repeated follow changes its terms. Raises `NotAllowed` for oneself, and where one has blocked the other.
+    """
+    foresee(member_id)
+    other = await access_member(writes.graph, other_id)
+    stand, held = await relation_and_bonds(writes.graph, member_id, other_id)
+    if member_id == other_id or stand.severed:
+        raise NotAllowed("This action is not allowed")
+    atype = REQUESTS if other.locked and not stand.following else FOLLOWS
+    old = held[atype].get(other_id)
+    before = _terms(old, watching=other_id in held[WATCHES])
+    after = _with_options(before, options)
+    if old is None:
+        await _begin_one_more(writes, member_id, atype, other_id, after)
+    elif after != before:
+        await _begin_follow(writes, member_id, atype, other_id, after, old)
+    # As it is from now on: to read it would take as long as all before the commit.
+    return msgspec.structs.replace(
+        stand,
+        following=atype is FOLLOWS,
+        requested=atype is REQUESTS,
+        shares=after.shares,
+        languages=after.languages,
+        watching=after.notify,
+        endorsed=atype is FOLLOWS and other_id in held[ENDORSES],
+    )
+
+
+async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, other_id: int, terms: FollowTerms) -> None:
+    """Begin a follow or request, within the maximum of follows.
+
+    Requests do not count until they are granted, as in Mastodon.
+    """
+
+    async def attempt(claim: Claim) -> None:
+        if await _room(writes, member_id) <= 0:
+            raise InvalidInput(
+                "You cannot follow more people than this: at most "
+                f"{writes.limits.follows}, or a tenth more than follow you"
+            )
+        await _begin_follow(writes, member_id, atype, other_id, terms, None, claim)
+
+    if await _room(writes, member_id) > _NEAR:
+        # Follows at the same moment need not wait for each other.
+        await _begin_follow(writes, member_id, atype, other_id, terms, None)
+    else:
+        await in_turn(writes, member_id, attempt)
+
+
+async def _room(writes: Writes, member_id: int) -> int:
+    """Return how many more the member may follow.
+
+    The limit is as set, or a tenth more than their followers if that is more.
+    """
+    counts = await writes.graph.assoc_count((member_id,), (FOLLOWS, FOLLOWED_BY))
+    most = max(writes.limits.follows, counts[FOLLOWED_BY].get(member_id, 0) * 11 // 10)
+    return most - counts[FOLLOWS].get(member_id, 0)
+
+
+def _terms(held: Assoc | None, *, watching: bool) -> FollowTerms:
+    if held is None:
+        return FOLLOW
+    terms = follow_terms(held.data)
+    return msgspec.structs.replace(terms, notify=terms.notify or watching)
+
+
+def _with_options(terms: FollowTerms, options: FollowOptions) -> FollowTerms:
+    """Apply the options to the terms of a follow. Raises `InvalidInput` for too many languages, or one that is none."""
+    languages = terms.languages
+    if options.languages is not None:
+        if len(options.languages) > MAX_LANGUAGES:
+            raise InvalidInput(f"languages: at most {MAX_LANGUAGES}", field="languages")
+        checked = (check_language(text, field="languages") for text in options.languages)
+        languages = tuple(dict.fromkeys(filter(None, checked)))
+    return FollowTerms(
+        shares=terms.shares if options.shares is None else options.shares,
+        languages=languages,
+        notify=terms.notify if options.notify is None else options.notify,
+        since=terms.since,
+    )
+
+
+async def _begin_follow(
+    writes: Writes,
+    member_id: int,
+    atype: AssocType,
+    other_id: int,
+    terms: FollowTerms,
+    old: Assoc | None,
+    claim: Claim | None = None,
+) -> None:
+    """Begin a follow or request, or change it: then it keeps its place in the list, as its time is hardly lifted."""
+    batch = Batch(shard_of(member_id))
+    if claim is not None:
+        claim(batch)
+    at = old.time if old else writes.new_id(batch.shard)
+    batch.presumed_new = old is None and claim is None
+    if old is not None:
+        terms = msgspec.structs.replace(terms, since=terms.began(old.time))
+    if atype is REQUESTS:
+        batch.assoc_add(member_id, REQUESTS, other_id, at, encode(terms))
+        batch.emit(RequestChanged(member_id=member_id, other_id=other_id))
+    else:
+        batch.assoc_add(member_id, FOLLOWS, other_id, at, encode(msgspec.structs.replace(terms, notify=False)))
+        watch = batch.assoc_add if terms.notify else batch.assoc_del
+        watch(member_id, WATCHES, other_id, writes.new_id(batch.shard))
+        # They may have been locked when they were asked.
+        _end_bonds(writes, batch, member_id, (REQUESTS,), other_id)
+        batch.emit(FollowChanged(follower_id=member_id, source_id=other_id))
+    await writes.graph.commit(batch)
+
+
+async def follow_inviter(writes: Writes, batch: Batch, member: Member) -> None:
+    """Have a member follow who invited them, with the batch that lets them in. Whoever is gone or suspended is not followed."""
+    inviter = (await members_by_id(writes.graph, (member.invited_by,))).get(member.invited_by)
+    if inviter is not None and not inviter.suspended:
+        begin_first(writes, batch, member.id, inviter)
+
+
+def begin_first(writes: Writes, batch: Batch, member_id: int, other: Member) -> None:
+    """Have a new member follow another, or ask to, with a batch: nothing is between the two yet that it could collide with."""
+    atype = REQUESTS if other.locked else FOLLOWS
+    batch.assoc_add(member_id, atype, other.id, writes.new_id(batch.shard), encode(FOLLOW))
+    if other.locked:
+        batch.emit(RequestChanged(member_id=member_id, other_id=other.id))
+    else:
+        batch.emit(FollowChanged(follower_id=member_id, source_id=other.id))
+
+
+async def unfollow(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """End a follow, whose posts leave the member's home, or withdraw a request."""
+    held = await writes.graph.assoc_get(member_id, _BONDS, (other_id,))
+    if any(held.values()):
+        batch = Batch(shard_of(member_id))
+        _end_bonds(writes, batch, member_id, [atype for atype in _BONDS if held[atype]], other_id)
+        await writes.graph.commit(batch)
+    return await relation(writes.graph, member_id, other_id)
+
+
+def _end_bonds(writes: Writes, batch: Batch, member_id: int, atypes: Sequence[AssocType], other_id: int) -> None:
+    """End these associations with the batch, and emit their events."""
+    for atype in atypes:
+        batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
+    if FOLLOWS in atypes:
+        batch.emit(FollowChanged(follower_id=member_id, source_id=other_id))
+    if REQUESTS in atypes:
+        batch.emit(RequestChanged(member_id=member_id, other_id=other_id))
+
+
+async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """End the other's follow of the member; they may follow again."""
+    if await _stands(writes, member_id, FOLLOWED_BY, other_id):
+        batch = Batch(shard_of(member_id))
+        for atype in (FOLLOWED_BY, WATCHED_BY):
+            batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
+        batch.emit(FollowChanged(follower_id=other_id, source_id=member_id))
+        await writes.graph.commit(batch)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
+    """Follow a tag, whose public posts come to the member's home, and return its canonical form."""
+    tag = check_tag(name)
+
+    async def attempt(claim: Claim) -> None:
+        if await _stands(writes, member_id, FOLLOWS_TAG, tag_id(tag)):
+            return
+        held = await writes.graph.assoc_count((member_id,), (FOLLOWS_TAG,))
+        if held[FOLLOWS_TAG].get(member_id, 0) >= MAX_FOLLOWED_TAGS:
+            raise NotAllowed(f"a member follows at most {MAX_FOLLOWED_TAGS} tags")
+        await _begin(writes, member_id, FOLLOWS_TAG, tag_id(tag), tag.encode(), claim)
+
+    await in_turn(writes, member_id, attempt)
+    return tag
+
+
+async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
+    """Unfollow a tag. Its posts leave the member's home, unless somebody they follow wrote them."""
+    tag = check_tag(name)
+
+    async def attempt(claim: Claim) -> None:
+        batch = Batch(shard_of(member_id))
+        for held in await held_tags(writes.graph, member_id, FOLLOWS_TAG, tag):
+            batch.assoc_del(member_id, FOLLOWS_TAG, held.id2, writes.new_id(batch.shard))
+            batch.emit(FollowChanged(follower_id=member_id, source_id=held.id2))
+        if batch.assocs:
+            claim(batch)
+            await writes.graph.commit(batch)
+
+    await in_turn(writes, member_id, attempt, access=any_member)
+    return tag
+
+
+async def end_followed_tag(writes: Writes, member_id: int, tag: int) -> None:
+    """Unfollow a tag by its id, even if its name is no longer a valid tag."""
+    await _end(writes, member_id, FOLLOWS_TAG, tag)
+
+
+async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """Block a member: neither sees the other any more, and follows and requests end both ways."""
+    await access_member(writes.graph, other_id)
+    stand = await relation(writes.graph, member_id, other_id)
+    if member_id == other_id:
+        raise NotAllowed("This action is not allowed")
+    if not stand.blocking:
+        batch = Batch(shard_of(member_id))
+        batch.assoc_add(member_id, BLOCKS, other_id, writes.new_id(batch.shard))
+        _end_bonds(writes, batch, member_id, _BONDS, other_id)
+        for atype in (REQUESTED_BY, WATCHED_BY):
+            batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
+        batch.emit(RequestChanged(member_id=other_id, other_id=member_id))
+        batch.emit(Blocked(blocker_id=member_id, blocked_id=other_id))
+        await writes.graph.commit(batch)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def unblock(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """End a block; follows do not come back."""
+    await _end(writes, member_id, BLOCKS, other_id)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def mute(
+    writes: Writes, member_id: int, other_id: int, *, notifications: bool = True, seconds: int = 0
+) -> Relation:
+    """Mute a member without their knowledge: hide their posts from timelines and, if asked, `notifications` of their
+    acts.
+
+    The mute ends after so many seconds (0: never). Muting again changes both. Raises `NotAllowed` for oneself.
+    """
+    await access_member(writes.graph, other_id)
+    if member_id == other_id:
+        raise NotAllowed("This action is not allowed")
+    if not 0 <= seconds <= MAX_MUTE_SECONDS:
+        raise InvalidInput(f"duration: 0 to {MAX_MUTE_SECONDS} seconds", field="duration")
+    now = time.time_ns() // 1_000_000
+    data = encode(MuteTerms(notifications, now + 1_000 * seconds if seconds else 0))
+    held = await association(writes.graph, member_id, MUTES, other_id)
+    if held is None or held.data != data:
+        await _begin(writes, member_id, MUTES, other_id, data)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def unmute(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """End a mute."""
+    await _end(writes, member_id, MUTES, other_id)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Relation:
+    """Keep a private note about the other, who never sees it; an empty text deletes it."""
+    text = check_text(text, field="comment", maximum=writes.limits.private_note)
+    if text:
+        await access_member(writes.graph, other_id)
+        await _begin(writes, member_id, NOTES, other_id, text.encode())
+    else:
+        await _end(writes, member_id, NOTES, other_id)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """Feature the other on the own profile. Raises `InvalidInput` for one whom the member does not follow."""
+    stand = await relation(writes.graph, member_id, other_id)
+    if not stand.following:
+        raise InvalidInput("You must be already following the account you want to endorse")
+    if not stand.endorsed:
+        await _begin(writes, member_id, ENDORSES, other_id)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def unendorse(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """Stop featuring the other on the own profile."""
+    await _end(writes, member_id, ENDORSES, other_id)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def _stands(writes: Writes, member_id: int, atype: AssocType, other_id: int) -> bool:
+    return other_id in (await writes.graph.assoc_get(member_id, (atype,), (other_id,)))[atype]
+
+
+async def _begin(
+    writes: Writes, member_id: int, atype: AssocType, other_id: int, data: bytes = b"", claim: Claim | None = None
+) -> None:
+    batch = Batch(shard_of(member_id))
+    if claim is not None:
+        claim(batch)
+    batch.assoc_add(member_id, atype, other_id, writes.new_id(batch.shard), data)
+    await _commit(writes, batch, member_id, atype, other_id)
+
+
+async def _end(writes: Writes, member_id: int, atype: AssocType, other_id: int) -> None:
+    if await _stands(writes, member_id, atype, other_id):
+        batch = Batch(shard_of(member_id))
+        batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
+        await _commit(writes, batch, member_id, atype, other_id)
+
+
+async def _commit(writes: Writes, batch: Batch, member_id: int, atype: AssocType, other_id: int) -> None:
+    if atype is following(other_id):
+        batch.emit(FollowChanged(follower_id=member_id, source_id=other_id))
+    await writes.graph.commit(batch)
+
+
+async def authorize_request(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """The other follows the member from now on, as they wished. Raises `NotFound` where they have not asked.
+
+    It is committed where the member is: that the other follows is the inverse of it, and may arrive a moment later.
+    """
+    data = await _asked(writes, member_id, other_id)
+    terms = follow_terms(data)
+    batch = _ended(writes, member_id, other_id)
+    batch.assoc_add(
+        member_id,
+        FOLLOWED_BY,
+        other_id,
+        writes.new_id(batch.shard),
+        encode(structs.replace(terms, notify=False, since=0)),
+    )
+    if terms.notify:
+        batch.assoc_add(member_id, WATCHED_BY, other_id, writes.new_id(batch.shard))
+    batch.emit(FollowChanged(follower_id=other_id, source_id=member_id))
+    await writes.graph.commit(batch)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def reject_request(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """The request ends; they may ask again. Raises `NotFound` where they have not asked."""
+    await _asked(writes, member_id, other_id)
+    await writes.graph.commit(_ended(writes, member_id, other_id))
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def _asked(writes: Writes, member_id: int, other_id: int) -> bytes:
+    found = await association(writes.graph, member_id, REQUESTED_BY, other_id)
+    if found is None:
+        raise NotFound("Record not found")
+    return found.data
+
+
+def _ended(writes: Writes, member_id: int, other_id: int) -> Batch:
+    batch = Batch(shard_of(member_id))
+    batch.assoc_del(member_id, REQUESTED_BY, other_id, writes.new_id(batch.shard))
+    batch.emit(RequestChanged(member_id=other_id, other_id=member_id))
+    return batch
+
+
+async def dismiss_suggestion(writes: Writes, member_id: int, other_id: int) -> None:
+    """Do not suggest this member again. Repeating it is fine. Raises `NotFound` for nobody."""
+    other = (await writes.graph.obj_get((other_id,))).get(other_id)
+    if not isinstance(other, Member) or other.pending:
+        raise NotFound("Record not found")
+    batch = Batch(shard_of(member_id))
+    batch.assoc_add(member_id, DISMISSES, other_id, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)

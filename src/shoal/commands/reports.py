@@ -1,0 +1,217 @@
+"""Reports: members report others to the moderators, who deal with the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from shoal.commands.audit import note
+from shoal.commands.context import Writes, add_node
+from shoal.core.audit import AuditVerb, report_target
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.events import ReportFiled, VerdictChanged
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Report
+from shoal.core.text import check_text
+from shoal.core.visibility import may_see
+from shoal.graph.access import access_member, relation
+from shoal.graph.changes import change_object
+from shoal.graph.contract import Batch, Missing, Reader
+from shoal.graph.payloads.posts import encode_reports
+from shoal.graph.schema import EVERYBODY, FILED, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST, AssocType
+
+MAX_COMMENT = 1_000
+"""Maximum characters."""
+MAX_POSTS = 100
+CATEGORIES = ("spam", "legal", "violation", "other")
+
+
+class Complaint(msgspec.Struct, frozen=True, kw_only=True):
+    """A member's complaint about another."""
+
+    post_ids: Sequence[int] = ()
+    comment: str = ""
+    category: str = "other"
+    rule_ids: Sequence[str] = ()
+
+
+async def file(
+    writes: Writes, member_id: int, target_id: int, complaint: Complaint, *, rules: Collection[str] = ()
+) -> Report:
+    """Report a member. The reporter is shown the reported posts no more. `rules` are the ids of the network's rules.
+
+    Raises `NotFound` or `Gone` for the member, `NotFound` for posts that are not theirs or that the reporter may not
+    see, `InvalidInput` for the rest.
+    """
+    target = await access_member(writes.graph, target_id)
+    comment = check_text(complaint.comment, field="comment", maximum=MAX_COMMENT)
+    rule_ids = _checked_rules(complaint.rule_ids, rules)
+    post_ids = await _checked_posts(writes.graph, member_id, target, complaint.post_ids)
+    earlier = (await writes.graph.assoc_get(member_id, (REPORTS_POST,), post_ids))[REPORTS_POST] if post_ids else {}
+    shard = shard_of(member_id)
+
+    def build(id_: int) -> tuple[Report, Batch]:
+        report = Report(
+            id=id_,
+            reporter_id=member_id,
+            target_id=target_id,
+            post_ids=post_ids,
+            comment=comment,
+            category=_category(complaint.category, rule_ids),
+            rule_ids=rule_ids,
+        )
+        batch = Batch(shard)
+        batch.obj_add(report)
+        batch.assoc_add(id_, FILED, EVERYBODY, id_)
+        if target_id != member_id:
+            for post_id in post_ids:
+                batch.assoc_add(member_id, REPORTS_POST, post_id, id_, encode_reports(id_, earlier.get(post_id)))
+                batch.expect(post_id)
+        batch.emit(ReportFiled(report_id=id_))
+        return report, batch
+
+    try:
+        return await add_node(writes, shard, build)
+    except Missing as error:
+        raise NotFound("Record not found") from error
+
+
+async def assign(writes: Writes, report_id: int, to: int) -> Report:
+    """Assign the report to a moderator; 0: to nobody."""
+    verb = AuditVerb.REPORT_ASSIGNED if to else AuditVerb.REPORT_UNASSIGNED
+    return await _change(writes, report_id, verb, lambda report: replace(report, assigned_to=to))
+
+
+async def resolve(writes: Writes, report_id: int, by: int, *, upheld: bool | None = None) -> Report:
+    """Close the report: moderators found it right (`upheld`) or dismiss it. The reporter is notified.
+
+    None: it is upheld if moderators have done something about it, or a post that it is about is gone. A report that was
+    closed before stays as it is.
+    """
+    if upheld is None:
+        upheld = await _was_acted_on(writes.graph, await access_report(writes.graph, report_id))
+
+    def change(report: Report) -> Report:
+        if report.closed_at:
+            return report
+        now = milliseconds_of(writes.new_id(shard_of(report_id)))
+        return replace(report, closed_at=now, closed_by=by, upheld=upheld)
+
+    return await _change(writes, report_id, AuditVerb.REPORT_RESOLVED, change)
+
+
+async def reopen(writes: Writes, report_id: int) -> Report:
+    """Undo `resolve`."""
+    return await _change(
+        writes,
+        report_id,
+        AuditVerb.REPORT_REOPENED,
+        lambda report: replace(report, closed_at=0, closed_by=0, upheld=None),
+    )
+
+
+async def _was_acted_on(graph: Reader, report: Report) -> bool:
+    nodes = await graph.obj_get((report.target_id, *report.post_ids))
+    target = nodes.get(report.target_id)
+    if not isinstance(target, Member):
+        return True
+    posts = [nodes.get(id_) for id_ in report.post_ids]
+    return (
+        target.suspended
+        or target.silenced
+        or target.disabled
+        or target.sensitized
+        or any(not isinstance(post, Post) or post.hidden & HIDDEN_BY_MODERATION for post in posts)
+    )
+
+
+async def sort(
+    writes: Writes,
+    report_id: int,
+    *,
+    category: str | None = None,
+    rule_ids: Sequence[str] | None = None,
+    rules: Collection[str] = (),
+) -> Report:
+    """Change the category of a report. Naming rules alone makes it one about rules; other categories have none."""
+    checked = None if rule_ids is None else _checked_rules(rule_ids, rules)
+    changes: dict[str, Any] = {}
+    if checked is not None:
+        changes["rule_ids"] = checked
+        changes["category"] = _category(category or "other", checked)
+    elif category is not None:
+        changes["category"] = category
+        if category != "violation":
+            changes["rule_ids"] = ()
+    return await _change(writes, report_id, AuditVerb.REPORT_CATEGORIZED, lambda report: replace(report, **changes))
+
+
+async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Report:
+    """Return a report by id. Raises `NotFound`, also for one that is not `about` this member (0: any)."""
+    node = (await graph.obj_get((report_id,))).get(report_id)
+    if not isinstance(node, Report) or about not in {0, node.target_id}:
+        raise NotFound("Record not found")
+    return node
+
+
+def _category(category: str, rule_ids: Collection[str]) -> str:
+    """Return the category of a complaint: one that names rules is about a violation."""
+    return "violation" if rule_ids else category
+
+
+def _checked_rules(rule_ids: Sequence[str], rules: Collection[str]) -> tuple[str, ...]:
+    if not set(rule_ids) <= set(rules):
+        raise InvalidInput("Rule ids does not reference valid rules", field="rule_ids")
+    return tuple(dict.fromkeys(rule_ids))
+
+
+async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids: Sequence[int]) -> tuple[int, ...]:
+    wanted = tuple(dict.fromkeys(post_ids))
+    if len(wanted) > MAX_POSTS:
+        raise InvalidInput(f"a report is about at most {MAX_POSTS} posts", field="status_ids")
+    if not wanted:
+        return ()
+    nodes = await graph.obj_get(wanted)
+    stand = await relation(graph, member_id, target.id)
+    for id_ in wanted:
+        post = nodes.get(id_)
+        if not isinstance(post, Post) or post.author_id != target.id or not may_see(member_id, post, target, stand):
+            raise NotFound("Record not found")
+    return wanted
+
+
+async def _change(writes: Writes, report_id: int, verb: AuditVerb, change: Callable[[Report], Report]) -> Report:
+    """Apply a change to the report as it is now; nothing is stored if that makes no difference."""
+
+    def beside(batch: Batch, before: Report, after: Report) -> None:
+        note(writes, batch, verb, report_target(after), **_said(verb, after))
+        if bool(before.closed_at) is bool(after.closed_at):
+            return
+        time = writes.new_id(batch.shard)
+        if (was := _verdict(before)) is not None:
+            batch.assoc_del(before.reporter_id, was, before.id, time)
+        if (now := _verdict(after)) is not None:
+            batch.assoc_add(after.reporter_id, now, after.id, time)
+        batch.emit(VerdictChanged(report_id=after.id))
+
+    return await change_object(writes.graph, lambda: access_report(writes.graph, report_id), change, beside)
+
+
+def _said(verb: AuditVerb, report: Report) -> dict[str, str | int]:
+    """Return what an entry of the audit log says about a report that was changed."""
+    about: dict[str, str | int] = {"about": str(report.target_id)}
+    if verb is AuditVerb.REPORT_RESOLVED:
+        return {**about, "verdict": "upheld" if report.upheld else "dismissed"}
+    if verb is AuditVerb.REPORT_ASSIGNED:
+        return {**about, "to": str(report.assigned_to)}
+    return {**about, "category": report.category} if verb is AuditVerb.REPORT_CATEGORIZED else about
+
+
+def _verdict(report: Report) -> AssocType | None:
+    """Return the type of association by which the reporter's closed report is counted."""
+    if not report.closed_at or report.upheld is None:
+        return None
+    return REPORT_UPHELD if report.upheld else REPORT_DISMISSED

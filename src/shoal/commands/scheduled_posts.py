@@ -1,0 +1,238 @@
+"""Schedule, reschedule, cancel and publish posts, and delete media that no post and no scheduled post uses.
+
+A scheduled post that is refused at its time stays scheduled, stores the reason, and its author is notified. Publishing is
+retried for 24 hours, because the author may be restored or a limit raised. After that the author has to choose another time
+or cancel it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from shoal.commands import posts
+from shoal.commands.context import Claim, Writes, add_node, in_turn
+from shoal.commands.media import own_media, with_media
+from shoal.commands.posts import Draft, first_made, made_before, plan_key, request_keys, take_keys
+from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError, Unfit
+from shoal.core.events import PublishRefused
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Media, Post, ScheduledPost
+from shoal.graph import media as life
+from shoal.graph.changes import put_on, retry_on_conflict, take_off
+from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
+from shoal.graph.media import hold
+from shoal.graph.payloads.notifications import unpublished
+from shoal.graph.schema import ATTACHED, NOTIFIED, SCHEDULES
+
+LEAST_MS = 300_000
+_MOST_MS = 10 * 366 * 86_400_000
+_RETRY_MS = 300_000
+RETRIED_MS = 86_400_000
+"""Milliseconds after its time during which a refused post is tried again."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(Draft)
+
+
+async def schedule(
+    writes: Writes, owner_id: int, draft: Draft, at: int, *, request: str = "", app_id: int = 0
+) -> ScheduledPost | Post:
+    """Schedule a post for a time (Unix ms) at least five minutes ahead.
+
+    It is checked now, and again when it is published.
+
+    A repeated `request` returns the first result for an hour: the post itself, once it is published. Raises
+    `InvalidInput` for any other time, when too many wait, and for all that `posts.create` refuses.
+    """
+    shard = shard_of(owner_id)
+    _check_moment(writes, at, shard)
+    keys = request_keys(writes, owner_id, request)
+    if keys and (found := await made_before(writes, keys)) is not None:
+        return found
+    stored = _encode(await posts.checked(writes, owner_id, draft))
+
+    async def attempt(claim: Claim) -> ScheduledPost | Post:
+        held = (await writes.graph.assoc_count((owner_id,), (SCHEDULES,)))[SCHEDULES].get(owner_id, 0)
+        if held >= writes.limits.scheduled:
+            raise InvalidInput(f"You have exceeded the limit of {writes.limits.scheduled} scheduled posts")
+
+        async def add(media: Sequence[Media]) -> ScheduledPost:
+            return await add_node(writes, shard, lambda new_id: build(new_id, media, claim))
+
+        try:
+            return await with_media(writes, owner_id, tuple(dict.fromkeys(draft.media)), add)
+        except KeyTaken as error:
+            return await first_made(writes, shard, error.id)
+
+    def build(new_id: int, media: Sequence[Media], claim: Claim) -> tuple[ScheduledPost, Batch]:
+        made = ScheduledPost(
+            id=new_id,
+            owner_id=owner_id,
+            at=at,
+            draft=stored,
+            app_id=app_id,
+            ticket_id=new_id,
+        )
+        batch = Batch(shard)
+        claim(batch)
+        batch.obj_add(made)
+        batch.assoc_add(owner_id, SCHEDULES, made.id, made.id)
+        put_on(batch, made.ticket_id, at, made.id)
+        take_keys(batch, keys, made.id, milliseconds_of(new_id))
+        hold(batch, media)
+        return made, batch
+
+    return await in_turn(writes, owner_id, attempt)
+
+
+async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> ScheduledPost:
+    """Move a scheduled post to another time. Raises `NotFound`, and `InvalidInput` as `schedule` does."""
+    shard = shard_of(owner_id)
+    _check_moment(writes, at, shard)
+
+    async def attempt() -> ScheduledPost:
+        before = await own_scheduled(writes.graph, owner_id, id_)
+        now, ticket = writes.new_id(shard), writes.new_id(shard)
+        after = msgspec.structs.replace(before, at=at, ticket_id=ticket, refused="", version=before.version + 1)
+        batch = Batch(shard)
+        batch.obj_set(after)
+        _end_notice(batch, before, now)
+        take_off(batch, before.ticket_id, now)
+        put_on(batch, ticket, at, after.id)
+        await writes.graph.commit(batch)
+        return after
+
+    return await retry_on_conflict(attempt)
+
+
+async def cancel(writes: Writes, owner_id: int, id_: int) -> None:
+    """Cancel a scheduled post. Raises `NotFound`."""
+    await drop(writes, await own_scheduled(writes.graph, owner_id, id_))
+
+
+async def drop(writes: Writes, scheduled: ScheduledPost) -> None:
+    """Delete a scheduled post. Raises `Conflict` if it was changed, or published, in between."""
+    batch = Batch(shard_of(scheduled.owner_id))
+    _remove(batch, scheduled, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)
+
+
+async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
+    """Publish the post. The plan ends by the same commit, so it is published once, whoever tries and however often.
+
+    Raises as `posts.create`, and `Conflict` when the plan was changed, or carried out, in between.
+    """
+
+    def end_plan(batch: Batch, post: Post, now: int) -> None:
+        _remove(batch, scheduled, now)
+        # Whoever repeats the request that made the plan gets the post.
+        take_keys(batch, [plan_key(batch.shard, scheduled.id)], post.id, milliseconds_of(now))
+
+    return await posts.create(
+        writes, scheduled.owner_id, draft_of(scheduled), app_id=scheduled.app_id, together_with=end_plan
+    )
+
+
+async def keep_refused(writes: Writes, scheduled: ScheduledPost, error: ShoalError, now: int) -> None:
+    """Keep a post that could not be published at `now` (Unix ms), notify its author, and plan the next attempt.
+
+    Attempts are five minutes apart, or as long as the post is late. There is none after a day. Raises `Conflict` if the post was
+    changed in between.
+    """
+    batch = Batch(shard_of(scheduled.owner_id))
+    time, ticket, late = writes.new_id(batch.shard), writes.new_id(batch.shard), now - scheduled.at
+    if late >= RETRIED_MS:
+        ticket = 0
+    version = scheduled.version + 1
+    batch.obj_set(msgspec.structs.replace(scheduled, ticket_id=ticket, refused=_reason(error), version=version))
+    take_off(batch, scheduled.ticket_id, time)
+    if ticket:
+        put_on(batch, ticket, now + max(late, _RETRY_MS), scheduled.id)
+    if not scheduled.refused:
+        batch.emit(PublishRefused(scheduled_id=scheduled.id, time=time))
+    await writes.graph.commit(batch)
+
+
+def _reason(error: ShoalError) -> str:
+    match error:
+        case Gone():
+            return "Your account was suspended"
+        case NotFound():
+            return "A post or file that this post refers to no longer exists"
+    return str(error)
+
+
+async def planned_media(writes: Writes, owner_id: int) -> set[int]:
+    """Return the ids of all media in the member's scheduled posts."""
+    plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
+    nodes = await writes.graph.obj_get([plan.id2 for plan in plans])
+    return {id_ for node in nodes.values() if isinstance(node, ScheduledPost) for id_ in draft_of(node).media}
+
+
+def draft_of(scheduled: ScheduledPost) -> Draft:
+    """Decode the draft that the post will be made from."""
+    return _decoder.decode(scheduled.draft)
+
+
+async def own_scheduled(graph: Reader, owner_id: int, id_: int) -> ScheduledPost:
+    """Return a scheduled post of this member. Raises `NotFound` for anybody else's."""
+    node = (await graph.obj_get((id_,))).get(id_)
+    if not isinstance(node, ScheduledPost) or node.owner_id != owner_id:
+        raise NotFound("Record not found")
+    return node
+
+
+def moment_of_text(text: str) -> int | None:
+    """Parse an ISO 8601 or RFC 3339 time into Unix milliseconds, in UTC where it names no zone; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(text.strip().upper())
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _remove(batch: Batch, scheduled: ScheduledPost, now: int) -> None:
+    batch.obj_del(scheduled.id, scheduled.version)
+    batch.assoc_del(scheduled.owner_id, SCHEDULES, scheduled.id, now)
+    _end_notice(batch, scheduled, now)
+    take_off(batch, scheduled.ticket_id, now)
+
+
+def _end_notice(batch: Batch, scheduled: ScheduledPost, now: int) -> None:
+    if scheduled.refused:
+        batch.assoc_del(scheduled.owner_id, NOTIFIED, unpublished(scheduled).id, now)
+
+
+def _check_moment(writes: Writes, at: int, shard: int) -> None:
+    ahead = at - milliseconds_of(writes.new_id(shard))
+    if ahead < LEAST_MS:
+        raise InvalidInput("Scheduled at must be at least 5 minutes in the future", field="scheduled_at")
+    if ahead > _MOST_MS:
+        raise InvalidInput("Scheduled at is more than ten years in the future", field="scheduled_at")
+
+
+_MOST_POSTS = 1_000
+"""In how many posts media are looked for."""
+
+
+async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:
+    """Delete media and their files.
+
+    Raises `NotFound` for anybody else's, `Unfit` for what a scheduled post names, and for what a post has, or had before an edit:
+    its history shows it.
+    """
+
+    async def attempt() -> None:
+        # Posts and plans are read after the media: one that comes later gives the media a new version, and this is a `Conflict`.
+        media = await own_media(writes, owner_id, media_id)
+        put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, Cursor(limit=_MOST_POSTS))]
+        if any(isinstance(node, Post) for node in (await writes.graph.obj_get(put)).values()):
+            raise Unfit("Media attachment is currently used by a status")
+        if media_id in await planned_media(writes, owner_id):
+            raise Unfit("Media attachment is currently used by a scheduled status")
+        await life.delete(writes.graph, writes.new_id, media)
+
+    await retry_on_conflict(attempt)

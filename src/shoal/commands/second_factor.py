@@ -1,0 +1,190 @@
+"""A second factor: a member turns it on with an app that makes codes or with a passkey, and off again; an operator helps whoever
+lost everything.
+
+How a login asks for a code is in `guesses` and `sessions`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from shoal.commands import authentication, sessions
+from shoal.commands.audit import note
+from shoal.commands.authentication import Asker
+from shoal.commands.context import Writes
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.credentials import Login, Purpose, SecondFactor, is_answer, key_of, new_recovery_codes, used
+from shoal.core.email import MailKind
+from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded
+from shoal.core.events import MailDue
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Member, Role
+from shoal.graph.access import access_member
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch
+from shoal.graph.member_lookup import login_of
+
+_WRONG_CODE = "code: this is not the code of the app now, nor a recovery code that is left"
+_ON = "The second factor is on already"
+_OFF = "The second factor is off"
+
+
+async def turn_on(
+    writes: Writes, member_id: int, password: str, key: str, code: str, asker: Asker | None = None
+) -> list[str]:
+    """Ask for codes from the next login on, and return ten recovery codes, which are shown this once.
+
+    Of a moderator or admin all logins end: none of them has shown a code, and they may come to power by it.
+
+    `key` is what `core.second_factor.new_key` made and the app was given, `code` what the app makes of it now.
+    Raises `InvalidInput` for a wrong password or code, `NotAllowed` where it is on already, and `TooMany` where wrong
+    passwords are counted.
+    """
+    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    begun = used(SecondFactor(key=key_of(key)), code, now) if key_of(key) else None
+    if begun is None:
+        raise InvalidInput(_WRONG_CODE, field="code")
+    await _check_password(writes, member_id, password, asker)
+    codes, hashes = new_recovery_codes()
+    await _change(writes, member_id, replace(begun, recovery=hashes, since=now), AuditVerb.SECOND_FACTOR_ENABLED)
+    return codes
+
+
+async def turn_on_by_passkey(writes: Writes, member_id: int, password: str, answer: str, asker: Asker) -> list[str]:
+    """Ask for a passkey from the next login on, as `turn_on` does for codes, and return ten recovery codes.
+
+    `answer` is that of a passkey of the member. Raises as `turn_on`.
+    """
+    await _check_password(writes, member_id, password, asker)
+    member = await access_member(writes.graph, member_id)
+    if not is_answer(answer) or not await authentication.code_counts(writes, member, answer, asker, Purpose.CONFIRM):
+        raise InvalidInput(_WRONG_CODE, field="code")
+    codes, hashes = new_recovery_codes()
+    now = writes.new_id.now()
+    await _change(writes, member_id, SecondFactor(key=b"", recovery=hashes, since=now), AuditVerb.SECOND_FACTOR_ENABLED)
+    return codes
+
+
+async def turn_off(
+    writes: Writes, member_id: int, password: str, code: str, asker: Asker | None = None, *, required: bool = False
+) -> None:
+    """Ask for no codes any more. `required`: moderators and admins must have a second factor.
+
+    Raises as `turn_on`, and `SecondFactorNeeded` for one of them.
+    """
+    member = await access_member(writes.graph, member_id)
+    if required and member.role is not Role.NONE:
+        raise SecondFactorNeeded
+    await _check_password(writes, member_id, password, asker)
+    await _check_code(writes, member, code, asker)
+    await _change(writes, member_id, None, AuditVerb.SECOND_FACTOR_DISABLED)
+
+
+async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | None = None) -> list[str]:
+    """Return ten other recovery codes in place of those that are left.
+
+    Raises `InvalidInput` for a wrong code, `NotAllowed` where the second factor is off, and `TooMany`.
+    """
+    if await state(writes, member_id) is None:
+        raise NotAllowed(_OFF)
+    member = await access_member(writes.graph, member_id)
+    await _check_code(writes, member, code, asker)
+    codes, hashes = new_recovery_codes()
+
+    async def attempt() -> None:
+        login = await _login(writes, member_id)
+        if login.second is None:
+            raise NotAllowed(_OFF)
+        batch = Batch(shard_of(member_id))
+        second = replace(login.second, recovery=hashes)
+        batch.obj_set(replace(login, second=second, version=login.version + 1))
+        note(writes, batch, AuditVerb.SECOND_FACTOR_CODES_RENEWED, member_target(member))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+    return codes
+
+
+async def reset(writes: Writes, member_id: int) -> None:
+    """Turn a second factor off, for an operator who knows that it is the member who asks. Raises `NotAllowed` where it is off."""
+    await _change(writes, member_id, None, AuditVerb.SECOND_FACTOR_RESET)
+
+
+class SecondWays(NamedTuple):
+    """The ways in which a member shows the second factor, besides recovery codes."""
+
+    app: bool
+    passkeys: bool
+
+
+async def ways(writes: Writes, member_id: int) -> SecondWays:
+    """Return how a member may show the second factor."""
+    login = await _login(writes, member_id)
+    return SecondWays(login.second is not None and login.second.key != b"", bool(login.passkeys))
+
+
+async def state(writes: Writes, member_id: int) -> SecondFactor | None:
+    """Return the second factor of a member; None for none."""
+    return (await _login(writes, member_id)).second
+
+
+async def check_owner(writes: Writes, member_id: int, password: str, code: str, asker: Asker | None) -> None:
+    """Check the password of a member and, where they have a second factor, a code of it or the answer of a passkey.
+
+    Raises `InvalidInput` where one of them is wrong, and `TooMany`.
+    """
+    await _check_password(writes, member_id, password, asker)
+    member = await access_member(writes.graph, member_id)
+    if member.second_factor:
+        await _check_code(writes, member, code, asker)
+
+
+def check_staff(member: Member, *, required: bool) -> None:
+    """Raise `SecondFactorNeeded` where a moderator or admin must have a second factor, and has none."""
+    if member.unguarded(required=required):
+        raise SecondFactorNeeded
+
+
+async def _change(writes: Writes, member_id: int, factor: SecondFactor | None, verb: AuditVerb) -> None:
+    ended = await sessions.all_ended(writes, member_id)
+
+    async def attempt() -> None:
+        member, login = await access_member(writes.graph, member_id), await _login(writes, member_id)
+        if (login.second is None) == (factor is None):
+            raise NotAllowed(_OFF if factor is None else _ON)
+        batch = Batch(shard_of(member_id))
+        batch.obj_set(replace(login, second=factor, version=login.version + 1))
+        ends = factor is not None and member.role is not Role.NONE
+        generation = member.generation + ends
+        batch.obj_set(
+            replace(member, second_factor=factor is not None, generation=generation, version=member.version + 1)
+        )
+        if ends:
+            batch.emit(ended)
+        note(writes, batch, verb, member_target(member))
+        if login.email:
+            kind = MailKind.SECOND_OFF if factor is None else MailKind.SECOND_ON
+            batch.emit(MailDue(kind=kind, asked=writes.new_id(batch.shard), member_id=member_id))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+async def _check_password(writes: Writes, member_id: int, password: str, asker: Asker | None) -> None:
+    member = await access_member(writes.graph, member_id)
+    if not await authentication.fits(writes, await login_of(writes.graph, member), member.name, password, asker):
+        raise InvalidInput("the current password is wrong", field="current_password")
+
+
+async def _check_code(writes: Writes, member: Member, code: str, asker: Asker | None) -> None:
+    if not await authentication.code_counts(writes, member, code, asker, Purpose.CONFIRM):
+        raise InvalidInput(_WRONG_CODE, field="code")
+
+
+async def _login(writes: Writes, member_id: int) -> Login:
+    found = await login_of(writes.graph, await access_member(writes.graph, member_id))
+    if found is None:
+        raise NotAllowed("this member has no login")
+    return found

@@ -1,0 +1,254 @@
+"""A member's sessions in apps and browsers: start, list, revoke, and record their use.
+
+A browser session stays logged in, so a further app needs only an authorization. The use of a token is recorded once a day, in
+the background; a failure loses only that record. Recording a use also revokes the member's tokens that were unused for too
+long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from shoal.commands.audit import note
+from shoal.commands.context import Writes, add_node
+from shoal.commands.oauth import (
+    NewToken,
+    check_token,
+    check_welcome,
+    drop_expired,
+    drop_token,
+    expired,
+    has_expired,
+    put_token,
+    revoke_token,
+)
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.errors import NotFound, Unauthenticated
+from shoal.core.events import SessionsEnded
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import HALFWAY, App, Member, Token
+from shoal.core.tokens import NOWHERE, Origin, TokenUse, new_secret, text_of
+from shoal.graph.contract import MAX_TIME, Batch, Cursor
+from shoal.graph.schema import LOGGED_IN
+
+_log = logging.getLogger("shoal.logins")
+
+_PAUSE_SECONDS = 1.0
+"""Seconds in which uses gather before they are written, so that they go into the store together."""
+_WAITING = 10_000
+"""Tokens whose use waits to be written; of any further one it is the next request that counts."""
+_AT_ONCE = 32
+_LOOKED_AT = 20
+"""Tokens of the member, the oldest, that are looked at whether they have ended."""
+
+
+class _Noted(NamedTuple):
+    token: Token
+    use: TokenUse
+
+
+class TokenUses:
+    """Writes the uses of tokens in the background. It needs no start: whatever is noted begins it.
+
+    In a process that only reads the store, `tell` has another one note them. It may be called for each request with the token until
+    that has happened.
+    """
+
+    def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
+        self.writes = writes
+        self._tell = tell
+        self._waiting: dict[int, _Noted] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def note(self, token: Token, origin: Callable[[], Origin]) -> None:
+        """Note that a token is used now. It returns at once; of most requests nothing is to be written."""
+        now = self.writes.new_id.now()
+        if not token.use.is_due(now) or token.id in self._waiting or len(self._waiting) >= _WAITING:
+            return
+        if self._tell is not None:
+            self._tell(token.id, origin())
+            return
+        self._waiting[token.id] = _Noted(token, origin().after(token.use, now))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="shoal-token-uses")
+
+    async def flush(self) -> None:
+        """Write what waits, now."""
+        while self._waiting:
+            noted = [self._waiting.pop(id_) for id_ in list(self._waiting)[:_AT_ONCE]]
+            await asyncio.gather(*map(self._write, noted))
+
+    async def close(self) -> None:
+        """Give up what waits: the next request of each token counts."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            await self.flush()
+
+    async def _write(self, noted: _Noted) -> None:
+        try:
+            await self._store(noted)
+        except Exception as error:  # noqa: BLE001 (a token that has ended meanwhile, or a store that is away)
+            _log.debug("the use of a token was not written: %s", error)
+
+    async def _store(self, noted: _Noted) -> None:
+        token, graph = noted.token, self.writes.graph
+        owner = token.member_id or token.app_id
+        listed = await graph.assoc_range(owner, LOGGED_IN, Cursor(limit=_LOOKED_AT, oldest_first=True))
+        others = await graph.obj_get([one.id2 for one in listed if one.id2 != token.id])
+        batch = Batch(shard_of(owner))
+        batch.obj_set(replace(token, use=noted.use, version=token.version + 1))
+        for other in others.values():
+            if isinstance(other, Token) and self.writes.lifetime.is_over(other.use, noted.use.at):
+                drop_token(batch, other, self.writes.new_id(batch.shard))
+        await graph.commit(batch)
+
+
+_SECRET_BYTES = 24
+_PAGE = 100
+_TOLD = 1_000
+"""Tokens that such an event names to the processes that keep connections open: the newest."""
+
+
+class Session(NamedTuple):
+    """A valid token, and the app it was given to; None if that was a browser, or an app that was deleted since."""
+
+    token: Token
+    app: App | None
+
+
+class BrowserSession(NamedTuple):
+    """The token of a browser, and the member who is logged in there."""
+
+    token: Token
+    member: Member
+
+
+class Sessions(NamedTuple):
+    """A page of sessions, newest first; `next` is where the next one begins, None at the end."""
+
+    sessions: list[Session]
+    next: int | None
+
+
+async def begin(writes: Writes, member: Member, *, proved: bool = False, origin: Origin = NOWHERE) -> NewToken:
+    """Begin a browser session of a member who knows their password, or has proved who they are in another way.
+
+    It is only halfway there if a code of the second factor is wanted, unless that was `proved` too.
+    """
+    scopes = (HALFWAY,) if member.second_factor and not proved else ()
+    secret, shard = new_secret(_SECRET_BYTES), shard_of(member.id)
+    old = await expired(writes, member.id)
+    theirs = writes.by(writes.actor.proved(member))
+
+    def build(id_: int) -> tuple[Token, Batch]:
+        batch = Batch(shard)
+        token = put_token(batch, id_, secret, 0, member.id, scopes, member.generation, origin)
+        drop_expired(batch, member.id, old, id_)
+        if not scopes:
+            note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member))
+        return token, batch
+
+    token = await add_node(writes, shard, build)
+    return NewToken(token, text_of(token.id, secret))
+
+
+async def browser(writes: Writes, text: str) -> Member | None:
+    """Return the member who is logged in with this browser token; None for nobody.
+
+    Raises `NotAllowed` for a member who may not log in.
+    """
+    found = await of_browser(writes, text)
+    return None if found is None else found.member
+
+
+async def of_browser(writes: Writes, text: str) -> BrowserSession | None:
+    """Return the session of this browser token; None if it is none (any more), or halfway there. Raises as `browser`."""
+    return await _of_browser(writes, text, ())
+
+
+async def halfway(writes: Writes, text: str) -> BrowserSession | None:
+    """Return the session of this browser token, of which a code is wanted; None for any other. Raises as `browser`."""
+    return await _of_browser(writes, text, (HALFWAY,))
+
+
+async def _of_browser(writes: Writes, text: str, scopes: tuple[str, ...]) -> BrowserSession | None:
+    try:
+        token, member = await check_token(writes, text)
+    except Unauthenticated:
+        return None
+    if token.app_id or token.scopes != scopes or member is None:
+        return None
+    if has_expired(token, milliseconds_of(writes.new_id(shard_of(token.id)))):
+        return None
+    check_welcome(member)
+    return BrowserSession(token, member)
+
+
+async def leave(writes: Writes, text: str) -> None:
+    """End the browser session of this token."""
+    try:
+        token, member = await check_token(writes, text)
+    except Unauthenticated:
+        return
+    if not token.app_id and member is not None:
+        await revoke_token(writes.by(writes.actor.proved(member)), token)
+
+
+async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
+    """Return a page of the member's sessions, newest first in either direction."""
+    graph, now = writes.graph, milliseconds_of(writes.new_id(shard_of(member_id)))
+    listed = await graph.assoc_range(member_id, LOGGED_IN, at)
+    listed.sort(key=lambda assoc: -assoc.time)
+    found = await graph.obj_get([member_id, *(assoc.id2 for assoc in listed)])
+    member = found.get(member_id)
+    tokens = [
+        node
+        for assoc in listed
+        if isinstance(node := found.get(assoc.id2), Token)
+        and isinstance(member, Member)
+        and node.generation == member.generation
+        and not writes.lifetime.is_over(node.use, now)
+        and (node.app_id or not has_expired(node, now))
+    ]
+    apps = await graph.obj_get(list({token.app_id for token in tokens if token.app_id}))
+    sessions = [Session(token, app if isinstance(app := apps.get(token.app_id), App) else None) for token in tokens]
+    return Sessions(sessions, listed[-1].time if len(listed) == at.limit else None)
+
+
+async def end(writes: Writes, member_id: int, token_id: int) -> None:
+    """End one of the member's sessions. Raises `NotFound` for a session that is not theirs."""
+    node = (await writes.graph.obj_get((token_id,))).get(token_id)
+    if not isinstance(node, Token) or node.member_id != member_id:
+        raise NotFound("Record not found")
+    await revoke_token(writes, node)
+
+
+async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
+    """Return the event that ends all of a member's tokens; it goes with the commit of their next `generation`, or their hiding."""
+    tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
+    return SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
+
+
+async def end_others(writes: Writes, member_id: int, kept: int) -> int:
+    """End all of the member's sessions but the one of this token, and return how many there were."""
+    before, ended = MAX_TIME, 0
+    while listed := await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(before=before, limit=_PAGE)):
+        nodes = await writes.graph.obj_get([assoc.id2 for assoc in listed if assoc.id2 != kept])
+        for node in nodes.values():
+            if isinstance(node, Token):
+                await revoke_token(writes, node)
+                ended += 1
+        before = listed[-1].time
+    return ended

@@ -1,0 +1,132 @@
+"""A member's followed and featured tags. Each association has the canonical form of its tag as data.
+
+Shoal 0.2 and earlier stored the tag in lower case, without case folding. `fold_lists` converts such associations.
+"""
+
+from __future__ import annotations
+
+from shoal.commands.context import Claim, Writes, in_turn
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.events import FollowChanged
+from shoal.core.ids import shard_of
+from shoal.core.model import Member
+from shoal.core.text import canonical_tag, check_tag
+from shoal.graph.contract import Assoc, Batch, Cursor, Reader
+from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
+
+MAX_FOLLOWED_TAGS = 1_000
+TAG_LISTS = (FOLLOWS_TAG, FEATURES_TAG)
+FOLDED_AT_ONCE = 6
+"""Tags that are moved in one commit: DynamoDB takes 100 items."""
+
+
+async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
+    """Return a member's associations with a tag (canonical), including those under its former spellings."""
+    held = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
+    return [assoc for assoc in held if canonical_tag(assoc.data.decode()) == tag]
+
+
+def folded(id2: int, data: bytes) -> str | None:
+    """Return the canonical form to which an association with a tag has to move; None if it has this form.
+
+    "" if the canonical form is too long for a tag, so that the association has to be deleted.
+    """
+    if not data:
+        return None
+    tag = canonical_tag(data.decode())
+    return tag if not tag or tag_id(tag) != id2 else None
+
+
+async def fold_lists(writes: Writes, member_id: int) -> None:
+    """Move the followed and featured tags of a member to their canonical forms.
+
+    Each keeps its position in the list. Of two spellings of one tag, the canonical one stays.
+    """
+    for atype in TAG_LISTS:
+
+        async def attempt(claim: Claim, atype: AssocType = atype) -> bool:
+            held = await writes.graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS, oldest_first=True))
+            batch = _moves(writes, member_id, atype, held)
+            if batch.assocs:
+                claim(batch)
+                await writes.graph.commit(batch)
+            return bool(batch.assocs)
+
+        while await in_turn(writes, member_id, attempt, access=any_member):
+            continue
+
+
+def _moves(writes: Writes, member_id: int, atype: AssocType, held: list[Assoc]) -> Batch:
+    batch = Batch(shard_of(member_id))
+    stored = {assoc.id2 for assoc in held}
+    changed: list[int] = []
+    outdated = [(assoc, tag) for assoc in held if (tag := folded(assoc.id2, assoc.data)) is not None]
+    for assoc, tag in outdated[:FOLDED_AT_ONCE]:
+        batch.assoc_del(member_id, atype, assoc.id2, writes.new_id(batch.shard))
+        changed.append(assoc.id2)
+        if tag and tag_id(tag) not in stored:
+            stored.add(tag_id(tag))
+            batch.assoc_add(member_id, atype, tag_id(tag), assoc.time, tag.encode())
+            changed.append(tag_id(tag))
+    if atype is FOLLOWS_TAG:
+        for source in changed:
+            batch.emit(FollowChanged(follower_id=member_id, source_id=source))
+    return batch
+
+
+async def any_member(graph: Reader, member_id: int) -> Member:
+    """Return a member, including a suspended one or one pending approval. Raises `NotFound`."""
+    member = (await graph.obj_get((member_id,))).get(member_id)
+    if not isinstance(member, Member):
+        raise NotFound("Record not found")
+    return member
+
+
+async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
+    """Show a tag on the profile, and return its entry in the list. A second time changes nothing.
+
+    Raises `InvalidInput` for one too many.
+    """
+    tag = check_tag(name)
+
+    async def attempt(claim: Claim) -> Assoc | None:
+        held = await writes.graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=writes.limits.featured_tags))
+        known = next((assoc for assoc in held if assoc.id2 == tag_id(tag)), None)
+        if known is not None:
+            return known
+        if len(held) >= writes.limits.featured_tags:
+            raise InvalidInput(f"at most {writes.limits.featured_tags} tags are featured", field="name")
+        batch = Batch(shard_of(member_id))
+        claim(batch)
+        batch.assoc_add(member_id, FEATURES_TAG, tag_id(tag), writes.new_id(batch.shard), tag.encode())
+        await writes.graph.commit(batch)
+        return None
+
+    known = await in_turn(writes, member_id, attempt)
+    if known is not None:
+        return known
+    return (await writes.graph.assoc_get(member_id, (FEATURES_TAG,), (tag_id(tag),)))[FEATURES_TAG][tag_id(tag)]
+
+
+async def unfeature(writes: Writes, member_id: int, name: str) -> None:
+    """Remove a tag from the profile."""
+    held = await held_tags(writes.graph, member_id, FEATURES_TAG, check_tag(name))
+    if held:
+        await _end(writes, member_id, *(assoc.id2 for assoc in held))
+
+
+async def unfeature_at(writes: Writes, member_id: int, place: int) -> None:
+    """Remove the featured tag that has this place in the list. Raises `NotFound` where there is none."""
+    for held in await writes.graph.assoc_range(
+        member_id, FEATURES_TAG, Cursor(before=place + 1, after=place - 1, limit=1)
+    ):
+        await _end(writes, member_id, held.id2)
+        return
+    raise NotFound("Record not found")
+
+
+async def _end(writes: Writes, member_id: int, *tags: int) -> None:
+    batch = Batch(shard_of(member_id))
+    for tag in tags:
+        batch.assoc_del(member_id, FEATURES_TAG, tag, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)

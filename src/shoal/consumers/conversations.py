@@ -1,0 +1,67 @@
+"""Direct posts come to the conversations of those who write and get them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+
+from shoal.consumers.context import Effects
+from shoal.consumers.notifications import is_welcome
+from shoal.core.errors import Conflict
+from shoal.core.events import PostCreated, PostNarrowed, PostUpdated
+from shoal.core.ids import shard_of
+from shoal.core.model import Post, Visibility
+from shoal.graph.access import association
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Assoc, Batch
+from shoal.graph.payloads.conversations import knows, root_of, talk_id, went_on
+from shoal.graph.schema import CONVERSES
+from shoal.streaming import updates
+
+
+async def go_on(effects: Effects, event: PostCreated | PostNarrowed, mark: int) -> int | None:
+    """The author has read their own post; whom it names has not."""
+    if event.visibility is Visibility.DIRECT:
+        await _tell(effects, event.post_id, {event.author_id, *event.mention_ids})
+    return None
+
+
+async def draw_in(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+    """Whom an edit names for the first time is in the conversation from now on."""
+    if event.visibility is Visibility.DIRECT and event.mentions_added:
+        await _tell(effects, event.post_id, event.mentions_added)
+    return None
+
+
+async def _tell(effects: Effects, post_id: int, members: Iterable[int]) -> None:
+    post = (await effects.graph.obj_get((post_id,))).get(post_id)
+    if isinstance(post, Post):
+        there = {post.author_id, *(mention.id for mention in post.mentions)}
+        await asyncio.gather(*(_tell_one(effects, post, member) for member in there.intersection(members)))
+
+
+async def _tell_one(effects: Effects, post: Post, member_id: int) -> None:
+    if member_id != post.author_id and not await is_welcome(effects, member_id, post.author_id, post):
+        return
+    await retry_on_conflict(partial(_add, effects, post, member_id))
+    await effects.channel.publish(updates.encode(updates.ConversationChanged(member_id, root_of(post))))
+
+
+async def _add(effects: Effects, post: Post, member_id: int) -> None:
+    """Add the post, and check that it is there: of two additions at once one wins, and the other is tried again."""
+    held = await _held(effects, post, member_id)
+    if held is not None and knows(held, post):
+        return
+    batch = Batch(shard_of(member_id))
+    batch.put(went_on(member_id, post, held))
+    await effects.graph.commit(batch)
+    now = await _held(effects, post, member_id)
+    # None: the member has removed the conversation since.
+    if now is not None and not knows(now, post):
+        raise Conflict("another post came to the conversation at the same time")
+
+
+async def _held(effects: Effects, post: Post, member_id: int) -> Assoc | None:
+    id_ = talk_id(root_of(post))
+    return await association(effects.graph, member_id, CONVERSES, id_)

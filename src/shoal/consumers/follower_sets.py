@@ -1,0 +1,197 @@
+"""The two sources of followers for a push: the graph (several processes) and packed slots in memory (one process).
+
+`ListedFollowers` pages through the graph by time, so any process can resume the fan-out of another. The followers of a source
+with at most one page are cached under a version token. A follow or unfollow invalidates the token before it merges or
+subtracts, so an entry that is in no merge is pushed to the new followers.
+
+`PackedFollowers` keeps only active followers, as packed timeline slots, between posts. A source with more than `loud_from`
+active followers becomes high-fan-out. Example: members 1, 2 and 3 follow source 8, all are active, and the follower set of 8
+is not in memory. A push reads it, two followers at a time:
+
+1. The newest two are read: 3 and 2. Then 3 unfollows, and the active member 4 follows. The set is incomplete, so both are only
+   recorded as touched.
+2. The rest is read: 1. The slots are now those of 3, 2 and 1.
+3. The graph is asked about the touched members: 3 does not follow, so the slot is removed; 4 does, so one is added.
+4. The set is complete: 1, 2 and 4. The post is pushed to them, and the next push from 8 reads no followers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from shoal.consumers.context import Act
+from shoal.consumers.high_fan_out import Loudness
+from shoal.graph.cache.coherence import Stamps
+from shoal.graph.cache.lru import Recent
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Graph, Reader
+from shoal.graph.schema import EVERYBODY, followers, following
+from shoal.timelines.audience import Audience, Audiences
+from shoal.timelines.contract import Seats, Timelines
+
+_SEQUENCE_BITS = 10
+
+
+class ListedFollowers:
+    """`effects.Followers` from the graph.
+
+    `left` is the time down to which the fan-out has come, without the sequence bits.
+
+    `remembered` followers are kept in memory, 8 bytes each.
+    """
+
+    def __init__(
+        self, graph: Reader, timelines: Timelines, stamps: Stamps, loudness: Loudness, remembered: int = 4_000_000
+    ) -> None:
+        self.loudness = loudness
+        self._graph = graph
+        self._timelines = timelines
+        self._stamps = stamps
+        self._known: Recent[int, tuple[bytes, Seats]] = Recent(remembered)
+
+    async def page(self, source: int, act: Act, size: int, left: int) -> int:
+        if await self.loudness.holds(source):
+            return 0
+        stamp = None
+        if not left:
+            stamp = await self._stamp(source)
+            known = self._known.get(source)
+            if known is not None and known[0] == stamp is not None:
+                await act(known[1])
+                return 0
+        listed, more = await self._list(source, size, left)
+        if more and not left and await self._is_loud(source):
+            return 0
+        seats = self._timelines.seats([follower.id2 for follower in listed])
+        await act(seats)
+        if more:
+            # The last of a page may share its place with the first of the next: those few are acted on twice.
+            return listed[-1].time >> _SEQUENCE_BITS
+        if stamp is not None:
+            self._known.put(source, (stamp, seats), len(seats) + 50)
+        return 0
+
+    async def _stamp(self, source: int) -> bytes | None:
+        """Return this source's stamp joined with that of all lists; None while one of them is being changed."""
+        names = (_stamped(source), _stamped(EVERYBODY))
+        stamps = await self._stamps.read(names)
+        return stamps[names[0]] + stamps[names[1]] if len(stamps) == 2 else None
+
+    async def changed(self, source: int) -> None:
+        begun = await self._stamps.begin((_stamped(source),))
+        await self._stamps.end((_stamped(source),), begun)
+
+    def joined(self, source: int, member: int) -> None:
+        """Do nothing: the list is read again."""
+
+    def left(self, source: int, member: int) -> None:
+        """Do nothing: the list is read again."""
+
+    async def _list(self, source: int, size: int, left: int) -> tuple[Sequence[Assoc], bool]:
+        """Return a page from the place `left` downwards, ending past it in any case, and whether there may be more."""
+        before = left + 1 << _SEQUENCE_BITS if left else MAX_TIME
+        while True:
+            listed = await self._graph.assoc_range(source, followers(source), Cursor(before=before, limit=size))
+            more = len(listed) == size
+            if not more or listed[-1].time >> _SEQUENCE_BITS != left:
+                return listed, more
+            size *= 2
+
+    async def _is_loud(self, source: int) -> bool:
+        atype = followers(source)
+        counts = await self._graph.assoc_count((source,), (atype,))
+        if counts[atype].get(source, 0) <= self.loudness.threshold:
+            return False
+        await self.loudness.add(source)
+        return True
+
+
+def _stamped(source: int) -> int:
+    """Return the id that stamps the list: the source's own id is stamped anew with every post of it."""
+    return ~source
+
+
+_LEFT_BITS = 31
+_READ_AT_ONCE = 20_000
+
+
+class PackedFollowers:
+    """See `effects.Followers`. What is left of a fan-out: which reading of the audience (20 bits), and how many seats (31)."""
+
+    def __init__(
+        self, graph: Graph, timelines: Timelines, audiences: Audiences, loudness: Loudness, *, read: int = _READ_AT_ONCE
+    ) -> None:
+        self.audiences = audiences
+        self.loudness = loudness
+        self._graph = graph
+        self._timelines = timelines
+        self._read = read
+
+    async def page(self, source: int, act: Act, size: int, left: int) -> int:
+        audience = await self._audience(source)
+        if audience is None:
+            return 0
+        last, anew = len(audience), False
+        if left:
+            anew = left >> _LEFT_BITS != audience.serial
+            last = last if anew else min(last, left & (1 << _LEFT_BITS) - 1)
+        while last:
+            first = max(0, last - size)
+            await act(audience.seats(first, last))
+            # Fan-outs that take turns may push each other's audience out of memory. One that had to be read anew is gone
+            # through in this turn: by pages it would begin again for ever.
+            if first and not anew:
+                return audience.serial << _LEFT_BITS | first
+            if first:
+                await asyncio.sleep(0)
+            last = min(first, len(audience))
+        return 0
+
+    async def changed(self, source: int) -> None:
+        """Do nothing: cold members are in no audience."""
+
+    def joined(self, source: int, member: int) -> None:
+        self.audiences.add(source, member, self._timelines.seats((member,)))
+
+    def left(self, source: int, member: int) -> None:
+        self.audiences.discard(source, member, self._timelines.seats((member,)))
+
+    async def _audience(self, source: int) -> Audience | None:
+        """Return the warm followers of a source; None when there are too many to push to."""
+        if await self.loudness.holds(source):
+            return None
+        # None, not falsy: an audience without a warm follower is known too, and must not be read again for each post.
+        if (audience := self.audiences.get(source)) is None:
+            audience = await self._read_audience(source)
+        if audience is not None and len(audience) <= self.loudness.threshold:
+            return audience
+        # The mark first: a reader who does not find it must find what was pushed.
+        await self.loudness.add(source)
+        self.audiences.forget(source)
+        return None
+
+    async def _read_audience(self, source: int) -> Audience | None:
+        """Read the audience; None when it is too large: it is not read to its end, and must never pass for whole."""
+        audience = self.audiences.begin(source)
+        before = MAX_TIME
+        while len(audience) <= self.loudness.threshold:
+            page = await self._graph.assoc_range(source, followers(source), Cursor(before=before, limit=self._read))
+            audience.extend(self._timelines.seats([follower.id2 for follower in page]))
+            if len(page) < self._read:
+                break
+            before = page[-1].time
+            await asyncio.sleep(0)
+        if len(audience) > self.loudness.threshold:
+            return None
+        await self._touch_up(source, audience)
+        self.audiences.finish(source, audience)
+        return audience
+
+    async def _touch_up(self, source: int, audience: Audience) -> None:
+        """Look again at members who came, went, or became warm while the audience was being read."""
+        while audience.touched:
+            member = audience.touched.pop()
+            atype = following(source)
+            follows = (await self._graph.assoc_get(member, (atype,), (source,)))[atype]
+            for seat in self._timelines.seats((member,)).tolist():
+                audience.add(seat) if follows else audience.discard(seat)

@@ -1,0 +1,216 @@
+"""Keep home timelines consistent with the graph: push new entries to active followers, merge follows, subtract unfollows.
+
+Each consumer reads the current state of the graph, acts, and reads it again, so events may arrive late, twice or out of order.
+Readers filter as well; no reader sees an entry that a consumer has yet to remove.
+
+Demotion: when a high-fan-out source has few followers left, the entries that were not pushed are merged into their timelines
+before the mark is deleted. Until then the source is both pushed and pulled, and a timeline holds each entry once, so no entry is
+missed or shown twice. For post `p` of the source, before and after the demotion begins:
+
+    p committed, mark is "loud"    -> p is not pushed; the mark turns to "fading" later, so each merge finds p in the list
+    p committed, mark is "fading"  -> p is pushed, also to followers that the merge has passed
+
+The follow event of a new follower merges the source. If the source becomes high-fan-out again, its mark differs: the merge
+stops and removes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from functools import partial
+
+from shoal.consumers.context import Act, Effects
+from shoal.core.events import (
+    FollowChanged,
+    LoudnessLost,
+    MemberRemoved,
+    PostCreated,
+    PostDeleted,
+    PostUpdated,
+    ShareCreated,
+    ShareDeleted,
+)
+from shoal.core.model import Post, Visibility
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, followers, following, tag_id
+from shoal.timelines.contract import Seats
+
+_LEFT_BITS = 54
+"""Bits of a mark that hold the `left` of `Followers.page`. The 9 bits above them number the event's source."""
+
+
+async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | None:
+    """Push a post to the followers of its author and, when it is public, of its tags."""
+    if event.visibility is Visibility.DIRECT:
+        await _written(effects, event.post_id, effects.timelines.seats(event.mention_ids))
+        return None
+    return await _push(effects, event.post_id, _sources(event.author_id, event.tag_ids, event.visibility), mark)
+
+
+async def push_edit(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+    """Push an edited post to those who see it because of the tags or mentions that were added."""
+    if event.visibility is Visibility.DIRECT:
+        await _written(effects, event.post_id, effects.timelines.seats(event.mention_ids))
+    if event.visibility is not Visibility.PUBLIC:
+        return None
+    return await _push(effects, event.post_id, event.tags_added, mark)
+
+
+async def push_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
+    """Push a share to the followers of the sharer."""
+    return await _push(effects, event.share_id, (event.author_id,), mark)
+
+
+async def remove_post(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """Remove a deleted post from the timelines that it was pushed to."""
+    return await _remove(effects, event.post_id, (event.author_id, *event.tag_ids), mark)
+
+
+async def remove_share(effects: Effects, event: ShareDeleted, mark: int) -> int | None:
+    """Remove a share that was taken back from the timelines."""
+    return await _remove(effects, event.share_id, (event.author_id,), mark)
+
+
+async def drop_timeline(effects: Effects, event: MemberRemoved, mark: int) -> int | None:
+    """Drop the timeline of a member who is gone."""
+    await effects.timelines.drop((event.member_id,))
+    return None
+
+
+def _sources(author: int, tag_ids: tuple[int, ...], visibility: Visibility) -> tuple[int, ...]:
+    return (author, *tag_ids) if visibility is Visibility.PUBLIC else (author,)
+
+
+async def _push(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:
+    return await _each_page(effects, partial(_written, effects, entry), sources, effects.page, mark)
+
+
+async def _written(effects: Effects, entry: int, seats: Seats) -> None:
+    effects.tally.pushed += await effects.timelines.push(entry, seats)
+
+
+async def _remove(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:
+    # Every slot of a row is looked at: a page is smaller here.
+    page = max(1, effects.page // 20)
+    return await _each_page(effects, partial(effects.timelines.remove, entry), sources, page, mark)
+
+
+async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page: int, mark: int) -> int | None:
+    """Act on followers source by source.
+
+    After a source with more than a page, return the mark to go on from; None at the end.
+    """
+    left = mark & (1 << _LEFT_BITS) - 1
+    for place in range(mark >> _LEFT_BITS, len(sources)):
+        left = await effects.followers.page(sources[place], act, page, left)
+        if left:
+            return place << _LEFT_BITS | left
+    return None
+
+
+async def reconcile_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+    """Make a member's timeline hold a source's posts exactly if they follow it now."""
+    await effects.followers.changed(event.source_id)
+    await reconcile(effects, event.follower_id, event.source_id)
+    return None
+
+
+async def reconcile(effects: Effects, member: int, source: int) -> None:
+    """Merge the source into the member's warm timeline, or subtract it, as the graph says at this moment."""
+    if await effects.timelines.floor(member) is None:
+        return
+    follows = await _follows(effects, member, source)
+    while True:
+        await (_merge if follows else _subtract)(effects, member, source)
+        # It may have changed while we acted on it; the event of that change may even have been worked off already.
+        follows, before = await _follows(effects, member, source), follows
+        if follows is before:
+            return
+
+
+async def _follows(effects: Effects, member: int, source: int) -> bool:
+    atype = following(source)
+    return source in (await effects.graph.assoc_get(member, (atype,), (source,)))[atype]
+
+
+async def _merge(effects: Effects, member: int, source: int) -> None:
+    """Join the audience, then merge: an entry posted from now on is pushed, earlier ones are in the source's list."""
+    effects.followers.joined(source, member)
+    floor = await effects.timelines.floor(member)
+    if floor is None:
+        return
+    await effects.timelines.union(member, *await newest(effects, source, floor))
+
+
+async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], int]:
+    """Return a source's newest entries above a floor, and the floor above which they are complete."""
+    limit = effects.merge
+    found = await effects.graph.assoc_range(source, entries(source), Cursor(after=floor, limit=limit))
+    complete_above = found[-1].time - 1 if len(found) == limit else floor
+    return [entry.time for entry in found], complete_above
+
+
+async def _subtract(effects: Effects, member: int, source: int) -> None:
+    """Remove the source's entries from the timeline, except those that another source brings as well."""
+    effects.followers.left(source, member)
+    window = await effects.timelines.read(member, Cursor(limit=effects.merge))
+    if window is None or not window.ids:
+        return
+    atype = entries(source)
+    theirs = (await effects.graph.assoc_get(source, (atype,), window.ids))[atype].keys()
+    gone = list(theirs - await _still_brought(effects, member, theirs))
+    if gone:
+        await effects.timelines.subtract(member, gone)
+        # Another source may have been followed, and merged, while we looked.
+        await effects.timelines.union(member, list(await _still_brought(effects, member, gone)), window.floor)
+
+
+async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
+    """Return which entries are posts by an author, or under a tag, that the member follows; two reads."""
+    nodes = await effects.graph.obj_get(list(ids))
+    sources = {
+        post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)
+        for post in nodes.values()
+        if isinstance(post, Post)
+    }
+    every = {source for found in sources.values() for source in found}
+    followed = await effects.graph.assoc_get(member, (FOLLOWS, FOLLOWS_TAG), list(every))
+    brings = followed[FOLLOWS].keys() | followed[FOLLOWS_TAG].keys()
+    return {post for post, found in sources.items() if not brings.isdisjoint(found)}
+
+
+async def begin_demotion(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+    """Somebody may have left a loud source, so that few are left."""
+    await effects.loudness.ease(event.source_id)
+    return None
+
+
+async def merge_demoted(effects: Effects, event: LoudnessLost, mark: int) -> int | None:
+    """Merge the source into the timelines of a page of its followers, the longest first; at the end take its mark away."""
+    source = event.source_id
+    if not await effects.loudness.fades(source, event.at):
+        return None
+    # A timeline is merged by itself: a page is smaller here.
+    size = max(1, effects.page // 200)
+    atype = followers(source)
+    page = await effects.graph.assoc_range(source, atype, Cursor(after=mark, limit=size, oldest_first=True))
+    if page:
+        await _bring(effects, source, [follower.id2 for follower in page])
+        return page[-1].time
+    await effects.loudness.end(source, event.at)
+    return None
+
+
+async def _bring(effects: Effects, source: int, members: list[int]) -> None:
+    """Merge what the source posted into the warm timelines of its followers."""
+    if not len(effects.timelines.seats(members)):
+        return
+    ids, complete_above = await newest(effects, source, 0)
+    await asyncio.gather(*(effects.timelines.union(member, ids, complete_above) for member in members))
+    # The event of an unfollow may have been worked off before the merge. Any other will find what was merged.
+    atype = followers(source)
+    still = (await effects.graph.assoc_get(source, (atype,), members))[atype]
+    for member in members:
+        if member not in still:
+            await reconcile(effects, member, source)

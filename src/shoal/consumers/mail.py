@@ -1,0 +1,161 @@
+"""Mail that is due is written and sent, beside the jobs that follow.
+
+The secret of a link is made here, and its hash committed before the letter is handed over: a second run writes a second letter with
+a secret of its own for the same proof, and both links are good until one is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from shoal.consumers.context import Effects
+from shoal.core.credentials import Login
+from shoal.core.email import PROOF_MS, MailKind, Proof, given_up_at
+from shoal.core.events import MailDue
+from shoal.core.ids import IdMaker, milliseconds_of, shard_of
+from shoal.core.model import Member
+from shoal.core.tokens import hash_of, new_secret, text_of
+from shoal.graph.changes import put_on, retry_on_conflict
+from shoal.graph.contract import Batch, Graph, IdTaken
+from shoal.graph.member_lookup import login_of, member_called, release_address
+from shoal.mail import letters
+from shoal.mail.letters import About
+from shoal.mail.postman import Postman
+
+_log = logging.getLogger("shoal.mail")
+
+_SECRET_BYTES = 16
+_LETTERS = 4
+"""Letters of one mail whose links are good, where it is written again and again."""
+
+
+class Whom(NamedTuple):
+    """The member whom a mail is for, and where it goes."""
+
+    member: Member
+    login: Login
+    to: str
+
+
+async def send(effects: Effects, event: MailDue, mark: int) -> asyncio.Future[None] | None:
+    """Begin to send a mail. It is given up where no mail is set up, or when it could not be sent for a day."""
+    postman = effects.postman
+    if postman is None:
+        await _give_up(effects, event)
+        return None
+    if _now(effects) >= given_up_at(event.kind, milliseconds_of(event.asked)):
+        _log.warning("a mail (%s) to member %d is given up", event.kind, event.member_id)
+        await _give_up(effects, event)
+        return None
+    return postman.begin(event.asked, lambda: _send(effects, postman, event))
+
+
+async def _give_up(effects: Effects, event: MailDue) -> None:
+    """Do what must follow without the mail: nobody brings the address back, and who had to confirm has their week all the same."""
+    if event.kind is MailKind.UNDO:
+        await _release(effects, event)
+    elif event.kind is MailKind.CONFIRM:
+        whom = await _whom(effects.graph, event)
+        if whom is not None and whom.member.unconfirmed:
+            await prove(effects.graph, effects.new_id, event, whom)
+
+
+async def _release(effects: Effects, event: MailDue) -> None:
+    """Free the address that a mail would have brought back, unless a letter was written for it: then its proof's end does."""
+    if event.asked not in await effects.graph.obj_get((event.asked,)):
+        end = milliseconds_of(event.asked) + PROOF_MS[MailKind.UNDO]
+        await release_address(effects.graph, event.member_id, event.address, end)
+
+
+async def _send(effects: Effects, postman: Postman, event: MailDue) -> None:
+    whom = await _whom(effects.graph, event)
+    if whom is None:
+        if event.kind is MailKind.UNDO:
+            await _release(effects, event)
+        return
+    proof = await prove(effects.graph, effects.new_id, event, whom) if event.kind in PROOF_MS else ""
+    name, address = whom.member.name, whom.login.email
+    about = About(event.kind, whom.to, name, milliseconds_of(event.asked), proof, address, event.place, event.passkey)
+    letter = letters.write(postman.stationery, about, event.language or whom.member.default_language)
+    await postman.deliver(event.asked, letter)
+
+
+async def _whom(graph: Graph, event: MailDue) -> Whom | None:
+    """Return whom the mail is for, and where it goes; None when there is nobody, or no need any more."""
+    if event.member_id:
+        node = (await graph.obj_get((event.member_id,))).get(event.member_id)
+        member = node if isinstance(node, Member) else None
+    else:
+        member = await member_called(graph, event.account)
+    login = await login_of(graph, member) if member is not None else None
+    if member is None or login is None:
+        return None
+    to = event.address or login.email
+    if not to or _needless(event, member, login):
+        return None
+    return Whom(member, login, to)
+
+
+def _needless(event: MailDue, member: Member, login: Login) -> bool:
+    """Whether what a mail is to bring about has happened meanwhile, or was ended by a new password."""
+    match event.kind:
+        case MailKind.CONFIRM:
+            # Of one who is not in yet a proof is made in any case: its end is theirs.
+            return login.confirmed or (event.generation != member.generation and not member.unconfirmed)
+        case MailKind.CHANGE:
+            return login.email == event.address or event.generation != member.generation
+    return False
+
+
+async def prove(graph: Graph, new_id: IdMaker, event: MailDue, whom: Whom) -> str:
+    """Commit a proof, or one more secret of it where this is done again, and return the text that the link carries."""
+    secret, shard = new_secret(_SECRET_BYTES), shard_of(whom.member.id)
+    id_ = event.asked if shard_of(event.asked) == shard else new_id(shard)
+    refused = 0
+
+    async def attempt() -> str:
+        nonlocal id_, refused
+        held = (await graph.obj_get((id_,))).get(id_)
+        if held is None and refused == id_:
+            # The id is not that of an object, so it is a ticket.
+            id_ = new_id(shard)
+        batch = Batch(shard)
+        if held is None:
+            proof = _proof(event, whom, id_, hash_of(secret))
+            batch.obj_add(proof)
+            put_on(batch, proof.ticket_id, proof.expires_at, id_)
+        elif isinstance(held, Proof) and (held.member_id, held.kind) == (whom.member.id, event.kind):
+            hashes = (*held.secret_hashes[1 - _LETTERS :], hash_of(secret))
+            batch.obj_set(replace(held, secret_hashes=hashes, version=held.version + 1))
+        else:
+            id_ = new_id(shard)
+            raise IdTaken(held.id)
+        try:
+            await graph.commit(batch)
+        except IdTaken as error:
+            refused = error.id
+            raise
+        return text_of(id_, secret)
+
+    return await retry_on_conflict(attempt)
+
+
+def _proof(event: MailDue, whom: Whom, id_: int, secret_hash: bytes) -> Proof:
+    return Proof(
+        id=id_,
+        member_id=whom.member.id,
+        kind=event.kind,
+        address=whom.to,
+        secret_hashes=(secret_hash,),
+        generation=event.generation if event.member_id else whom.member.generation,
+        expires_at=milliseconds_of(event.asked) + PROOF_MS[event.kind],
+        ticket_id=id_,
+    )
+
+
+def _now(effects: Effects) -> int:
+    return milliseconds_of(effects.new_id(0))

@@ -1,0 +1,108 @@
+"""Convert uploaded videos and audio, and delete files that nothing references.
+
+A conversion runs concurrently with other jobs, and its own job waits for it. It is idempotent, and preserves a deletion or a
+description that arrived in between. File keys are used only once, so a released file cannot be referenced again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from shoal.consumers.context import Effects
+from shoal.core.errors import InvalidInput
+from shoal.core.events import FilesReleased, MediaUploaded
+from shoal.core.ids import shard_of
+from shoal.core.model import Media, MediaState, Member
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch
+from shoal.graph.media import charge
+from shoal.media.library import PlacedClip
+
+
+async def convert(effects: Effects, event: MediaUploaded, mark: int) -> asyncio.Future[None]:
+    """Convert an upload as soon as its turn comes."""
+    # A member's media are on the member's shard, which few share: good enough to take turns by, without a read.
+    return effects.workshop.begin(event.media_id, shard_of(event.media_id), lambda: _make(effects, event.media_id))
+
+
+async def _make(effects: Effects, media_id: int) -> None:
+    library, media = effects.workshop.library, await _media(effects, media_id)
+    if media is None:
+        return
+    if media.state is not MediaState.PROCESSING:
+        # By a run that may have ended before it cleared up.
+        await library.remove((media.original_key,))
+        return
+    try:
+        placed = await library.place_clip(media.original_key)
+    except InvalidInput as error:
+        reason = str(error)
+        await _changed(effects, media_id, lambda media: _failed(media, reason))
+        await library.remove((media.original_key,))
+        return
+    shown = await _changed(effects, media_id, lambda media: _ready(media, placed))
+    keys = {media.original_key, placed.key, placed.poster.preview_key}
+    # One that was deleted meanwhile leaves nothing behind; one that has a picture of its own needs no other.
+    await library.remove(keys - ({shown.key, shown.preview_key} if shown else set()))
+
+
+async def _media(effects: Effects, media_id: int) -> Media | None:
+    node = (await effects.graph.obj_get((media_id,))).get(media_id)
+    return node if isinstance(node, Media) else None
+
+
+async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Media]) -> Media | None:
+    """Apply a change to media that are still processing, and return them; None when they are gone.
+
+    Media that another run has finished are returned as they are: its files are identical.
+    """
+
+    async def attempt() -> Media | None:
+        media = await _media(effects, media_id)
+        if media is None or media.state is not MediaState.PROCESSING:
+            return media
+        changed = msgspec.structs.replace(change(media), version=media.version + 1)
+        batch = Batch(shard_of(media.owner_id))
+        batch.obj_set(changed)
+        owner = (await effects.graph.obj_get((media.owner_id,))).get(media.owner_id)
+        if isinstance(owner, Member):
+            charge(batch, owner, changed.stored - media.stored)
+        await effects.graph.commit(batch)
+        return changed
+
+    return await retry_on_conflict(attempt)
+
+
+def _failed(media: Media, reason: str) -> Media:
+    return msgspec.structs.replace(media, state=MediaState.FAILED, failure=reason, file_bytes=0)
+
+
+def _ready(media: Media, placed: PlacedClip) -> Media:
+    facts = placed.facts
+    own = media.preview_key
+    poster = {} if own else msgspec.structs.asdict(placed.poster)
+    return msgspec.structs.replace(
+        media,
+        state=MediaState.READY,
+        kind=placed.kind,
+        content_type=placed.content_type,
+        key=placed.key,
+        size=placed.size,
+        file_bytes=placed.size,
+        width=facts.width,
+        height=facts.height,
+        duration=facts.duration,
+        frame_rate=f"{facts.frame_rate.numerator}/{facts.frame_rate.denominator}" if facts.width else "",
+        bitrate=facts.bitrate,
+        sound=facts.sound,
+        **poster,
+    )
+
+
+async def remove_files(effects: Effects, event: FilesReleased, mark: int) -> int | None:
+    """Delete the files; those that are gone already are passed over."""
+    await effects.workshop.library.remove(event.keys)
+    return None

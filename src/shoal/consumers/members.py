@@ -1,0 +1,114 @@
+"""Consequences of changed accounts: claim and free email addresses, revoke invitations, and delete revoked tokens.
+
+A member keeps an email address even if the request that assigned it crashed. The address of a deleted member, or one that was
+replaced, becomes free. Tokens and codes from before a password change are deleted page by page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from shoal.consumers.context import Effects
+from shoal.core.events import EmailChanged, MemberRegistered, MemberRemoved, SessionsEnded, SuspensionChanged
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Grant, Member, Token
+from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken
+from shoal.graph.member_lookup import free_address, keep_address, release_address
+from shoal.graph.schema import EXPIRING, LEADING_TO_LOGINS, LOGGED_IN, OWNS_INVITATION, AssocType
+
+_log = logging.getLogger(__name__)
+
+
+async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged, mark: int) -> int | None:
+    """Where the hold ran out first, and somebody else took the address, the member has their name to log in with."""
+    if not event.address:
+        return None
+    try:
+        await keep_address(effects.graph, event.member_id, event.address)
+    except KeyTaken:
+        _log.warning("the e-mail address of member %d was taken by another before it was theirs", event.member_id)
+        return None
+    # One who was rejected meanwhile is gone before their address is freed, so one of the two frees it last; and who has another
+    # address by now does not get this one back by an event that comes late.
+    await release_address(effects.graph, event.member_id, event.address, _now(effects, event.member_id))
+    return None
+
+
+async def free_former_address(effects: Effects, event: EmailChanged, mark: int) -> int | None:
+    """Somebody else may have an address that its member gave up."""
+    for address in event.freed:
+        await release_address(effects.graph, event.member_id, address, _now(effects, event.member_id))
+    return None
+
+
+def _now(effects: Effects, member_id: int) -> int:
+    return milliseconds_of(effects.new_id(shard_of(member_id)))
+
+
+async def free_address_of_deleted(effects: Effects, event: MemberRemoved, mark: int) -> int | None:
+    """Somebody else may have the address."""
+    if event.address:
+        await free_address(effects.graph, event.member_id, event.address)
+    return None
+
+
+_PAGE = 20
+
+
+async def end_invitations_of_suspended(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
+    """End the invitations of a suspended member, a page at a time. Those of a member who leaves stay, as they may come back."""
+    owner, graph = event.member_id, effects.graph
+    member = (await graph.obj_get((owner,))).get(owner)
+    if not isinstance(member, Member) or not member.suspended or member.departure_id:
+        return None
+    page = await graph.assoc_range(owner, OWNS_INVITATION, Cursor(limit=_PAGE))
+    if not page:
+        return None
+    batch = Batch(shard_of(owner))
+    for assoc in page:
+        batch.obj_del(assoc.id2)
+        batch.assoc_del(owner, OWNS_INVITATION, assoc.id2, effects.new_id(batch.shard))
+    await graph.commit(batch)
+    return 1 if len(page) == _PAGE else None
+
+
+_TOKEN_PAGE = 200
+
+
+async def clear_tokens(effects: Effects, event: SessionsEnded, mark: int) -> int | None:
+    """Tokens from before the newest password go, and what is left of the others is not touched."""
+    return await _clear(effects, event, LOGGED_IN, mark) if event.every else None
+
+
+async def clear_grants(effects: Effects, event: SessionsEnded, mark: int) -> int | None:
+    """And codes that nobody will exchange any more."""
+    return await _clear(effects, event, EXPIRING, mark) if event.every else None
+
+
+async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark: int) -> int | None:
+    """One page, from the newest on; `mark` is where it begins."""
+    owner, graph = event.member_id, effects.graph
+    page = await graph.assoc_range(owner, atype, Cursor(before=mark or MAX_TIME, limit=_TOKEN_PAGE))
+    found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])
+    member = found.get(owner)
+    if not isinstance(member, Member):
+        return None
+    nodes = [node for assoc in page if isinstance(node := found.get(assoc.id2), Token | Grant)]
+    await drop_tokens(effects, owner, [node.id for node in nodes if node.generation < member.generation])
+    return page[-1].time if len(page) == _TOKEN_PAGE else None
+
+
+async def drop_tokens(effects: Effects, owner: int, ids: Sequence[int]) -> None:
+    """Delete tokens or codes of a member, with what leads to them."""
+
+    async def drop(id_: int) -> None:
+        batch = Batch(shard_of(owner))
+        now = effects.new_id(batch.shard)
+        batch.obj_del(id_)
+        for atype in LEADING_TO_LOGINS:
+            batch.assoc_del(owner, atype, id_, now)
+        await effects.graph.commit(batch)
+
+    await asyncio.gather(*map(drop, ids))

@@ -1,0 +1,493 @@
+"""Create and retract notifications, according to each member's policy.
+
+A notification has the time of the action in the graph, so processing an event twice, late or out of order gives the same list.
+For likes, follows and requests the graph is read again afterwards, so that an outdated notification is retracted.
+
+When a post is deleted, its notifications are retracted page by page, except those of members who watched the author, shared the
+post or voted in its poll. Readers skip these; retraction only keeps lists from filling up with invisible entries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+
+from shoal.consumers import push
+from shoal.consumers.context import Effects
+from shoal.core.events import (
+    FollowChanged,
+    LikeChanged,
+    MemberRegistered,
+    PollEnded,
+    PostCreated,
+    PostDeleted,
+    PostUpdated,
+    ProfileChanged,
+    PublishRefused,
+    ReactionChanged,
+    ReportFiled,
+    RequestChanged,
+    ShareCreated,
+)
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import (
+    ACCEPT_ALL,
+    Member,
+    NoticePolicy,
+    Poll,
+    Post,
+    Report,
+    Role,
+    ScheduledPost,
+    Share,
+    Treatment,
+    Visibility,
+)
+from shoal.core.visibility import Relation, may_see, may_see_share
+from shoal.graph.access import association, relations
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
+from shoal.graph.payloads.conversations import root_of
+from shoal.graph.payloads.follows import follow_terms
+from shoal.graph.payloads.notifications import NEVER_HELD, Kind, Notice, begun, end_of_poll, ended, release, unpublished
+from shoal.graph.payloads.posts import chosen_of
+from shoal.graph.schema import (
+    ACCEPTS_NOTICES,
+    EVERYBODY,
+    FOLLOWED_BY,
+    FOLLOWS,
+    HELD,
+    LIKED_BY,
+    LIKES,
+    MUTES_THREAD,
+    NOTIFIED,
+    PUTS_EMOJI,
+    REACTED_BY,
+    REQUESTED_BY,
+    REQUESTS,
+    SHARED_BY,
+    STAFF,
+    VOTED_BY,
+    WATCHED_BY,
+    AssocType,
+    is_tag,
+)
+from shoal.outbox.runner import Outcome
+from shoal.streaming import updates
+
+_DAY_MS = 86_400_000
+_NEW_MS = 30 * _DAY_MS
+"""An account younger than this is new."""
+_FOLLOWER_MS = 3 * _DAY_MS
+"""A follow younger than this does not count yet."""
+
+
+async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
+    """Whether news of this actor, about this post or none, come to the member. Three reads.
+
+    Not from whom they mute together with their notifications, or across a block; not from who is suspended, about a post that
+    they may not see, or in a thread of which they want to hear nothing more. What is noted already is for `feeds` to show or not.
+    """
+    return await _meeting(effects, member_id, actor_id, post) is not None
+
+
+async def reception(effects: Effects, member_id: int, notice: Notice, post: Post | None) -> Treatment:
+    """Return the treatment of a notice: `DROP` where it is not welcome, else the one that the member's policy gives.
+
+    Three reads, and two more where there is a policy.
+    """
+    met = await _meeting(effects, member_id, notice.actor_id, post)
+    if met is None:
+        return Treatment.DROP
+    member, actor, stand = met
+    if member.notices == ACCEPT_ALL or notice.kind in NEVER_HELD or actor.role is not Role.NONE:
+        return Treatment.ACCEPT
+    between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES, FOLLOWED_BY), (actor.id,))
+    if actor.id in between[ACCEPTS_NOTICES]:
+        return Treatment.ACCEPT
+    now = int(time.time() * 1000)
+    fan = between[FOLLOWED_BY].get(actor.id)
+    follows_since = milliseconds_of(follow_terms(fan.data).began(fan.time)) if fan else now
+    answers = not _is_private(notice, post) or await _began_thread(effects, member_id, post)
+    rules = _rules(member.notices, actor, stand, now, follows_since, answers=answers)
+    return max(rules, key=list(Treatment).index, default=Treatment.ACCEPT)
+
+
+def _rules(
+    policy: NoticePolicy, actor: Member, stand: Relation, now: int, follows_since: int, *, answers: bool
+) -> Iterator[Treatment]:
+    """Yield the treatments of the rules that apply; `answers` is False for an unsolicited private mention."""
+    if now - follows_since < _FOLLOWER_MS:
+        yield policy.not_followers
+    if stand.following:
+        return
+    yield policy.not_following
+    if now - actor.created_at < _NEW_MS:
+        yield policy.new_accounts
+    if actor.silenced:
+        yield policy.limited_accounts
+    if not answers:
+        yield policy.private_mentions
+
+
+def _is_private(notice: Notice, post: Post | None) -> bool:
+    return notice.kind is Kind.MENTION and post is not None and post.visibility is Visibility.DIRECT
+
+
+async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> bool:
+    """Whether a post answers the member, or stands in a thread of theirs."""
+    if post is None or not post.parent_id:
+        return False
+    root = (await effects.graph.obj_get((post.root_id,))).get(post.root_id)
+    return post.parent_author_id == member_id or (isinstance(root, Post) and root.author_id == member_id)
+
+
+async def _meeting(
+    effects: Effects, member_id: int, actor_id: int, post: Post | None
+) -> tuple[Member, Member, Relation] | None:
+    """Return the member, the actor and the member's relation to the actor; None where the notice is not welcome."""
+    graph = effects.graph
+    author_id = post.author_id if post else actor_id
+    nodes = await graph.obj_get(list({member_id, actor_id, author_id}))
+    member, actor = nodes.get(member_id), nodes.get(actor_id)
+    if not isinstance(member, Member) or not isinstance(actor, Member) or actor.suspended:
+        return None
+    stands = await relations(graph, member_id, {actor_id, author_id})
+    if stands[actor_id].severed or stands[actor_id].muting_notifications:
+        return None
+    if post is not None:
+        author = nodes.get(author_id)
+        if not may_see(member_id, post, author if isinstance(author, Member) else None, stands[author_id]):
+            return None
+        root = root_of(post)
+        if root in (await graph.assoc_get(member_id, (MUTES_THREAD,), (root,)))[MUTES_THREAD]:
+            return None
+    return member, actor, stands[actor_id]
+
+
+_PAGE = 100
+"""Members who are notified before other jobs have a turn."""
+
+Told = Mapping[AssocType, Mapping[int, Assoc]]
+"""Notifications of a member, shown and held back, by the id of their notice."""
+Standing = Callable[[], Awaitable[int | None]]
+"""A function that returns when an act was done; None when it is not, or no longer."""
+
+
+async def tell_mentioned(effects: Effects, event: PostCreated, mark: int) -> Outcome:
+    """Notify the members whom a new post mentions."""
+    if not event.mention_ids:
+        return None
+    return await effects.aside.begin(_tell_named(effects, event.post_id, event.mention_ids, event.post_id))
+
+
+async def tell_newly_mentioned(effects: Effects, event: PostUpdated, mark: int) -> Outcome:
+    """Notify the members whom an edit mentions for the first time, with the time of the edit."""
+    if not event.mentions_added:
+        return None
+    return await effects.aside.begin(_tell_named(effects, event.post_id, event.mentions_added, event.revision_id))
+
+
+async def _tell_named(effects: Effects, post_id: int, members: Sequence[int], time: int) -> None:
+    post = await _post(effects, post_id)
+    if post is not None:
+        named = {mention.id for mention in post.mentions}.intersection(members)
+        await _tell_each(effects, named, Notice(Kind.MENTION, post.author_id, post.id), time, post)
+
+
+async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int | None:
+    """Notify the members who watch the author, unless the post answers somebody else, or mentions them anyway."""
+    if event.visibility is Visibility.DIRECT:
+        return None
+    # The watchers first: most authors have none, and then the post need not be read.
+    page = await _page(effects, event.author_id, WATCHED_BY, mark)
+    post = await _post(effects, event.post_id) if page else None
+    if post is None or (post.parent_id and post.parent_author_id != post.author_id):
+        return None
+    watchers = [watcher.id2 for watcher in page if watcher.id2 not in event.mention_ids]
+    await _tell_each(effects, watchers, Notice(Kind.POST, post.author_id, post.id), post.id, post)
+    return _next(page)
+
+
+async def tell_sharers(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+    """Notify the members who shared a post whose wording changed, unless the edit mentions them for the first time."""
+    post = await _post(effects, event.post_id)
+    if post is None or not event.revision_id:
+        return None
+    page = await _page(effects, post.id, SHARED_BY, mark)
+    sharers = [sharer.id2 for sharer in page if sharer.id2 not in event.mentions_added]
+    await _tell_each(effects, sharers, Notice(Kind.EDIT, post.author_id, post.id), event.revision_id, post)
+    return _next(page)
+
+
+async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> Outcome:
+    """Notify the author of a like."""
+    return None if event.member_id == event.author_id else await effects.aside.begin(_tell_of_like(effects, event))
+
+
+async def _tell_of_like(effects: Effects, event: LikeChanged) -> None:
+    notice = Notice(Kind.LIKE, event.member_id, event.post_id)
+    await _settle_of_post(effects, event, notice, _stands(effects, event.member_id, LIKES, event.post_id))
+
+
+async def tell_of_reaction(effects: Effects, event: ReactionChanged, mark: int) -> Outcome:
+    """Notify the author of an emoji that somebody put on their post."""
+    return None if event.member_id == event.author_id else await effects.aside.begin(_tell_of_reaction(effects, event))
+
+
+async def _tell_of_reaction(effects: Effects, event: ReactionChanged) -> None:
+    notice = Notice(Kind.REACTION, event.member_id, event.post_id, event.emoji)
+    await _settle_of_post(effects, event, notice, _stands(effects, event.member_id, PUTS_EMOJI, event.place_id))
+
+
+async def _settle_of_post(
+    effects: Effects, event: LikeChanged | ReactionChanged, notice: Notice, done: Standing
+) -> None:
+    async def stands() -> int | None:
+        # What members did to a post that is gone goes too, a little later.
+        return await done() if await _post(effects, event.post_id) is not None else None
+
+    await _settle(effects, event.author_id, notice, stands, await _post(effects, event.post_id))
+
+
+async def tell_of_share(effects: Effects, event: ShareCreated, mark: int) -> asyncio.Future[None]:
+    """Notify the author of a share, if they may see it."""
+    return await effects.aside.begin(_tell_of_share(effects, event))
+
+
+async def _tell_of_share(effects: Effects, event: ShareCreated) -> None:
+    found = await effects.graph.obj_get((event.share_id, event.author_id))
+    share, sharer = found.get(event.share_id), found.get(event.author_id)
+    post = await _post(effects, share.post_id) if isinstance(share, Share) else None
+    if post is None or not isinstance(share, Share) or not isinstance(sharer, Member):
+        return
+    stand = (await relations(effects.graph, post.author_id, (sharer.id,)))[sharer.id]
+    if may_see_share(post.author_id, share, sharer, stand):
+        await _tell_each(effects, (post.author_id,), Notice(Kind.SHARE, sharer.id, post.id), share.id, post)
+
+
+async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> Outcome:
+    """Notify the member who is followed."""
+    if is_tag(event.source_id):
+        return None
+    stands = _began(effects, event.follower_id, FOLLOWS, event.source_id)
+    notice = Notice(Kind.FOLLOW, event.follower_id)
+    return await effects.aside.begin(_settle(effects, event.source_id, notice, stands, None))
+
+
+async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+    """Notify the member who gets a follow request. Either side may have ended the request, each at their own end."""
+    asks = _began(effects, event.member_id, REQUESTS, event.other_id)
+    asked = _stands(effects, event.other_id, REQUESTED_BY, event.member_id)
+
+    async def stands() -> int | None:
+        return await asks() if await asked() is not None else None
+
+    await _settle(effects, event.other_id, Notice(Kind.REQUEST, event.member_id), stands, None)
+    return None
+
+
+async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | None:
+    """Notify the owner of a poll that is over, and everybody who voted in it."""
+    poll = (await effects.graph.obj_get((event.poll_id,))).get(event.poll_id)
+    post = await _post(effects, poll.post_id) if isinstance(poll, Poll) else None
+    if post is None or not isinstance(poll, Poll):
+        return None
+    page = await _page(effects, poll.id, VOTED_BY, mark)
+    members = {voter.id2 for voter in page} | {poll.owner_id}
+    time = end_of_poll(poll.id, poll.expires_at)
+    await _tell_each(effects, members, Notice(Kind.POLL, poll.owner_id, post.id), time, post)
+    return _next(page)
+
+
+async def tell_of_refusal(effects: Effects, event: PublishRefused, mark: int) -> int | None:
+    """Notify the author of a scheduled post that could not be published."""
+    node = (await effects.graph.obj_get((event.scheduled_id,))).get(event.scheduled_id)
+    if isinstance(node, ScheduledPost) and node.refused:
+        await note(effects, node.owner_id, unpublished(node), event.time)
+    return None
+
+
+async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
+    """Delete these notifications of a member; one read, and one commit where there is anything to delete."""
+    await _end(effects, member_id, await _told(effects, member_id, notices))
+
+
+async def _told(effects: Effects, member_id: int, notices: Iterable[Notice]) -> Told:
+    ids = [notice.id for notice in notices]
+    return await effects.graph.assoc_get(member_id, (NOTIFIED, HELD), ids) if ids else {}
+
+
+async def _end(effects: Effects, member_id: int, told: Told) -> None:
+    if any(told.values()):
+        batch = Batch(shard_of(member_id))
+        for atype, assocs in told.items():
+            for assoc in assocs.values():
+                batch.put(ended(member_id, assoc, atype))
+        await effects.graph.commit(batch)
+
+
+async def tell(effects: Effects, member_id: int, notice: Notice, time: int, post: Post | None) -> None:
+    """Notify a member as their policy says: at once, held back, or not at all."""
+    treatment = await reception(effects, member_id, notice, post)
+    if treatment is Treatment.ACCEPT:
+        await note(effects, member_id, notice, time)
+    elif treatment is Treatment.FILTER:
+        await _hold(effects, member_id, notice, time)
+
+
+async def _hold(effects: Effects, member_id: int, notice: Notice, time: int) -> None:
+    batch = Batch(shard_of(member_id))
+    batch.put(begun(member_id, notice, time, HELD))
+    await effects.graph.commit(batch)
+    between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES,), (notice.actor_id,))
+    if between[ACCEPTS_NOTICES]:
+        # The member has accepted the sender meanwhile, perhaps before this one was among the held ones.
+        held = (await effects.graph.assoc_get(member_id, (HELD,), (notice.id,)))[HELD]
+        again = Batch(batch.shard)
+        release(again, member_id, held.values())
+        await effects.graph.commit(again)
+
+
+async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> None:
+    """Store a notification, tell the member's connected clients, and have messages sent to those that are closed."""
+    batch = Batch(shard_of(member_id))
+    for due in await push.due(effects, member_id, notice, time):
+        batch.emit(due)
+    batch.put(begun(member_id, notice, time))
+    await effects.graph.commit(batch)
+    await effects.channel.publish(updates.encode(updates.NotificationMade(member_id, time)))
+
+
+async def _settle(effects: Effects, member_id: int, notice: Notice, stands: Standing, post: Post | None) -> None:
+    """Notify the member of an act exactly if it is done at this moment."""
+    if member_id == notice.actor_id:
+        return
+    time = await stands()
+    while True:
+        if time is None:
+            told = await _told(effects, member_id, (notice,))
+            # Looked up again after the notification was: what was told by then is of an act that is over, and not of the next one,
+            # which may have been done and told in between.
+            if await stands() is None:
+                await _end(effects, member_id, told)
+        else:
+            await tell(effects, member_id, notice, time, post)
+        # It may have been taken back, or done again, meanwhile; the event of that may even have been worked off already.
+        time, before = await stands(), time
+        if time == before:
+            return
+
+
+def _stands(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
+    async def stands() -> int | None:
+        found = await association(effects.graph, id1, atype, id2)
+        return found.time if found else None
+
+    return stands
+
+
+def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
+    """As `_stands`, for a follow or request: changing its terms does not begin it anew."""
+
+    async def began() -> int | None:
+        found = await association(effects.graph, id1, atype, id2)
+        return follow_terms(found.data).began(found.time) if found else None
+
+    return began
+
+
+async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:
+    """Notify each member. Nobody is notified of their own acts, except that their poll is over."""
+    others = [member for member in members if member != notice.actor_id or notice.kind is Kind.POLL]
+    await asyncio.gather(*(tell(effects, member, notice, time, post) for member in others))
+
+
+async def _page(effects: Effects, id1: int, atype: AssocType, mark: int) -> list[Assoc]:
+    return await effects.graph.assoc_range(id1, atype, Cursor(before=mark or MAX_TIME, limit=_PAGE))
+
+
+def _next(page: Sequence[Assoc]) -> int | None:
+    return page[-1].time if len(page) == _PAGE else None
+
+
+async def _post(effects: Effects, post_id: int) -> Post | None:
+    node = (await effects.graph.obj_get((post_id,))).get(post_id)
+    return node if isinstance(node, Post) else None
+
+
+_RETRACTION_PAGE = 200
+
+
+async def forget_mentions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """Retract the notifications of members whom the post mentioned."""
+    notice = Notice(Kind.MENTION, event.author_id, event.post_id)
+    await asyncio.gather(*(forget(effects, member, (notice,)) for member in event.mention_ids))
+    return None
+
+
+async def forget_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """Retract the author's notifications of likes, while it is still known who liked the post."""
+    return await _forget(effects, event, LIKED_BY, Kind.LIKE, mark)
+
+
+async def forget_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """Retract the author's notifications of shares, while it is still known who shared the post."""
+    return await _forget(effects, event, SHARED_BY, Kind.SHARE, mark)
+
+
+async def forget_reactions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """Retract the author's notifications of emoji, while it is still known who put which on the post."""
+
+    def notices(who: Assoc) -> list[Notice]:
+        return [Notice(Kind.REACTION, who.id2, event.post_id, place.emoji) for place in chosen_of(who)]
+
+    return await _forget_page(effects, event, REACTED_BY, notices, mark)
+
+
+async def _forget(effects: Effects, event: PostDeleted, atype: AssocType, kind: Kind, mark: int) -> int | None:
+    return await _forget_page(effects, event, atype, lambda who: [Notice(kind, who.id2, event.post_id)], mark)
+
+
+async def _forget_page(
+    effects: Effects, event: PostDeleted, atype: AssocType, notices: Callable[[Assoc], list[Notice]], mark: int
+) -> int | None:
+    page = await effects.graph.assoc_range(
+        event.post_id, atype, Cursor(before=mark or MAX_TIME, limit=_RETRACTION_PAGE)
+    )
+    await forget(effects, event.author_id, [notice for who in page for notice in notices(who)])
+    return page[-1].time if len(page) == _RETRACTION_PAGE else None
+
+
+_STAFF_PAGE = 100
+_RECENT_MS = 86_400_000
+"""How long a member is new, in milliseconds: a change of an older profile is not told."""
+
+
+async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChanged, mark: int) -> int | None:
+    """Notify moderators of a new member, once their address is confirmed. Imported members joined elsewhere, and are not told."""
+    member = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
+    if not isinstance(member, Member) or member.dated or member.unconfirmed:
+        return None
+    now = effects.new_id(shard_of(member.id))
+    if milliseconds_of(now) - milliseconds_of(member.id) > _RECENT_MS:
+        return None
+    return await _tell(effects, Notice(Kind.REGISTRATION, member.id), member.id, mark)
+
+
+async def tell_of_report(effects: Effects, event: ReportFiled, mark: int) -> int | None:
+    """Notify moderators of a report."""
+    report = (await effects.graph.obj_get((event.report_id,))).get(event.report_id)
+    if not isinstance(report, Report):
+        return None
+    return await _tell(effects, Notice(Kind.REPORT, report.reporter_id, report.id), report.id, mark)
+
+
+async def _tell(effects: Effects, notice: Notice, time: int, mark: int) -> int | None:
+    page = await effects.graph.assoc_range(EVERYBODY, STAFF, Cursor(before=mark or MAX_TIME, limit=_STAFF_PAGE))
+    await asyncio.gather(*(note(effects, member, notice, time) for member in _others(page, notice)))
+    return page[-1].time if len(page) == _STAFF_PAGE else None
+
+
+def _others(page: Sequence[Assoc], notice: Notice) -> list[int]:
+    return [member.id2 for member in page if member.id2 != notice.actor_id]

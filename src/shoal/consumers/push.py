@@ -1,0 +1,116 @@
+"""Web push messages that are due are written, encrypted and sent, beside the jobs that follow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from shoal.consumers.context import Effects
+from shoal.consumers.members import drop_tokens
+from shoal.core.errors import NewerNeeded
+from shoal.core.events import PushDue
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Member, Post, Token
+from shoal.graph.access import association
+from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.payloads.notifications import ABOUT_POSTS, Notice, notice_of
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, NOTIFIED, PUSHES
+from shoal.push import messages, subscription
+from shoal.push.courier import Courier, Sent
+from shoal.push.messages import NoticeToSend
+from shoal.push.subscription import MAX_SUBSCRIPTIONS, PushSubscription
+
+_log = logging.getLogger("shoal.push")
+
+_GIVEN_UP_MS = 48 * 3_600_000
+"""A message that could not be sent for so long is given up: nobody wants it any more."""
+
+
+async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Sequence[PushDue]:
+    """Return the messages that a notification is to bring about, for the commit that makes it; none where it is there already.
+
+    One read; up to two more where the member has subscriptions.
+    """
+    if effects.courier is None:
+        return ()
+    listed = await effects.graph.assoc_range(member_id, PUSHES, Cursor(limit=MAX_SUBSCRIPTIONS))
+    wanted = [(one.id2, found) for one in listed if notice.kind in (found := subscription.decode(one.data)).alerts]
+    if not wanted:
+        return ()
+    told = await association(effects.graph, member_id, NOTIFIED, notice.id)
+    if told is not None and told.time == time:
+        return ()
+    if any(found.policy != "all" for _, found in wanted) and notice.actor_id != member_id:
+        wanted = await _allowed(effects, member_id, notice.actor_id, wanted)
+    asked = effects.new_id(shard_of(member_id))
+    return [
+        PushDue(member_id=member_id, token_id=token_id, notice_id=notice.id, time=time, asked=asked)
+        for token_id, _ in wanted
+    ]
+
+
+async def _allowed(
+    effects: Effects, member_id: int, actor_id: int, wanted: Sequence[tuple[int, PushSubscription]]
+) -> list[tuple[int, PushSubscription]]:
+    """Return those subscriptions whose policy lets messages about this actor through."""
+    between = await effects.graph.assoc_get(member_id, (FOLLOWS, FOLLOWED_BY), (actor_id,))
+    allowed = {"all"}
+    if between[FOLLOWS]:
+        allowed.add("followed")
+    if between[FOLLOWED_BY]:
+        allowed.add("follower")
+    return [one for one in wanted if one[1].policy in allowed]
+
+
+async def send(effects: Effects, event: PushDue, mark: int) -> asyncio.Future[None] | None:
+    """Begin to send a message, unless what it is about was taken back, or the session has ended, or it is two days old."""
+    courier = effects.courier
+    if courier is None or milliseconds_of(effects.new_id(0)) - milliseconds_of(event.asked) > _GIVEN_UP_MS:
+        return None
+    held = await association(effects.graph, event.member_id, PUSHES, event.token_id)
+    if held is None:
+        return None
+    endpoint = subscription.decode(held.data).endpoint
+    return courier.begin(endpoint, lambda: _send(effects, courier, event, held))
+
+
+async def _send(effects: Effects, courier: Courier, event: PushDue, held: Assoc) -> None:
+    where = subscription.decode(held.data)
+    told = await _told(effects, courier, event, where)
+    if told is not None and await courier.deliver(where, messages.write(told, courier.root)) is Sent.ENDED:
+        await _end(effects, event, held)
+
+
+async def _told(effects: Effects, courier: Courier, event: PushDue, where: PushSubscription) -> NoticeToSend | None:
+    """Return what the message says; None where there is nothing to say, or nobody to say it to, any more."""
+    graph = effects.graph
+    told = await association(graph, event.member_id, NOTIFIED, event.notice_id)
+    if told is None or told.time != event.time:
+        return None
+    if (notice := notice_of(told)) is None:
+        raise NewerNeeded("only a newer Shoal knows this notification")
+    found = await graph.obj_get(list({event.member_id, event.token_id, notice.actor_id, notice.about} - {0}))
+    member, token, actor = (found.get(id_) for id_ in (event.member_id, event.token_id, notice.actor_id))
+    post = found.get(notice.about)
+    if not (isinstance(member, Member) and isinstance(token, Token) and isinstance(actor, Member)):
+        return None
+    if effects.lifetime.is_over(token.use, effects.new_id.now()):
+        await drop_tokens(effects, member.id, (token.id,))
+        return None
+    if token.generation != member.generation or (notice.kind in ABOUT_POSTS and not isinstance(post, Post)):
+        return None
+    said = post if isinstance(post, Post) else None
+    text = courier.key.open(where.sealed)
+    return NoticeToSend(notice, told.time, member.id, actor, said, where.language, text)
+
+
+async def _end(effects: Effects, event: PushDue, held: Assoc) -> None:
+    """End a subscription that its push service does not know any more, unless it was renewed meanwhile."""
+    now = await association(effects.graph, event.member_id, PUSHES, event.token_id)
+    if now is None or now.data != held.data:
+        return
+    batch = Batch(shard_of(event.member_id))
+    batch.assoc_del(event.member_id, PUSHES, event.token_id, effects.new_id(batch.shard))
+    await effects.graph.commit(batch)
+    _log.info("a push service has ended a subscription of member %d", event.member_id)

@@ -1,0 +1,250 @@
+"""Keep both ends of relationships consistent across shards, and delete the relationships that depend on others.
+
+Pending inverses are applied to their own store. Follows and requests are deleted after a block, watching, endorsing and list
+membership after an unfollow. A part of these belongs to another member than the acting one, and so is on another shard.
+
+The members of a list are read before the follow, and removed with their own times, so a member who is added again stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from shoal.consumers.cleanup import clear_late
+from shoal.consumers.context import Effects
+from shoal.core.events import Blocked, FollowChanged, InverseOwed, ListChanged, PostCreated, PostUpdated, RequestChanged
+from shoal.core.ids import shard_of
+from shoal.core.model import MemberList
+from shoal.graph.access import association
+from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor
+from shoal.graph.schema import (
+    ASSOC_TYPES,
+    BLOCKS,
+    ENDORSES,
+    FOLLOWS,
+    LISTED_IN,
+    LISTS,
+    OWNS_LIST,
+    REQUESTS,
+    TAGGED,
+    WATCHED_BY,
+    WATCHES,
+    AssocType,
+    following,
+    is_tag,
+)
+
+
+async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> int | None:
+    """Apply the inverse in its own store. It keeps its time, so a second time changes nothing.
+
+    The post or poll may have been deleted since, and all that led to it cleared: this has to be cleared too then.
+    """
+    await _put(effects, AssocOp(*event.op))
+    await clear_late(effects, event.op)
+    return None
+
+
+async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+    """Make both ends of a follow agree before anything is made of it: either may have been written first.
+
+    Otherwise entries that are pushed while older ones are merged would be missed.
+    """
+    await _settle_ends(effects, event.follower_id, following(event.source_id), event.source_id)
+    return None
+
+
+async def settle_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+    """Make both ends of a follow request agree: either may have been written first."""
+    await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
+    return None
+
+
+async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> int | None:
+    """Put a post into the lists of its tags before it is pushed, or those who read a list meanwhile would miss it.
+
+    With a single store, its commit has done so already.
+    """
+    await _settle(effects, event.post_id, TAGGED, event.tag_ids)
+    return None
+
+
+async def settle_added_tags(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+    """Put an edited post into the lists of the tags that were added, before it is pushed."""
+    await _settle(effects, event.post_id, TAGGED, event.tags_added)
+    return None
+
+
+async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
+    """Apply those inverses of an object's associations that have not arrived, whatever their times; one read when alone."""
+    if not id2s or not effects.across:
+        return
+    for id2, assoc in (await effects.graph.assoc_get(id1, (atype,), id2s))[atype].items():
+        await _put(effects, AssocOp(id2, atype.inverse, id1, assoc.time, alive=True, data=assoc.data))
+
+
+async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
+    """Apply inverses that have not arrived; two reads when all have."""
+    if not id2s or not effects.across:
+        return
+    held = (await effects.graph.assoc_get(id1, (atype,), id2s))[atype]
+    times = [assoc.time for assoc in held.values()]
+    if not times:
+        return
+    # All of them have one time: that of the post. One that has another is applied in vain.
+    arrived = await effects.graph.assoc_ranges(
+        list(held), ASSOC_TYPES[atype.inverse], Cursor(before=times[0] + 1, after=times[0] - 1, limit=1)
+    )
+    for id2 in held.keys() - arrived.keys():
+        time, data = held[id2].time, held[id2].data
+        await _put(effects, AssocOp(id2, atype.inverse, id1, time, alive=True, data=data))
+
+
+async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -> None:
+    """Compare both ends, one read each.
+
+    An end that is alive alone has not reached the other, or the other was ended since.
+    """
+    inverse = ASSOC_TYPES[atype.inverse]
+    here, there = await _held(effects, id1, atype, id2), await _held(effects, id2, inverse, id1)
+    if here is not None and there is None:
+        await _settle_other(effects, AssocOp(id1, atype.number, id2, here.time, alive=True, data=here.data), inverse)
+    elif there is not None and here is None:
+        await _settle_other(effects, AssocOp(id2, inverse.number, id1, there.time, alive=True, data=there.data), atype)
+
+
+async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None:
+    """Copy this end to the other, which refuses it if it was ended later: then end this one too."""
+    await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
+    if await _held(effects, op.id2, other, op.id1) is None:
+        # Just so late that this association ends, and none that began after it.
+        await _put(effects, op._replace(time=op.time + 1, alive=False, data=b"", silent=True))
+
+
+async def _held(effects: Effects, id1: int, atype: AssocType, id2: int) -> Assoc | None:
+    return await association(effects.graph, id1, atype, id2)
+
+
+async def _put(effects: Effects, op: AssocOp) -> None:
+    batch = Batch(shard_of(op.id1))
+    batch.put(op._replace(plain=True))
+    await effects.graph.commit(batch)
+
+
+async def end_follows(effects: Effects, event: Blocked, mark: int) -> int | None:
+    """End the blocked member's follow, or follow request, to the blocker, unless the block is gone by now."""
+    await _end_if_blocked(effects, event.blocked_id, event.blocker_id)
+    await _end_request(effects, event.blocked_id, event.blocker_id)
+    return None
+
+
+async def end_blocked_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+    """End a follow that began while the block was being made: one of the two events comes after both commits."""
+    if not is_tag(event.source_id):
+        await _end_if_blocked(effects, event.follower_id, event.source_id)
+    return None
+
+
+async def end_vain_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+    """End a follow request that was made during a block, or while the other member accepted."""
+    await _end_request(effects, event.member_id, event.other_id)
+    return None
+
+
+async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+    """End watching and endorsing when there is no follow any more, and the request when there is one."""
+    member, source = event.follower_id, event.source_id
+    if is_tag(source):
+        return None
+    await _end_request(effects, member, source)
+    # Looked at before the follow is: what is found here began before, and what may begin later is left alone.
+    watches, endorses = await _held(effects, member, WATCHES, source), await _held(effects, member, ENDORSES, source)
+    if (watches is None and endorses is None) or await _held(effects, member, FOLLOWS, source):
+        return None
+    if endorses is not None:
+        await _end_just(effects, AssocOp(member, ENDORSES.number, source, endorses.time, alive=False))
+    if watches is not None:
+        # The far end first: as long as the near one is there, the work is found again.
+        await _end_just(effects, AssocOp(source, WATCHED_BY.number, member, watches.time, alive=False))
+        await _end_just(effects, AssocOp(member, WATCHES.number, source, watches.time, alive=False))
+    return None
+
+
+async def _end_just(effects: Effects, op: AssocOp) -> None:
+    """End an association that has this time; one that began later stays."""
+    batch = Batch(shard_of(op.id1))
+    batch.put(op._replace(time=op.time + 1, plain=True))
+    await effects.graph.commit(batch)
+
+
+async def _end_if_blocked(effects: Effects, member: int, source: int) -> None:
+    if not await _held(effects, member, FOLLOWS, source) or not await _severed(effects, member, source):
+        return
+    batch = Batch(shard_of(member))
+    batch.assoc_del(member, FOLLOWS, source, effects.new_id(batch.shard))
+    batch.emit(FollowChanged(follower_id=member, source_id=source))
+    await effects.graph.commit(batch)
+
+
+async def _end_request(effects: Effects, member: int, other: int) -> None:
+    if not await _held(effects, member, REQUESTS, other):
+        return
+    if not (await _held(effects, member, FOLLOWS, other) or await _severed(effects, member, other)):
+        return
+    batch = Batch(shard_of(member))
+    batch.assoc_del(member, REQUESTS, other, effects.new_id(batch.shard))
+    batch.emit(RequestChanged(member_id=member, other_id=other))
+    await effects.graph.commit(batch)
+
+
+async def _severed(effects: Effects, one: int, other: int) -> bool:
+    return bool(await _held(effects, one, BLOCKS, other) or await _held(effects, other, BLOCKS, one))
+
+
+_LISTS = 1_000
+"""More than anybody may have."""
+_MEMBERS = 100
+"""Members of a list that are checked before other jobs have a turn."""
+
+
+async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+    """Take a source that was unfollowed off all lists of the member who followed it."""
+    owner, source = event.follower_id, event.source_id
+    if is_tag(source) or source == owner:
+        return None
+    lists = await effects.graph.assoc_range(owner, OWNS_LIST, Cursor(limit=_LISTS))
+    found = await asyncio.gather(*[effects.graph.assoc_get(one.id2, (LISTS,), (source,)) for one in lists])
+    on = {one.id2: held[LISTS][source] for one, held in zip(lists, found, strict=True) if held[LISTS]}
+    if on and not (await effects.graph.assoc_get(owner, (FOLLOWS,), (source,)))[FOLLOWS]:
+        for list_id, listed in on.items():
+            await _take_off_list(effects, list_id, {source: listed})
+    return None
+
+
+async def trim_list(effects: Effects, event: ListChanged, mark: int) -> int | None:
+    """Take members off a list whom its owner no longer follows, or all of them when it was deleted."""
+    page = await effects.graph.assoc_range(event.list_id, LISTS, Cursor(before=mark or MAX_TIME, limit=_MEMBERS))
+    listed = {assoc.id2: assoc for assoc in page}
+    if not listed:
+        return None
+    if isinstance((await effects.graph.obj_get((event.list_id,))).get(event.list_id), MemberList):
+        followed = (await effects.graph.assoc_get(event.owner_id, (FOLLOWS,), list(listed)))[FOLLOWS]
+        listed = {id_: assoc for id_, assoc in listed.items() if id_ not in followed and id_ != event.owner_id}
+    await _take_off_list(effects, event.list_id, listed)
+    return page[-1].time if len(page) == _MEMBERS else None
+
+
+async def _take_off_list(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:
+    """End both ends of each, the list's own last: while that is there, a repeated run finds the work again."""
+    for id_, listed in members.items():
+        await _end_membership(
+            effects, AssocOp(id_, LISTED_IN.number, list_id, listed.time + 1, alive=False, plain=True)
+        )
+        await _end_membership(effects, AssocOp(list_id, LISTS.number, id_, listed.time + 1, alive=False, plain=True))
+
+
+async def _end_membership(effects: Effects, op: AssocOp) -> None:
+    batch = Batch(shard_of(op.id1))
+    batch.put(op)
+    await effects.graph.commit(batch)

@@ -1,0 +1,137 @@
+"""Hold posts that many members reported out of public lists until a moderator decides, and notify reporters of the outcome.
+
+The review of a post is computed from its reports in the graph, so running twice, late or out of order gives the same result: if
+a moderator upheld one report, the post is upheld; otherwise, if a moderator dismissed one, it is cleared; otherwise it waits
+once enough members have reported it, and keeps waiting. With a threshold of two:
+
+    reported by   ann   ben   (dismissed: ann's)   cyd   (upheld: cyd's)   (reopened: cyd's)   (reopened: ann's)
+    review        -     waits cleared              -"-   upheld            cleared             waits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from msgspec.structs import replace
+
+from shoal.consumers.context import Effects
+from shoal.consumers.notifications import forget, note
+from shoal.consumers.relationships import settle_links
+from shoal.core.events import PostHidden, ReportFiled, VerdictChanged
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import HELD, Member, Post, Report, Review
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.payloads.notifications import Kind, Notice
+from shoal.graph.payloads.posts import reports_of
+from shoal.graph.schema import POST_REPORTED_BY, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST
+
+_MOST = 1_000
+"""Members who reported a post that are looked at: the newest."""
+_OFTEN = 3
+"""A reporter with so many dismissed reports, more than upheld ones, is often wrong."""
+
+
+async def review_reported(effects: Effects, event: ReportFiled, mark: int) -> int | None:
+    """Hold the posts that now enough members have reported."""
+    await _review_posts(effects, event.report_id, filed=True)
+    return None
+
+
+async def review_closed(effects: Effects, event: VerdictChanged, mark: int) -> int | None:
+    """Let the posts of a report follow the moderators' word, or what is left without it."""
+    await _review_posts(effects, event.report_id)
+    return None
+
+
+async def _review_posts(effects: Effects, report_id: int, *, filed: bool = False) -> None:
+    report = (await effects.graph.obj_get((report_id,))).get(report_id)
+    # Members who report themselves neither hold their posts nor have them cleared.
+    if not isinstance(report, Report) or report.reporter_id == report.target_id:
+        return
+    # Of two reports at once on two stores, the later one must see the earlier one at the post.
+    await settle_links(effects, report.reporter_id, REPORTS_POST, report.post_ids)
+    for post_id in report.post_ids:
+        await _review(effects, post_id, report.id, filed=filed)
+
+
+async def _review(effects: Effects, post_id: int, report_id: int, *, filed: bool = False) -> None:
+    """Bring the review of a post up to date. A further report of one that is in review already changes nothing."""
+
+    async def attempt() -> bool:
+        post = (await effects.graph.obj_get((post_id,))).get(post_id)
+        if not isinstance(post, Post) or (filed and post.review is not Review.NONE):
+            return False
+        review = await _reviewed(effects, post, report_id)
+        if review is post.review:
+            return False
+        batch = Batch(shard_of(post.id))
+        batch.obj_set(replace(post, review=review, version=post.version + 1))
+        if review in HELD:
+            batch.emit(PostHidden(post_id=post.id))
+        await effects.graph.commit(batch)
+        return True
+
+    # Reports may have been closed or opened since they were read: then it is decided again.
+    while await retry_on_conflict(attempt):
+        pass
+
+
+async def _reviewed(effects: Effects, post: Post, report_id: int) -> Review:
+    page = await effects.graph.assoc_range(post.id, POST_REPORTED_BY, Cursor(limit=_MOST))
+    ids = {report_id, *(id_ for reporter in page for id_ in reports_of(reporter))}
+    nodes = await effects.graph.obj_get([*ids, *(reporter.id2 for reporter in page)])
+    reports = [node for id_ in ids if isinstance(node := nodes.get(id_), Report) and post.id in node.post_ids]
+    if any(report.upheld for report in reports):
+        return Review.UPHELD
+    if any(report.upheld is False for report in reports):
+        return Review.CLEARED
+    if post.review is Review.WAITING:
+        return Review.WAITING
+    members = {reporter.id2: node for reporter in page if isinstance(node := nodes.get(reporter.id2), Member)}
+    counting = await _counting(effects, page, members)
+    return Review.WAITING if 0 < effects.holding.reports <= counting else Review.NONE
+
+
+async def _counting(effects: Effects, page: Collection[Assoc], members: Mapping[int, Member]) -> int:
+    """Return how many of the reporters count: those who are there, were no new members, and are not often wrong."""
+    old = [
+        reporter.id2
+        for reporter in page
+        if (member := members.get(reporter.id2)) is not None
+        and not member.suspended
+        and milliseconds_of(reports_of(reporter)[0]) - member.created_at >= effects.holding.age_ms
+    ]
+    if not 0 < effects.holding.reports <= len(old):
+        return 0
+    counts = await effects.graph.assoc_count(old, (REPORT_UPHELD, REPORT_DISMISSED))
+    upheld, dismissed = counts[REPORT_UPHELD], counts[REPORT_DISMISSED]
+    return sum(not max(_OFTEN, upheld.get(id_, 0) + 1) <= dismissed.get(id_, 0) for id_ in old)
+
+
+_VERDICTS = (REPORT_UPHELD, REPORT_DISMISSED)
+
+
+async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> int | None:
+    """Notify the reporter exactly if the report is closed at this moment; one that is open again is not told of any more."""
+    report = (await effects.graph.obj_get((event.report_id,))).get(event.report_id)
+    if not isinstance(report, Report):
+        return None
+    # Nobody but the reporter: moderators do not sign what they decide.
+    notice = Notice(Kind.VERDICT, report.reporter_id, report.id)
+    time = await _closed(effects, report)
+    while True:
+        if time is None:
+            await forget(effects, report.reporter_id, (notice,))
+        else:
+            await note(effects, report.reporter_id, notice, time)
+        time, before = await _closed(effects, report), time
+        if time == before:
+            return None
+
+
+async def _closed(effects: Effects, report: Report) -> int | None:
+    """Return the time of the verdict; None when there is none, or none any more."""
+    found = await effects.graph.assoc_get(report.reporter_id, _VERDICTS, (report.id,))
+    times = [held[report.id].time for held in found.values() if report.id in held]
+    return max(times, default=None)

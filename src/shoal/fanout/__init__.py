@@ -1,1 +1,0 @@
-"""Consequences of events. They are idempotent and commutative."""

@@ -1,1 +1,0 @@
-"""Consequences that take something away: deletions, blocks, retracted notifications, shares that nobody may see."""

@@ -1,1 +1,0 @@
-"""The verbs: each checks its input and who may do it, builds one batch, and commits it."""

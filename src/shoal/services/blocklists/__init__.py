@@ -1,1 +1,0 @@
-"""Blocklists of the whole network: what nobody signs up with, and networks that are kept out."""

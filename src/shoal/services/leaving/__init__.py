@@ -1,1 +1,0 @@
-"""Deleting one's account: asking for it, coming back, and the deletion of everything that a member has."""

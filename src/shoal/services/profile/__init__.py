@@ -1,1 +1,0 @@
-"""Parts of a profile that members arrange: tags, albums."""
