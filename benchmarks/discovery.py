@@ -25,10 +25,9 @@ from shoal.commands import reactions
 from shoal.core.ranking import terms
 from shoal.core.ranking.recipes import BALANCED
 from shoal.core.ranking.terms import CandidateFacts
-from shoal.feeds.foryou import feed
-from shoal.feeds.foryou.reading import ReadingCursor, decode_cursor, decode_reading
-from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Remembered
+from shoal.queries.context import Reads, Remembered
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.ranking import ReadingCursor, decode_cursor, decode_reading
 from shoal.wiring import process
 
 _CANDIDATES = 1_000

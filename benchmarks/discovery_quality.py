@@ -33,12 +33,9 @@ from shoal import Shoal
 from shoal.core.ranking import people
 from shoal.core.ranking.people import FOLLOWS_EACH, WEIGHTS, PeopleFacts, PeopleWeights
 from shoal.core.ranking.terms import best_first, scores
-from shoal.feeds.discover.likely import FRIENDS_OF_FRIENDS
-from shoal.feeds.discover.most_followed import POPULAR
-from shoal.feeds.discover.suggestions import suggestions
-from shoal.feeds.foryou.interests import WEIGHED
-from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Remembered, Renewed
+from shoal.queries.context import Reads, Remembered, Renewed
+from shoal.queries.foryou.interests import WEIGHED
+from shoal.queries.suggestions import FRIENDS_OF_FRIENDS, POPULAR, suggestions
 from shoal.wiring import process
 
 _DEPTHS = (10, 50)

@@ -21,7 +21,7 @@ import uvloop
 from benchmarks.measure import REAL_DATA, Report, keep_option, parser, spread, workplace
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors, real_graph, url_of
 from shoal import Shoal
-from shoal.feeds import home
+from shoal.queries import home
 
 _FOLLOWS = 100
 _ROUNDS = 5

@@ -38,7 +38,7 @@ from shoal.core.ranking.preferences import decay, strongest, tag_affinity, tag_s
 from shoal.core.ranking.recipes import BALANCED
 from shoal.core.ranking.terms import CandidateFacts
 from shoal.core.text import check_tag
-from shoal.feeds.foryou.interests import interests_of
+from shoal.queries.foryou.interests import interests_of
 
 _LEAST = 20
 """Posts of an author who becomes a viewer."""

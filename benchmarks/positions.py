@@ -19,10 +19,10 @@ from benchmarks.measure import Report, parser, spread, workplace
 from shoal import Handle, Shoal
 from shoal.core.ids import floor_at, shard_of
 from shoal.core.model import Post
-from shoal.feeds import user
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import POSTED
 from shoal.graph.sqlite import sql
+from shoal.queries import posts as post_queries
 
 _PAGE = 20
 _GROUP = 100
@@ -70,7 +70,7 @@ async def _walk(ann: Handle, position: int) -> None:
     """Go to a position by cursors."""
     cursor, left = Cursor(), position + _PAGE
     while left > 0:
-        page = await user.page(ann._reads, ann.id, ann.id, cursor.of(min(200, left)))
+        page = await post_queries.authored_page(ann._reads, ann.id, ann.id, cursor.of(min(200, left)))
         left -= len(page.entries)
         if page.next is None:
             return

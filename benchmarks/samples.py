@@ -49,8 +49,8 @@ _JSON = Stage("JSON", ("shoal.api.entities", "shoal.api.listing"))
 STAGES = (
     _HTTP,
     _IN_AND_OUT._replace(modules=(*_IN_AND_OUT.modules, "shoal.commands")),
-    Stage("which posts: timelines, own posts, folding", ("shoal.feeds", "shoal.timelines", "shoal.core")),
-    Stage("values: posts, people, counts, marks of the viewer", ("shoal.feeds.hydrate", "shoal.graph.access")),
+    Stage("which posts: timelines, own posts, folding", ("shoal.queries", "shoal.timelines", "shoal.core")),
+    Stage("values: posts, people, counts, marks of the viewer", ("shoal.queries.hydration", "shoal.graph.access")),
     Stage("reads from memory and SQLite, for both", ("shoal.graph",)),
     _JSON,
 )
@@ -70,11 +70,11 @@ WRITE_STAGES = (
             "shoal.consumers",
             "shoal.timelines",
             "shoal.tagcloud",
-            "shoal.discovery",
+            "shoal.search",
             "shoal.streaming",
         ),
     ),
-    Stage("pages: which posts, their values", ("shoal.feeds",)),
+    Stage("pages: which posts, their values", ("shoal.queries",)),
     _JSON,
 )
 CLUSTER_STAGES = (
@@ -95,7 +95,7 @@ CLUSTER_STAGES = (
     Stage("Redis: stamps of what is remembered", ("shoal.graph.redis", "shoal.redis", "redis")),
     Stage("the broker: events that were committed", ("shoal.outbox", "aiormq", "pamqp")),
     Stage("what is remembered, before a commit and after it", ("shoal.graph",)),
-    Stage("pages: which posts, their values", ("shoal.feeds",)),
+    Stage("pages: which posts, their values", ("shoal.queries",)),
     _JSON,
 )
 _OTHER = "all else"

@@ -23,11 +23,11 @@ from shoal.core.ids import EPOCH_MS, compose
 from shoal.core.model import Member, Post
 from shoal.core.text import canonical_tag
 from shoal.core.tokenizer import clause_of
-from shoal.discovery.contract import Ask, IndexChange, MemberRow, PostRow, SearchIndex
-from shoal.discovery.memory import MemoryIndex
-from shoal.discovery.postgres import PostgresIndex
-from shoal.discovery.rows import member_row, post_row
-from shoal.discovery.sqlite import SqliteIndex
+from shoal.search.contract import Ask, IndexChange, MemberRow, PostRow, SearchIndex
+from shoal.search.indexing import member_row, post_row
+from shoal.search.memory import MemoryIndex
+from shoal.search.postgres import PostgresIndex
+from shoal.search.sqlite import SqliteIndex
 
 _BATCH = 500
 _PAGE = 20

@@ -34,9 +34,9 @@ from benchmarks.shared_rows import crowd, fill
 from benchmarks.stores import Ints, ids_of, numbered, power_law, real_authors, real_graph
 from shoal import Handle, Shoal
 from shoal.core.ids import shard_of
-from shoal.feeds import home
 from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.redis.client import KEY_BYTES, Nodes, Script
+from shoal.queries import home
 from shoal.wiring import open_network
 
 _ENTRIES = 20

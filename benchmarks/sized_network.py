@@ -22,9 +22,9 @@ from benchmarks.made_network import FAMILY, GIVEN, TOPICS, Shape, followees_of, 
 from benchmarks.measure import rss
 from shoal import Shoal
 from shoal.core.model import Post
-from shoal.feeds import home
 from shoal.library import Handle
 from shoal.ops.checking.sampled import check_sampled
+from shoal.queries import home
 from shoal.wiring import process
 
 _WARM = 50

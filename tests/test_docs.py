@@ -14,10 +14,10 @@ import click
 from shoal.api.http.limits.ratelimit import DEFAULTS
 from shoal.cli import main
 from shoal.core.model import Node
-from shoal.discovery import postgres_sql as search_postgres
-from shoal.discovery import sqlite_sql as search_sqlite
 from shoal.graph.migrations import Migration
 from shoal.graph.schema import ASSOC_TYPES
+from shoal.search import postgres_sql as search_postgres
+from shoal.search import sqlite_sql as search_sqlite
 from shoal.settings import Settings
 from shoal.tagcloud import postgres_sql, sqlite_sql
 from shoal.tagcloud.dynamodb_items import ITEMS

@@ -7,9 +7,9 @@ import pytest
 from shoal.commands import moderation
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Role
-from shoal.feeds import people, saved, tagged, user
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, LIKES
+from shoal.queries import members, posts, public_timelines
 from tests.api.world import World
 
 
@@ -45,10 +45,10 @@ def test_a_page_of_nothing_is_refused_in_words(shared: World, limit: int) -> Non
     ann = shared.join(f"limit_ann{1 + limit}")
     reads, id_, at = shared.deps.reads, ann.member.id, Cursor(limit=limit)
     for page in (
-        user.page(reads, id_, id_, at),
-        tagged.page(reads, id_, tagged.TagQuery(frozenset(("dawn",))), at),
-        people.page(reads, id_, id_, FOLLOWED_BY, at),
-        saved.page(reads, id_, LIKES, at),
+        posts.authored_page(reads, id_, id_, at),
+        public_timelines.tag_page(reads, id_, public_timelines.TagQuery(frozenset(("dawn",))), at),
+        members.page(reads, id_, id_, FOLLOWED_BY, at),
+        posts.saved_page(reads, id_, LIKES, at),
     ):
         with pytest.raises(InvalidInput, match="limit: at least 1"):
             shared.run(page)

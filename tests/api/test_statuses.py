@@ -11,10 +11,10 @@ from shoal.commands import posts
 from shoal.commands.posts import Draft
 from shoal.core.errors import NotFound
 from shoal.core.model import Media, Revision
-from shoal.feeds import revisions
-from shoal.feeds.revisions import media_then
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import AssocType
+from shoal.queries import posts as post_queries
+from shoal.queries.posts import media_then
 from tests.api.world import World, picture
 
 PLACE = {"latitude": 0.0, "longitude": -4.5}
@@ -80,19 +80,19 @@ def test_revisions_are_in_the_order_of_their_times_and_only_so_many(
     for n in range(1, 5):
         shared.json("PUT", f"/api/v1/statuses/{id_}", ann, json={"status": str(n)})
     store: Any = shared.network.store
-    found = shared.run(revisions.revisions(store, ann.member.id, id_))
+    found = shared.run(post_queries.revisions(store, ann.member.id, id_))
     assert [revision.text for revision in found] == ["0", "1", "2", "3"]
     ids = [revision.id for revision in found]
     shuffled: Any = Shuffled(store, [ids[2], ids[0], ids[3], ids[1]])
-    told = shared.run(revisions.revisions(shuffled, ann.member.id, id_))
+    told = shared.run(post_queries.revisions(shuffled, ann.member.id, id_))
     assert [revision.text for revision in told] == ["2", "0", "3", "1"]
-    monkeypatch.setattr(revisions, "MAX_REVISIONS", 2)
-    found = shared.run(revisions.revisions(store, ann.member.id, id_))
+    monkeypatch.setattr(post_queries, "MAX_REVISIONS", 2)
+    found = shared.run(post_queries.revisions(store, ann.member.id, id_))
     assert [revision.text for revision in found] == ["2", "3"]
     said = shared.json("GET", f"/api/v1/statuses/{id_}/history", ann)
     assert [edit["content"] for edit in said] == ["<p>2</p>", "<p>3</p>", "<p>4</p>"]
     with pytest.raises(NotFound):
-        shared.run(revisions.revisions(store, ben.member.id, id_))
+        shared.run(post_queries.revisions(store, ben.member.id, id_))
 
 
 def test_a_long_thread_says_where_the_rest_of_it_is(shoal: World) -> None:

@@ -28,10 +28,10 @@ from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb
 from shoal.core.ids import IdMaker
 from shoal.core.model import Member, Role
-from shoal.feeds.shared_answers import Remembered
 from shoal.graph.contract import AssocRow, Graph, RememberingReader
 from shoal.graph.schema import AUDITED, AnyNode
 from shoal.ops.archives.shelf import ArchiveShelf
+from shoal.queries.context import Remembered
 from shoal.server import Deps, build, listen, serve
 from shoal.tagcloud.reader import TagCloud
 from shoal.wiring import Network, open_network

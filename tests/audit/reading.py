@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from shoal.feeds import audit
-from shoal.feeds.audit import DatedEntry
 from shoal.graph.contract import Reader
+from shoal.queries import moderation
+from shoal.queries.moderation import DatedEntry
 
 
 async def entries(graph: Reader, *verbs: str) -> list[DatedEntry]:
     """All entries of these acts (none: of all), oldest first."""
-    return [one async for one in audit.everything(graph) if not verbs or one.entry.verb in verbs]
+    return [one async for one in moderation.everything(graph) if not verbs or one.entry.verb in verbs]
 
 
 async def acts(graph: Reader) -> list[str]:

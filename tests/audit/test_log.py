@@ -18,14 +18,13 @@ from shoal.consumers.active_posts import forget_inactive
 from shoal.core.audit import Actor, AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import IdMaker, shard_of
-from shoal.feeds import audit
-from shoal.feeds.audit import AuditPage, WantedEntries
-from shoal.feeds.merging import sparse
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 from shoal.media.library import MediaLibrary
 from shoal.ops.upkeep import Upkeep
+from shoal.queries import moderation, pagination
+from shoal.queries.moderation import AuditPage, WantedEntries
 from tests.audit.reading import entries
 from tests.examples import examples
 from tests.running import in_loop, run
@@ -67,7 +66,7 @@ async def pages(graph: Store, wanted: WantedEntries, limit: int, *, oldest_first
     found: list[AuditPage] = []
     at = Cursor(limit=limit, oldest_first=oldest_first)
     while True:
-        page = await audit.page(graph, at, wanted)
+        page = await moderation.audit_page(graph, at, wanted)
         found.append(page)
         if page.next is None:
             return found
@@ -121,7 +120,7 @@ async def test_pages_have_each_wanted_entry_once_newest_first(backend: Backend, 
         ):
             fitting = [one.id for one in await entries(graph) if wanted.admits(one.entry)]
             # So few at a time that a page is looked for often, and comes short.
-            with patch.object(audit, "_SEARCHED", 3), patch.object(sparse, "LOOKS", 2):
+            with patch.object(moderation, "_SEARCHED", 3), patch.object(pagination, "LOOKS", 2):
                 found = await pages(graph, wanted, limit)
             assert [one.id for page in found for one in page.entries] == fitting[::-1]
             assert all(len(page.entries) <= limit for page in found)
@@ -131,7 +130,7 @@ async def test_pages_have_each_wanted_entry_once_newest_first(backend: Backend, 
 async def test_a_page_of_no_entries_is_refused(backend: Backend) -> None:
     async with backend.open() as graph:
         with pytest.raises(InvalidInput, match="limit"):
-            await audit.page(graph, Cursor(limit=0), WantedEntries())
+            await moderation.audit_page(graph, Cursor(limit=0), WantedEntries())
 
 
 @in_loop
@@ -192,7 +191,7 @@ def test_pages_are_the_log_whatever_is_in_it(
             await did(writes, by, AuditVerb.MEMBER_SILENCED, about)
         wanted = WantedEntries(actor_id=actor)
         fitting = [one for one in await entries(graph) if wanted.admits(one.entry)]
-        with patch.object(audit, "_SEARCHED", 2), patch.object(sparse, "LOOKS", looks):
+        with patch.object(moderation, "_SEARCHED", 2), patch.object(pagination, "LOOKS", looks):
             newest_first = [one for page in await pages(graph, wanted, limit) for one in page.entries]
             assert newest_first == fitting[::-1]
             oldest_first = await pages(graph, wanted, limit, oldest_first=True)

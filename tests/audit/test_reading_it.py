@@ -9,8 +9,8 @@ import pytest
 from shoal.commands import members, moderation
 from shoal.core.audit import AuditVerb
 from shoal.core.model import Role
-from shoal.feeds import audit
-from shoal.feeds.merging import sparse
+from shoal.queries import moderation as moderation_queries
+from shoal.queries import pagination
 from tests.api.world import Someone, World, world
 from tests.audit.reading import entries
 from tests.running import eventually
@@ -80,8 +80,8 @@ def test_what_is_wanted_is_found_from_below_too_however_much_lies_between(
 ) -> None:
     asked = f"target_id={acted.id}&verb[]=member.unsensitized"
     (wanted,) = here.json("GET", f"{LOG}?{asked}", chief)
-    monkeypatch.setattr(audit, "_SEARCHED", 2)
-    monkeypatch.setattr(sparse, "LOOKS", 1)
+    monkeypatch.setattr(moderation_queries, "_SEARCHED", 2)
+    monkeypatch.setattr(pagination, "LOOKS", 1)
     found, address, pages = [], f"{LOG}?{asked}&min_id=1&limit=1", 0
     while address and pages < 100:
         answer = here.ask("GET", address, chief)

@@ -14,8 +14,8 @@ from shoal.charts.shapes import Box, TextLine
 
 KEPT = sorted(FOLDER.glob("*.folded"))
 TOLD = """\
-thread (7): MainThread;<module> (/a/b/src/shoal/cli/__main__.py);Runner.run (asyncio/runners.py:9);page (shoal/feeds/home.py:12) 30
-thread (7): MainThread;Runner.run (asyncio/runners.py:9);page (shoal/feeds/home.py:14);get (shoal/graph/cache/lru.py) 9
+thread (7): MainThread;<module> (/b/src/shoal/cli/__main__.py);Runner.run (asyncio/runners.py:9);page (shoal/queries/home.py:12) 30
+thread (7): MainThread;Runner.run (asyncio/runners.py:9);page (shoal/queries/home.py:14);get (shoal/graph/cache/lru.py) 9
 thread (7): MainThread;Runner.run (asyncio/runners.py:9) 5
 thread (8): shoal-writer;Thread.run (threading.py:3);Writer._run (/a/src/shoal/graph/sqlite/writer.py:8) 70
 thread (8): shoal-writer;Thread.run (threading.py:3);Writer._run (shoal/graph/sqlite/writer.py:8);Condition.wait (threading.py:9) 99
@@ -25,8 +25,8 @@ thread (9): pool;_worker (concurrent/futures/thread.py:8) 99
 
 def test_stacks_are_those_of_the_main_thread_from_the_loop_on_by_module_and_function() -> None:
     assert folded(TOLD) == {
-        ("shoal.feeds.home:page",): 30,
-        ("shoal.feeds.home:page", "shoal.graph.cache.lru:get"): 9,
+        ("shoal.queries.home:page",): 30,
+        ("shoal.queries.home:page", "shoal.graph.cache.lru:get"): 9,
         ("the event loop",): 5,
     }
 

@@ -14,10 +14,10 @@ from tests.running import in_loop, run
 from shoal import Shoal
 from shoal.cli import main
 from shoal.core.errors import InvalidInput
-from shoal.discovery.memory import MemoryIndex
-from shoal.feeds import search
-from shoal.feeds.search import ResultRange
 from shoal.graph.contract import Cursor
+from shoal.queries import search
+from shoal.queries.search import ResultRange
+from shoal.search.memory import MemoryIndex
 from shoal.settings import Settings
 from shoal.wiring.search import open_search
 

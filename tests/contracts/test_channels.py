@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from redis import Redis
 
 from shoal.graph.redis.client import Nodes
-from shoal.streaming.contract import Channel, Gap, Position, Told
-from shoal.streaming.memory import MemoryChannel
+from shoal.streaming.contract import Channel, Gap, MemoryChannel, Position, Told
 from shoal.streaming.redis import RedisChannel
 from tests.engines import redis
 from tests.examples import examples

@@ -8,11 +8,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from shoal.core.errors import Unavailable
-from shoal.feeds.foryou.reading import new_reading_id
 from shoal.graph.redis.client import Nodes
 from shoal.ops.engines.program import free_port
-from shoal.timelines.readings import KEPT_SECONDS, MemoryReadings, Readings
-from shoal.timelines.redis_readings import RedisReadings
+from shoal.queries.foryou.ranking import new_reading_id
+from shoal.timelines.contract import KEPT_SECONDS, MemoryReadings, Readings
+from shoal.timelines.redis import RedisReadings
 from tests.engines import redis
 from tests.running import in_loop
 

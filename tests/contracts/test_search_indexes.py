@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import ShoalError
 from shoal.core.tokenizer import Clause, clause_of, words_of
-from shoal.discovery import postgres as postgres_index
-from shoal.discovery import sqlite, sqlite_members, sqlite_sql
-from shoal.discovery.contract import (
+from shoal.graph.sqlite.sql import for_rows
+from shoal.search import postgres as postgres_index
+from shoal.search import sqlite, sqlite_sql
+from shoal.search.contract import (
     FORM,
     PUBLIC,
     Ask,
@@ -31,10 +32,9 @@ from shoal.discovery.contract import (
     to,
     within,
 )
-from shoal.discovery.memory import MemoryIndex
-from shoal.discovery.postgres import PostgresIndex
-from shoal.discovery.sqlite import SqliteIndex
-from shoal.graph.sqlite.sql import for_rows
+from shoal.search.memory import MemoryIndex
+from shoal.search.postgres import PostgresIndex
+from shoal.search.sqlite import SqliteIndex
 from tests.engines import postgres
 from tests.examples import examples
 from tests.running import in_loop, run
@@ -235,8 +235,8 @@ async def test_members_are_found_by_the_beginnings_of_their_names_and_by_their_n
 async def test_of_very_many_with_a_name_the_newest_and_the_latest_posters_are_ranked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_members, "NEWEST", 5)
-    monkeypatch.setattr(sqlite_members, "LATEST", 3)
+    monkeypatch.setattr(sqlite, "NEWEST", 5)
+    monkeypatch.setattr(sqlite, "LATEST", 3)
     index = await SqliteIndex.open(tmp_path / "shoal.db.search")
     people = [member(id_, f"user{id_}", "Anna Sato", "likes tea") for id_ in range(1, 31)]
     await index.write(

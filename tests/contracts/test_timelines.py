@@ -16,9 +16,8 @@ from shoal.graph.contract import Cursor
 from shoal.graph.redis.client import Nodes
 from shoal.readers.memory import NEWEST, USED, VERSION, SharedMemory, barrier
 from shoal.timelines.contract import Timelines, Window
-from shoal.timelines.memory import MemoryTimelines, TimelineRows
+from shoal.timelines.memory import MemoryTimelines, OwnersTimelines, ReadTimelines, SharedRows, TimelineRows
 from shoal.timelines.redis import RedisTimelines
-from shoal.timelines.shared import OwnersTimelines, ReadTimelines, SharedRows
 from tests.engines import redis
 from tests.examples import examples
 from tests.running import in_loop, run

@@ -27,9 +27,9 @@ from shoal.core.text import (
     to_html,
 )
 from shoal.core.tokenizer import clause_of, fold, words_of
-from shoal.discovery.fitting import says
-from shoal.discovery.question import misread, read_question
 from shoal.ops.transfer.wording import cut
+from shoal.search.contract import says
+from shoal.search.query import misread, read_question
 from shoal.web.views.conversations import addressed, unaddressed
 from shoal.web.views.errors.complaints import complaint
 from shoal.web.views.writing.history import difference

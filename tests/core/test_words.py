@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.tokenizer import MAX_REPEATS, MAX_WORD, Clause, clause_of, fold, words_of
-from shoal.discovery.fitting import says
+from shoal.search.contract import says
 
 
 @pytest.mark.parametrize(

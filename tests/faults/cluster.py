@@ -22,7 +22,6 @@ from shoal.amqp import depth_of
 from shoal.commands import members, oauth, relationships
 from shoal.core.model import Post
 from shoal.core.placement import place, source_of
-from shoal.feeds import home
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, POSTED
 from shoal.ops.bounded_tasks import run_bounded
@@ -31,6 +30,7 @@ from shoal.ops.cluster import cluster as clusters
 from shoal.ops.cluster.folder import held
 from shoal.ops.engines.program import NotInstalled
 from shoal.ops.jobs import Work, survey
+from shoal.queries import home
 from shoal.tagcloud.rabbitmq import RabbitTransport
 from shoal.wiring import Network, open_network
 from shoal.wiring.outboxes import open_outboxes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal import Handle, Shoal
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.pipeline import Page
+from shoal.queries.hydration import Entry
+from shoal.queries.pipeline import Page
 
 
 async def register(shoal: Shoal, *names: str) -> list[Handle]:

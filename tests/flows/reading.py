@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
-from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Remembered
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import RememberingReader
 from shoal.graph.sqlite import SqliteGraph
+from shoal.queries.context import Reads, Remembered
 from shoal.wiring import Network
 from tests.flows.simulation.chaos import Between
 

@@ -26,7 +26,6 @@ from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Unauthenti
 from shoal.core.events import PollEnded
 from shoal.core.ids import shard_of
 from shoal.core.model import App, Member, Poll, Post, ScheduledPost
-from shoal.feeds.scheduled import waiting
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, SCHEDULES
@@ -34,6 +33,7 @@ from shoal.ops import agenda as agenda_module
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
 from shoal.ops.transfer import records
+from shoal.queries.posts import waiting
 from tests.flows.people import register, texts
 from tests.flows.simulation.recount import World
 from tests.running import in_loop, run

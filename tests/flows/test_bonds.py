@@ -19,10 +19,10 @@ from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.model import MemberList
 from shoal.core.placement import place, source_of
-from shoal.feeds import home
 from shoal.graph.contract import AssocRow, Cursor
 from shoal.graph.schema import ASSOC_TYPES, BLOCKS, ENDORSES, FOLLOWS, LISTS, REQUESTS, WATCHES
 from shoal.graph.sharding.sharded_graph import ShardedGraph
+from shoal.queries import home
 from tests.flows.people import register, texts
 from tests.running import run
 

@@ -11,14 +11,13 @@ from unittest.mock import patch
 
 from shoal import Shoal
 from shoal.core.model import Post
-from shoal.discovery.contract import IndexChange, Making
-from shoal.discovery.filler import AT_ONCE, Filler
-from shoal.discovery.memory import MemoryIndex
-from shoal.discovery.nowhere import NoIndex
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.sqlite import SqliteGraph
+from shoal.search.contract import IndexChange, Making, NoIndex
+from shoal.search.indexing import AT_ONCE, Filler
+from shoal.search.memory import MemoryIndex
 from shoal.settings import Settings
 from shoal.wiring import open_network
 from tests.running import in_loop

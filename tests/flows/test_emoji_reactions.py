@@ -23,9 +23,6 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import InverseOp, InverseOwed
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Post
-from shoal.feeds.emoji_counts import emoji_counts
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.notifications import Notification
 from shoal.graph.contract import AssocOp, Batch, Cursor, Store
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.payloads.posts import EmojiPlace, emoji_places, encode_chosen
@@ -39,6 +36,8 @@ from shoal.graph.schema import (
     emoji_place_key,
 )
 from shoal.ops.checking.check import check
+from shoal.queries.hydration import Entry, emoji_counts
+from shoal.queries.notifications import Notification
 from tests.flows.notifications.listening import listening
 from tests.flows.people import register
 from tests.flows.simulation.recount import World

@@ -14,11 +14,11 @@ from shoal.commands import relationships
 from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import InvalidInput, NotFound, TooLarge
 from shoal.core.visibility import Relation
-from shoal.feeds import home, people
 from shoal.graph.access import full_relations, relation
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.follows import MuteTerms, encode
 from shoal.graph.schema import ENDORSES, FOLLOWS, MUTES
+from shoal.queries import home, members
 from shoal.settings import build
 from shoal.wiring import open_network
 from tests.examples import examples
@@ -176,7 +176,7 @@ async def test_an_endorsement_is_not_shown_once_the_follow_has_ended() -> None:
         batch = Batch(0)
         batch.assoc_del(ann.id, FOLLOWS, ben.id, 2**62)
         await shoal.network.store.commit(batch)
-        page = await people.page(shoal.network.reads, None, ann.id, ENDORSES, Cursor(limit=9), followed_by=ann.id)
+        page = await members.page(shoal.network.reads, None, ann.id, ENDORSES, Cursor(limit=9), followed_by=ann.id)
         assert page.profiles == []
         assert await stands(ann, ben) == Relation()
 
@@ -207,13 +207,13 @@ async def test_a_mute_ends_by_itself() -> None:
         await shoal.settle()
         assert await at_home(ann) == []
         muted = Cursor(limit=9)
-        assert len((await people.page(shoal.network.reads, ann.id, ann.id, MUTES, muted, severed=True)).profiles) == 1
+        assert len((await members.page(shoal.network.reads, ann.id, ann.id, MUTES, muted, severed=True)).profiles) == 1
         batch = Batch(0)
         batch.assoc_add(ann.id, MUTES, ben.id, 2**62, encode(MuteTerms(expires_at=1)))
         await shoal.network.store.commit(batch)
         assert await stands(ann, ben) == Relation(following=True)
         assert await at_home(ann) == ["hello"]
-        assert (await people.page(shoal.network.reads, ann.id, ann.id, MUTES, muted, severed=True)).profiles == []
+        assert (await members.page(shoal.network.reads, ann.id, ann.id, MUTES, muted, severed=True)).profiles == []
         assert (await ann.mute(ben)).muting, "it can be muted again"
 
 
@@ -255,7 +255,7 @@ async def test_familiar_followers_are_those_whom_one_follows_and_who_follow() ->
         for one, other in ((ann, ben), (ann, cyd), (ben, dan), (cyd, dan), (dan, cyd), (ann, dan)):
             await one.follow(other)
         await shoal.settle()
-        found = await people.familiar(shoal.network.reads, ann.id, [dan.id, cyd.id, ben.id, 12345])
+        found = await members.familiar(shoal.network.reads, ann.id, [dan.id, cyd.id, ben.id, 12345])
         assert {id_: [one.member.name for one in shown] for id_, shown in found.items()} == {
             dan.id: ["cyd", "ben"],
             cyd.id: ["dan"],

@@ -18,13 +18,13 @@ from shoal.consumers import reports
 from shoal.core.events import ReportFiled, VerdictChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Report, Review
-from shoal.feeds.foryou import feed
-from shoal.feeds.notifications import Notification
 from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.payloads.posts import encode_reports
 from shoal.graph.schema import NOTIFIED, REPORTS_POST
 from shoal.ops.checking.check import check
+from shoal.queries.foryou import feed
+from shoal.queries.notifications import Notification
 from tests.flows.notifications.listening import listening
 from tests.flows.people import home_texts, register, texts
 from tests.running import eventually, in_loop

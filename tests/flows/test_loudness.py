@@ -22,11 +22,11 @@ from shoal.consumers.high_fan_out import Loudness
 from shoal.consumers.table import TABLE
 from shoal.core.events import AnyEvent, FollowChanged, LoudnessLost
 from shoal.core.ids import shard_of
-from shoal.feeds import home as feed
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import EVERYBODY, LOUD, tag_id
 from shoal.graph.sqlite import SqliteGraph
 from shoal.ops.upkeep import Upkeep
+from shoal.queries import home as feed
 from shoal.settings import Settings
 from shoal.timelines.contract import Window
 from shoal.wiring import Network, open_network

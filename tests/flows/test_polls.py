@@ -20,10 +20,10 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import InverseOp, InverseOwed
 from shoal.core.ids import shard_of
 from shoal.core.model import Poll, Post
-from shoal.feeds.hydrate import PollView, hydrate
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import CHOOSES, CHOSEN_BY, VOTED_BY, VOTES, vote_key
 from shoal.ops.checking.check import check
+from shoal.queries.hydration import PollView, hydrate
 from tests.flows.people import register
 from tests.flows.reading import calls
 from tests.flows.simulation.recount import World

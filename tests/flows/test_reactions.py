@@ -17,8 +17,6 @@ from shoal.core.errors import NotFound
 from shoal.core.events import InverseOp, InverseOwed, PostDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.feeds import people
-from shoal.feeds.hydrate import Entry
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.payloads.posts import encode_chosen
 from shoal.graph.schema import (
@@ -32,6 +30,8 @@ from shoal.graph.schema import (
     AssocType,
 )
 from shoal.ops.checking.check import check
+from shoal.queries import members as member_queries
+from shoal.queries.hydration import Entry
 from shoal.settings import build
 from shoal.wiring import open_network
 from tests.flows.people import home_texts, register, texts
@@ -118,7 +118,7 @@ async def test_totals_received_count_only_posts_that_the_viewer_may_find() -> No
         assert await ann.received() == (4, 1)
         assert await ben.received_by(ann) == (3, 1)
         assert await cyd.received_by(ann) == (1, 0)
-        assert await people.received(shoal.network.reads, None, ann.id) == (1, 0)
+        assert await member_queries.received(shoal.network.reads, None, ann.id) == (1, 0)
 
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])

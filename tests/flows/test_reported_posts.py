@@ -10,12 +10,12 @@ import pytest
 from shoal import Handle, Shoal
 from shoal.commands.polls import PollDraft
 from shoal.core.errors import NotFound
-from shoal.feeds.hydrate import Entry, hydrate_taken_back
-from shoal.feeds.pipeline import Page
-from shoal.feeds.saved import Kept
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POST_REPORTED_BY, REPORTS_POST
 from shoal.ops.checking.check import check
+from shoal.queries.hydration import Entry, hydrate_taken_back
+from shoal.queries.pipeline import Page
+from shoal.queries.posts import Kept
 from tests.flows.notifications.listening import listening
 from tests.flows.people import home_texts, register, texts
 from tests.flows.reading import calls

@@ -18,8 +18,6 @@ from shoal.commands import blocklists
 from shoal.core.blocklists import EmailDomainBlock, IpSeverity
 from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
 from shoal.core.model import Post
-from shoal.feeds.foryou import feed
-from shoal.feeds.foryou.reading import decode_cursor
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Cursor
@@ -28,6 +26,8 @@ from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.redis.client import Nodes, Script
 from shoal.graph.schema import AGENDA
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.ranking import decode_cursor
 from shoal.settings import build
 from shoal.timelines.redis import RedisTimelines
 from shoal.wiring import open_network

@@ -13,16 +13,14 @@ from shoal import Visibility, hash_address
 from shoal.commands import reactions
 from shoal.core.errors import Gone, NotFound
 from shoal.core.places import disk
-from shoal.feeds import home, people, public, tagged, thread, user
-from shoal.feeds.discover import nearby, popular
-from shoal.feeds.foryou import feed, listed
-from shoal.feeds.foryou.catchup import catch_up
-from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
-from shoal.feeds.profile import albums
-from shoal.feeds.shared_answers import Renewed
-from shoal.feeds.tagged import TagQuery
 from shoal.graph.access import access_post
 from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.queries import albums, home, members, posts, public_timelines, threads, trends
+from shoal.queries.context import Renewed
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.catchup import catch_up
+from shoal.queries.hydration import Entry, hydrate, profiles_by_id
+from shoal.queries.public_timelines import TagQuery
 from tests.flows.scene import AUTHORS_ADDRESS, HARBOUR, KINDS, VIEWERS, Cell, Scene, a_scene
 from tests.running import in_loop
 
@@ -122,15 +120,15 @@ async def access(scene: Scene, viewer: str) -> set[Cell]:
 
 async def likers(scene: Scene, viewer: str) -> set[Cell]:
     async def one(cell: Cell) -> None:
-        await people.likers(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id)
+        await members.likers(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id)
 
     return await _granted(scene, one)
 
 
 async def reactors(scene: Scene, viewer: str) -> set[Cell]:
     async def one(cell: Cell) -> None:
-        await people.emoji_reactors(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id)
-        await people.emoji_page(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id, "👍", EVERYTHING)
+        await members.emoji_reactors(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id)
+        await members.emoji_page(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id, "👍", EVERYTHING)
 
     return await _granted(scene, one)
 
@@ -154,7 +152,7 @@ async def share(scene: Scene, viewer: str) -> set[Cell]:
 
 async def thread_of_it(scene: Scene, viewer: str) -> set[Cell]:
     async def one(cell: Cell) -> None:
-        await thread.thread(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id, above=50, below=50)
+        await threads.thread(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id, above=50, below=50)
 
     return await _granted(scene, one)
 
@@ -162,18 +160,18 @@ async def thread_of_it(scene: Scene, viewer: str) -> set[Cell]:
 async def thread_above(scene: Scene, viewer: str) -> set[Cell]:
     found: set[Cell] = set()
     for answer in scene.answers.values():
-        told = await thread.thread(scene.network.reads, scene.id_of(viewer), answer.id, above=50, below=50)
+        told = await threads.thread(scene.network.reads, scene.id_of(viewer), answer.id, above=50, below=50)
         found |= await _ids(told.above, scene)
     return found
 
 
 async def thread_below(scene: Scene, viewer: str) -> set[Cell]:
-    told = await thread.thread(scene.network.reads, scene.id_of(viewer), scene.question.id, above=50, below=500)
+    told = await threads.thread(scene.network.reads, scene.id_of(viewer), scene.question.id, above=50, below=500)
     return await _ids(told.below, scene)
 
 
 async def user_timeline(scene: Scene, viewer: str) -> set[Cell]:
-    page = await user.page(scene.network.reads, scene.id_of(viewer), scene.people["author"].id, EVERYTHING)
+    page = await posts.authored_page(scene.network.reads, scene.id_of(viewer), scene.people["author"].id, EVERYTHING)
     return await _ids(page.entries, scene)
 
 
@@ -198,7 +196,7 @@ async def ranked_feed(scene: Scene, viewer: str) -> set[Cell]:
     page = await feed.page(scene.network.reads, scene.people[viewer].id, 500, deadline=60.0)
     assert scene.cells({ranked.entry.post.id for ranked in page.entries}) <= found
     assert not page.by_time
-    as_list, _ = await listed.page(scene.network.reads, scene.people[viewer].id, EVERYTHING, deadline=60.0)
+    as_list, _ = await feed.list_page(scene.network.reads, scene.people[viewer].id, EVERYTHING, deadline=60.0)
     assert scene.cells({entry.post.id for entry in as_list.entries}) == scene.cells(
         {ranked.entry.post.id for ranked in page.entries}
     )
@@ -216,13 +214,13 @@ async def recent(scene: Scene, viewer: str) -> set[Cell]:
 
 
 async def public_timeline(scene: Scene, viewer: str) -> set[Cell]:
-    page = await public.page(scene.network.reads, scene.id_of(viewer), EVERYTHING)
+    page = await public_timelines.public_page(scene.network.reads, scene.id_of(viewer), EVERYTHING)
     return await _ids(page.entries, scene)
 
 
 async def tag_timeline(scene: Scene, viewer: str) -> set[Cell]:
     query = TagQuery(frozenset({"tide"}))
-    page = await tagged.page(scene.network.reads, scene.id_of(viewer), query, EVERYTHING)
+    page = await public_timelines.tag_page(scene.network.reads, scene.id_of(viewer), query, EVERYTHING)
     return await _ids(page.entries, scene)
 
 
@@ -232,7 +230,7 @@ async def offered_examples(scene: Scene, viewer: str) -> set[Cell]:
 
 
 async def near_the_harbour(scene: Scene, viewer: str) -> set[Cell]:
-    page = await nearby.page(scene.network.reads, scene.id_of(viewer), disk(*HARBOUR), EVERYTHING)
+    page = await public_timelines.nearby_page(scene.network.reads, scene.id_of(viewer), disk(*HARBOUR), EVERYTHING)
     return await _ids(page.entries, scene)
 
 
@@ -244,7 +242,7 @@ async def trending_posts(scene: Scene, viewer: str) -> set[Cell]:
                 await handle.like(post)
     await scene.shoal.settle()
     reads = replace(scene.network.reads, trending=Renewed())
-    return await _ids(await popular.page(reads, scene.id_of(viewer), 1_000), scene)
+    return await _ids(await trends.page(reads, scene.id_of(viewer), 1_000), scene)
 
 
 async def shares_at_home(scene: Scene, viewer: str) -> set[Cell]:
@@ -255,7 +253,7 @@ async def shares_at_home(scene: Scene, viewer: str) -> set[Cell]:
 async def shares_on_profiles(scene: Scene, viewer: str) -> set[Cell]:
     found: set[Cell] = set()
     for sharer in ("sharer", "author"):
-        page = await user.page(scene.network.reads, scene.id_of(viewer), scene.people[sharer].id, EVERYTHING)
+        page = await posts.authored_page(scene.network.reads, scene.id_of(viewer), scene.people[sharer].id, EVERYTHING)
         found |= _shares(page.entries, scene)
     return found
 
@@ -405,7 +403,7 @@ async def test_a_profile_counts_for_each_what_they_may_find_there() -> None:
             assert {entry.author.posts for entry in entries} <= {expected}, viewer
             if ASKED[viewer]:
                 # No more than whoever asks finds, but for what only some of them do.
-                page = await user.page(reads, id_, author, EVERYTHING)
+                page = await posts.authored_page(reads, id_, author, EVERYTHING)
                 listed = [e for e in page.entries if e.post.visibility is not DIRECT and not e.post.hidden]
                 assert len([e for e in listed if e.share or e.post.visibility in counted]) == expected, viewer
 

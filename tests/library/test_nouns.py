@@ -15,8 +15,8 @@ import pytest
 from shoal import Shoal
 from shoal.core.model import ScheduledPost
 from shoal.errors import InvalidInput, NotFound, Taken
-from shoal.feeds.live import Arrived, Conversed, News, Notified, OfViewer
 from shoal.graph.payloads.notifications import Kind
+from shoal.queries.streaming import Arrived, Conversed, News, Notified, OfViewer
 from tests.library.opened import listeners, opened, stores
 from tests.running import eventually, in_loop
 

@@ -23,7 +23,6 @@ from msgspec import inspect as types
 from shoal import Handle, Shoal, errors
 from shoal import settings as configuration
 from shoal.core.errors import ShoalError
-from shoal.feeds.live import Arrived, Refresh
 from shoal.graph.embedded import announce
 from shoal.graph.sqlite import files
 from shoal.graph.sqlite import store as sqlite_store
@@ -35,6 +34,7 @@ from shoal.library.sharing.facade import SharedNetwork
 from shoal.library.sharing.frames import Hello, packed
 from shoal.library.sharing.surface import ELSEWHERE, kinds_of, surface
 from shoal.ops.socket_files import at
+from shoal.queries.streaming import Arrived, Refresh
 from tests.library.opened import beneath, has_store, listeners, owner_and_caller
 from tests.library.test_surface import _NOT_CALLED, arguments
 from tests.running import eventually, in_loop

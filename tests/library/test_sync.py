@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from shoal import errors
-from shoal.feeds.live import Arrived, News
+from shoal.queries.streaming import Arrived, News
 from shoal.sync import Handle, Shoal, Visitor
 from tests.library.routes import SURFACES
 from tests.running import at_a_desk, in_loop

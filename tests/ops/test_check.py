@@ -22,7 +22,6 @@ from shoal.commands import members, moderation, posts, reactions
 from shoal.core.ids import shard_of
 from shoal.core.model import Media
 from shoal.core.placement import place
-from shoal.discovery.contract import PUBLIC, IndexChange, PostRow
 from shoal.graph.contract import MAX_TIME, AssocOp, AssocRow, Batch
 from shoal.graph.payloads.follows import moments_of
 from shoal.graph.schema import BLOCKED_BY, LIKED_BY, LIKES, POSTED, TAG_OF, TAGGED, tag_id
@@ -31,6 +30,7 @@ from shoal.ops.checking.check import check
 from shoal.ops.checking.repair import miscount, recount
 from shoal.ops.checking.report import CheckReport, Finding, nothing
 from shoal.ops.checking.tag_counts import count_all
+from shoal.search.contract import PUBLIC, IndexChange, PostRow
 from shoal.settings import load
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud.contract import TagRow

@@ -26,9 +26,9 @@ from tests.real_data import real_data
 from tests.running import run
 
 from shoal import Shoal
-from shoal.feeds import home
 from shoal.graph.contract import Cursor
 from shoal.ops.checking.check import check
+from shoal.queries import home
 from shoal.wiring import Network
 
 MEMBERS, FOLLOWS, POSTS = "graph/nodes.csv", "graph/edges.csv", "posts/photos_cc0_pdm.jsonl.gz"

@@ -24,11 +24,11 @@ from shoal import Shoal
 from shoal.core.ids import milliseconds_of
 from shoal.core.media_files import files_of
 from shoal.core.model import Media
-from shoal.feeds.search import posts
 from shoal.graph.contract import Cursor
 from shoal.library import Handle
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
+from shoal.queries.search import posts
 
 ARCHIVE = Path(__file__).parent / "data" / "old-network.tar.xz"
 PASSWORD = "correct horse battery"

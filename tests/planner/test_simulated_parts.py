@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from shoal.commands import context
 from shoal.consumers.context import Effects
 from shoal.core import queueing
-from shoal.discovery import filler
 from shoal.graph.sqlite import writer as sqlite_writer
 from shoal.ops.planner import cluster
 from shoal.ops.planner.assumptions import Assumptions
@@ -32,6 +31,7 @@ from shoal.ops.planner.simulation.sharing import JobGroup, SharedWorkers
 from shoal.ops.planner.simulation.stores import SimulatedStores
 from shoal.ops.planner.simulation.writer import SimulatedWriter, sync_time
 from shoal.outbox import runner as outbox
+from shoal.search import indexing
 from shoal.settings import Settings
 from shoal.wiring import small_parts
 from tests.examples import examples
@@ -238,8 +238,8 @@ def test_a_simulation_has_the_numbers_of_what_it_simulates() -> None:
     assert (loop._SHARE, loop._LONGEST_SHARE) == (queueing._BREATH_SECONDS, queueing._LONGEST_BREATH_SECONDS)
     assert (loop._SLOW, loop._MOST_SHARES) == (queueing._SLOW_SECONDS, queueing._MOST_SHARES)
     assert (runner["batch"].default, runner["lease"].default) == (loop._CLAIM, several._LEASE_SECONDS)
-    assert (loop._AT_ONCE, loop._FEW, loop._BURST) == (filler.AT_ONCE, filler._FEW, filler._BURST)
-    assert (loop._PAUSE, loop._SMALL_WRITES) == (filler._PAUSE_SECONDS, filler._WRITES_A_SECOND)
+    assert (loop._AT_ONCE, loop._FEW, loop._BURST) == (indexing.AT_ONCE, indexing._FEW, indexing._BURST)
+    assert (loop._PAUSE, loop._SMALL_WRITES) == (indexing._PAUSE_SECONDS, indexing._WRITES_A_SECOND)
     pages = {loop._PAGE, cluster.PAGE_FOLLOWERS, *(one.default for one in fields(Effects) if one.name == "page")}
     assert len(pages) == 1
     assert context._FIRST == loop._FIRST_PART

@@ -18,8 +18,7 @@ from shoal.core.errors import Unavailable
 from shoal.graph.cache.coherence import FollowedLog, OwnersLog
 from shoal.graph.contract import Cursor
 from shoal.readers.memory import LOG_ENTRIES, NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
-from shoal.timelines.memory import TimelineRows
-from shoal.timelines.shared import OwnersTimelines, ReadTimelines, SharedRows
+from shoal.timelines.memory import OwnersTimelines, ReadTimelines, SharedRows, TimelineRows
 from tests.running import eventually, in_loop
 
 LENGTH = 40

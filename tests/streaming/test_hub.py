@@ -19,12 +19,9 @@ from shoal.graph.contract import Batch, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LISTS, following
 from shoal.streaming import updates
-from shoal.streaming.connection import Connection, Missed
-from shoal.streaming.contract import Position
-from shoal.streaming.hub import Hub
-from shoal.streaming.interests import CONVERSATIONS, HOME, NOTIFICATIONS, PRESENCE, Everybody, Listed, TagInterest
-from shoal.streaming.memory import MemoryChannel
-from shoal.streaming.replay import PlacedUpdate
+from shoal.streaming.contract import MemoryChannel, Position
+from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
+from shoal.streaming.subscriptions import CONVERSATIONS, HOME, NOTIFICATIONS, PRESENCE, Everybody, Listed, TagInterest
 from tests.running import in_loop, run
 
 ANN, BEN, CYD, DAN = 1 << 10, 2 << 10, 3 << 10, 4 << 10

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.timelines.audience import Audience, Audiences
 from shoal.timelines.contract import Seats
+from shoal.timelines.follower_sets import Audience, Audiences
 from tests.examples import examples
 
 MEMBER = 77

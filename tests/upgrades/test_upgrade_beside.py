@@ -14,13 +14,13 @@ from click.testing import CliRunner
 
 from shoal import Shoal
 from shoal.cli import main
-from shoal.discovery import postgres as index
-from shoal.discovery import sqlite_sql as index_sql
 from shoal.graph.migrations import Migration, TableIndex, Walk
 from shoal.graph.postgres import migrations
 from shoal.graph.sharding.shard_map import shown_url
 from shoal.graph.sqlite import files, sql
 from shoal.graph.sqlite.upgrade import SqliteUpgrade
+from shoal.search import postgres as index
+from shoal.search import sqlite_sql as index_sql
 from shoal.tagcloud import postgres as cloud
 from shoal.tagcloud import sqlite_sql as cloud_sql
 from tests.engines import postgres as engine

@@ -16,10 +16,10 @@ from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
 from shoal.core.places import Place
-from shoal.feeds.scheduled import waiting
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import OWNS, POSTED
 from shoal.ops.agenda import Agenda
+from shoal.queries.posts import waiting
 from tests.api.world import World, picture, world
 from tests.web.visitor import Page, Visitor, member, visitor
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shoal.core.model import Member, Post
 from shoal.core.places import Place
 from shoal.core.visibility import STRANGER
-from shoal.feeds.hydrate import Entry, Profile
+from shoal.queries.hydration import Entry, Profile
 from shoal.web.views.maps import map_of
 from shoal.web.visit import Visit
 from tests.api.world import world

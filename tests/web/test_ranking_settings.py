@@ -11,8 +11,8 @@ from shoal.commands import members, posts, ranking, reactions, relationships
 from shoal.commands.posts import Draft
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights, recipe_link
 from shoal.core.ranking.terms import TERMS
-from shoal.feeds.foryou.preview import preview
 from shoal.graph.payloads.members import tastes_of
+from shoal.queries.foryou.preview import preview
 from tests.api.world import BASE, World, world
 from tests.web.visitor import Page, Visitor, member, visitor
 

@@ -8,8 +8,8 @@ import pytest
 
 from shoal.commands import media, members, posts, relationships
 from shoal.commands.posts import Draft
-from shoal.feeds.discover.portfolios import portfolios
 from shoal.graph.payloads.members import tastes_of
+from shoal.queries.suggestions import portfolios
 from tests.api.world import World, picture, world
 from tests.web.visitor import member, visitor
 

@@ -16,12 +16,12 @@ from shoal.api.listing import One, PageOf, cursor_of, entries_page, people_page,
 from shoal.commands import members
 from shoal.core.errors import Gone, NotFound
 from shoal.core.text import canonical_tag
-from shoal.feeds import people, user
-from shoal.feeds.hydrate import profiles_by_id
-from shoal.feeds.profile.pinned import pinned
-from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.access import access_member
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, AssocType
+from shoal.queries import members as member_queries
+from shoal.queries import posts
+from shoal.queries.hydration import profiles_by_id
+from shoal.queries.posts import MemberFeedQuery, pinned
 
 
 class AccountIds(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ async def statuses(context: Context, params: Statuses) -> object:
     if params.pinned:
         entries = await pinned(front.reads, context.caller.member_id, params.id, cursor, query)
         return await front.present.page(context.caller.member_id, entries, listed_data(wanted=params.with_data))
-    page = await user.page(front.reads, context.caller.member_id, params.id, cursor, query)
+    page = await posts.authored_page(front.reads, context.caller.member_id, params.id, cursor, query)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
@@ -111,14 +111,14 @@ async def _connections(context: Context, params: PageOf, atype: AssocType) -> ob
     if member.hides_connections and viewer != member.id:
         return b"[]"
     cursor = cursor_of(params, 40, 80)
-    return people_page(context, await people.page(front.reads, viewer, params.id, atype, cursor), cursor)
+    return people_page(context, await member_queries.page(front.reads, viewer, params.id, atype, cursor), cursor)
 
 
 async def received(context: Context, params: One) -> object:
     """Count the likes and shares of the posts of an account that the caller may find: `{"likes": n, "shares": n}`."""
     front = context.deps
     await access_member(front.graph, params.id)
-    found = await people.received(front.reads, context.caller.member_id, params.id)
+    found = await member_queries.received(front.reads, context.caller.member_id, params.id)
     return {"likes": found.likes, "shares": found.shares}
 
 

@@ -16,7 +16,7 @@ from shoal.api.http.pages import PageQuery, offset_links, page_size
 from shoal.api.http.replies import Reply, raw
 from shoal.api.listing import One, actor, address_of, cursor_of, paged
 from shoal.commands import albums
-from shoal.feeds.profile import albums as feed
+from shoal.queries import albums as feed
 
 _ALBUMS = "/api/shoal/v1/albums"
 _MOST_OFFSET = 1_000

@@ -26,8 +26,6 @@ from shoal.commands.context import Background, Writes
 from shoal.commands.sessions import TokenUses
 from shoal.core.audit import MAX_ADDRESS, Actor
 from shoal.core.tokens import Origin
-from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Renewed
 from shoal.graph.bulk import Spread
 from shoal.graph.cache.request_graph import NotedGraph
 from shoal.graph.cache.responses import Answers
@@ -38,6 +36,7 @@ from shoal.ops.statistics.ledger import Ledger
 from shoal.ops.vitals.contract import EngineProbe
 from shoal.ops.vitals.watch import EngineWatch
 from shoal.push.server_key import ServerKey
+from shoal.queries.context import Reads, Renewed
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
 from shoal.tracing.recorder import Recorder

@@ -13,7 +13,7 @@ from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.commands import conversations as verbs
-from shoal.feeds import conversations as feed
+from shoal.queries import conversations as feed
 
 
 async def several(context: Context, params: StatusesQuery) -> object:

@@ -15,8 +15,8 @@ from shoal.api.entities.tags import Tag
 from shoal.api.listing import One, actor
 from shoal.api.tags import shown_tags
 from shoal.commands import tags
-from shoal.feeds.profile import featured
 from shoal.graph.access import access_member
+from shoal.queries import tags as tag_queries
 
 
 class NewTag(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ async def add(context: Context, params: NewTag) -> object:
     """Show a tag on the caller's profile; at most ten."""
     front = context.deps
     held = await tags.feature(front.writes, actor(context), params.name)
-    return people_entities.featured_tag((await featured.counted(front.graph, actor(context), (held,)))[0], front.at)
+    return people_entities.featured_tag((await tag_queries.counted(front.graph, actor(context), (held,)))[0], front.at)
 
 
 async def remove(context: Context, params: One) -> object:
@@ -54,12 +54,12 @@ async def remove(context: Context, params: One) -> object:
 async def suggestions(context: Context, _params: None) -> object:
     """The tags that the caller used most of late and does not show."""
     front = context.deps
-    return await shown_tags(context, await featured.suggested(front.reads, actor(context)))
+    return await shown_tags(context, await tag_queries.suggested(front.reads, actor(context)))
 
 
 async def _of(context: Context, member_id: int) -> list[people_entities.FeaturedTag]:
     front = context.deps
-    return [people_entities.featured_tag(one, front.at) for one in await featured.featured(front.graph, member_id)]
+    return [people_entities.featured_tag(one, front.at) for one in await tag_queries.featured(front.graph, member_id)]
 
 
 ACCOUNT_ROUTES = (

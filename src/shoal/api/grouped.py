@@ -31,10 +31,10 @@ from shoal.commands import notifications as verbs
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID
 from shoal.core.media_files import still_of
-from shoal.feeds import notifications as feed
-from shoal.feeds.hydrate import Entry, Profile
 from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind
 from shoal.push.messages import WIRE_KINDS
+from shoal.queries import notifications as feed
+from shoal.queries.hydration import Entry, Profile
 
 _SAMPLE = 8
 """How many accounts of a group are shown."""

@@ -12,10 +12,10 @@ from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery, link_header
 from shoal.api.http.replies import Reply
 from shoal.core.errors import NotFound
-from shoal.feeds.hydrate import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
-from shoal.feeds.people import MemberPage
-from shoal.feeds.pipeline import Page
 from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.queries.hydration import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
+from shoal.queries.members import MemberPage
+from shoal.queries.pipeline import Page
 
 
 class One(msgspec.Struct, frozen=True):

@@ -19,11 +19,11 @@ from shoal.api.listing import One, PageOf, StatusesOf, actor, cursor_of, entries
 from shoal.commands import lists
 from shoal.core.errors import InvalidInput
 from shoal.core.model import MemberList, RepliesPolicy
-from shoal.feeds import lists as feed
-from shoal.feeds import people
-from shoal.feeds.foryou.listed import FOR_YOU_LIST, for_you_list
 from shoal.graph.access import access_member, own_list
 from shoal.graph.schema import LISTS
+from shoal.queries import lists as feed
+from shoal.queries import members
+from shoal.queries.foryou.feed import FOR_YOU_LIST, for_you_list
 
 _Title = Annotated[str, Meta(max_length=20_000)]
 
@@ -130,7 +130,7 @@ async def accounts(context: Context, params: AccountsOf) -> object:
     cursor = cursor_of(params, 40, 80)
     if params.limit == 0:
         cursor = cursor.of(feed.MAX_MEMBERS)
-    found = await people.page(front.reads, member, params.id, LISTS, cursor, followed_by=member)
+    found = await members.page(front.reads, member, params.id, LISTS, cursor, followed_by=member)
     return people_page(context, found, cursor)
 
 

@@ -24,9 +24,9 @@ from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.notifications import moment_of
 from shoal.commands import notifications as verbs
 from shoal.core.model import NoticePolicy, Treatment
-from shoal.feeds import notice_requests as feed
-from shoal.feeds.notice_requests import NoticeRequest
 from shoal.graph.access import access_member
+from shoal.queries import notifications as feed
+from shoal.queries.notifications import NoticeRequest
 
 _RULES = {f"for_{name}": name for name in NoticePolicy.__struct_fields__}
 """Rules by their names on the wire."""
@@ -82,7 +82,7 @@ async def requests(context: Context, params: PageQuery) -> object:
     """Senders whose notifications are held back, the one with the newest notification first."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
-    page = await feed.page(front.reads, actor(context), cursor)
+    page = await feed.requests_page(front.reads, actor(context), cursor)
     shown = [await _shown(context, item) for item in page.items]
     return paged(context, msgspec.json.encode(shown), [item.last for item in page.items], page.next, cursor)
 
@@ -90,7 +90,7 @@ async def requests(context: Context, params: PageQuery) -> object:
 async def request(context: Context, params: One) -> object:
     """A sender whose notifications are held back."""
     front = context.deps
-    return await _shown(context, await feed.one(front.reads, actor(context), params.id))
+    return await _shown(context, await feed.sender_request(front.reads, actor(context), params.id))
 
 
 async def accept(context: Context, params: One) -> object:

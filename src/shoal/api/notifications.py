@@ -19,10 +19,10 @@ from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.commands import notifications as verbs
 from shoal.core.ids import milliseconds_of
-from shoal.feeds import notifications as feed
-from shoal.feeds.notifications import NotificationQuery
 from shoal.graph.payloads.notifications import Group, Kind, Notice, group_of
 from shoal.push.messages import WIRE_KINDS
+from shoal.queries import notifications as feed
+from shoal.queries.notifications import NotificationQuery
 
 KINDS = {wire: kind for kind, wire in WIRE_KINDS.items()}
 

@@ -21,9 +21,9 @@ from shoal.commands import reactions
 from shoal.commands.context import Writes
 from shoal.core.emoji import checked_emoji
 from shoal.core.model import Post, Share
-from shoal.feeds import people, saved
 from shoal.graph.access import access_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, SHARES, AssocType
+from shoal.queries import members, posts
 
 _NEWEST = 10
 """Accounts of each emoji, where all emoji are asked for."""
@@ -120,7 +120,7 @@ async def _people(context: Context, params: PageOf, atype: AssocType) -> object:
     front = context.deps
     viewer, cursor = context.caller.member_id, cursor_of(params, 40, 80)
     post = await access_post(front.graph, viewer, params.id)
-    return people_page(context, await people.page(front.reads, viewer, post.id, atype, cursor), cursor)
+    return people_page(context, await members.page(front.reads, viewer, post.id, atype, cursor), cursor)
 
 
 async def favourites(context: Context, params: StatusesQuery) -> object:
@@ -136,7 +136,7 @@ async def bookmarks(context: Context, params: StatusesQuery) -> object:
 async def _kept(context: Context, params: StatusesQuery, atype: AssocType) -> object:
     front = context.deps
     cursor, member = cursor_of(params), actor(context)
-    page = await saved.page(front.reads, member, atype, cursor)
+    page = await posts.saved_page(front.reads, member, atype, cursor)
     body = await front.present.page(member, page.entries, listed_data(wanted=params.with_data))
     return paged(context, body, page.times, page.next, cursor)
 
@@ -144,7 +144,7 @@ async def _kept(context: Context, params: StatusesQuery, atype: AssocType) -> ob
 async def likers(context: Context, params: One) -> object:
     """How many like a status, and the newest five of them: `{"count": n, "newest": [Account]}`."""
     front = context.deps
-    found = await people.likers(front.reads, context.caller.member_id, params.id)
+    found = await members.likers(front.reads, context.caller.member_id, params.id)
     return b'{"count":%d,"newest":%b}' % (found.total, front.present.accounts(found.newest))
 
 
@@ -164,7 +164,7 @@ async def unreact(context: Context, params: OnStatus) -> object:
 async def emoji(context: Context, params: One) -> object:
     """List the emoji on a status, the oldest first, each with the newest ten accounts that put it there."""
     front = context.deps
-    found = await people.emoji_reactors(front.reads, context.caller.member_id, params.id, _NEWEST)
+    found = await members.emoji_reactors(front.reads, context.caller.member_id, params.id, _NEWEST)
     return [
         EmojiReactors(one.emoji, one.count, one.me, [raw(front.present.account(profile)) for profile in one.newest])
         for one in found
@@ -176,7 +176,7 @@ async def emoji_by(context: Context, params: PageOfEmoji) -> Reply:
     front = context.deps
     cursor = cursor_of(params, 40, 80)
     emoji = checked_emoji(params.emoji)
-    counted, page = await people.emoji_page(front.reads, context.caller.member_id, params.id, emoji, cursor)
+    counted, page = await members.emoji_page(front.reads, context.caller.member_id, params.id, emoji, cursor)
     accounts = [raw(front.present.account(profile)) for profile in page.profiles]
     found = [EmojiReactors(counted.emoji, counted.count, counted.me, accounts)] if counted.count else []
     return paged(context, msgspec.json.encode(found), page.times, page.next, cursor)

@@ -24,12 +24,12 @@ from shoal.commands.context import Writes
 from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import NotFound
 from shoal.core.visibility import Relation
-from shoal.feeds import people
-from shoal.feeds.relationships import followers as followers_series
-from shoal.feeds.relationships.history import history as relationship_history
 from shoal.graph.access import access_member, full_relations, members_by_id
 from shoal.graph.payloads.follows import mute_terms
 from shoal.graph.schema import BLOCKS, ENDORSES, MUTES, REQUESTED_BY, AssocType
+from shoal.queries import follows as followers_series
+from shoal.queries import members
+from shoal.queries.follows import history as relationship_history
 
 Verb = Callable[[Writes, int, int], Awaitable[Relation]]
 
@@ -157,7 +157,7 @@ async def endorsed_by(context: Context, params: PageOf) -> object:
     front = context.deps
     await access_member(front.graph, params.id)
     cursor, viewer = cursor_of(params, 40, 80), context.caller.member_id
-    found = await people.page(front.reads, viewer, params.id, ENDORSES, cursor, followed_by=params.id)
+    found = await members.page(front.reads, viewer, params.id, ENDORSES, cursor, followed_by=params.id)
     return people_page(context, found, cursor)
 
 
@@ -165,7 +165,7 @@ async def mutes(context: Context, params: PageQuery) -> object:
     """Whom the caller mutes, newest first, and until when."""
     front = context.deps
     cursor, member = cursor_of(params, 40, 80), actor(context)
-    found = await people.page(front.reads, member, member, MUTES, cursor, severed=True)
+    found = await members.page(front.reads, member, member, MUTES, cursor, severed=True)
     muted = [
         # An account is JSON that is ready: its end is opened for one more key.
         front.present.account(profile)[:-1] + b',"mute_expires_at":%b}' % _expiry(data)
@@ -182,7 +182,7 @@ def _expiry(data: bytes) -> bytes:
 async def _page(context: Context, params: PageQuery, atype: AssocType, *, followed_by: int = 0) -> object:
     front = context.deps
     cursor, member = cursor_of(params, 40, 80), actor(context)
-    found = await people.page(
+    found = await members.page(
         front.reads, member, member, atype, cursor, severed=atype is BLOCKS, followed_by=followed_by
     )
     return people_page(context, found, cursor)
@@ -191,7 +191,7 @@ async def _page(context: Context, params: PageQuery, atype: AssocType, *, follow
 async def familiar(context: Context, params: Others) -> object:
     """For each account those whom the caller follows among its followers; nobody where an account hides them."""
     front = context.deps
-    found = await people.familiar(front.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
+    found = await members.familiar(front.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
     return [
         people_entities.FamiliarFollowers(str(id_), [raw(front.present.account(one)) for one in profiles])
         for id_, profiles in found.items()

@@ -21,8 +21,8 @@ from shoal.api.listing import One, actor, cursor_of, paged, show
 from shoal.commands import scheduled_posts
 from shoal.commands.posts import Draft
 from shoal.core.model import Media, ScheduledPost
-from shoal.feeds.scheduled import waiting
 from shoal.graph.schema import AnyNode
+from shoal.queries.posts import waiting
 from shoal.words.languages import language_tag
 
 Moment = Annotated[str, Meta(max_length=100)]

@@ -26,11 +26,11 @@ from shoal.api.http.pages import WithData, listed_data, offset_links, page_size
 from shoal.api.http.replies import Reply
 from shoal.api.listing import address_of
 from shoal.core.ids import MAX_ID
-from shoal.feeds import search
-from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
-from shoal.feeds.search import ResultRange
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
+from shoal.queries import search
+from shoal.queries.hydration import Entry, Profile, hydrate, profiles_by_id
+from shoal.queries.search import ResultRange
 
 _NAME = re.compile(r"@?([A-Za-z0-9_]+)(?:@([^\s@/]+))?")
 _OURS = re.compile(r"(?:@(?P<name>\w+)(?:/(?P<id>\d{1,19}))?|tags/(?P<tag>[^/?#]+))/?(?:[?#].*)?")

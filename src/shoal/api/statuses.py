@@ -25,10 +25,10 @@ from shoal.commands.posts import Draft
 from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import InvalidInput, NotFound, UnexpectedMentions, Unfit
 from shoal.core.model import Post, Revision, Share
-from shoal.feeds import thread as thread_feed
-from shoal.feeds.hydrate import hydrate, profiles_by_id
-from shoal.feeds.revisions import media_then, revisions
 from shoal.graph.access import access_member, access_post, own_post
+from shoal.queries import threads as thread_feed
+from shoal.queries.hydration import hydrate, profiles_by_id
+from shoal.queries.posts import media_then, revisions
 from shoal.settings import Settings
 from shoal.words.languages import language_tag
 

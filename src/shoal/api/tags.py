@@ -20,9 +20,9 @@ from shoal.commands import relationships
 from shoal.commands import tags as tag_commands
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.text import check_tag
-from shoal.feeds.profile import featured
 from shoal.graph.contract import Assoc
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
+from shoal.queries import tags as tag_queries
 from shoal.tagcloud.cloud import DailyUses
 
 
@@ -69,7 +69,7 @@ async def followed(context: Context, params: PageQuery) -> object:
     """The tags that the caller follows, newest follow first."""
     front = context.deps
     cursor = cursor_of(params, 100, 200)
-    found = await featured.followed(front.reads, actor(context), cursor)
+    found = await tag_queries.followed(front.reads, actor(context), cursor)
     shown = await shown_tags(context, [tag.data.decode() for tag in found.tags])
     return paged(context, msgspec.json.encode(shown), [tag.time for tag in found.tags], found.next, cursor)
 

@@ -15,11 +15,11 @@ from shoal.api.listing import actor, cursor_of, entries_page
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.places import DEFAULT_RADIUS_KM, MAX_RADIUS_KM, MIN_RADIUS_KM, disk
 from shoal.core.text import check_tag
-from shoal.feeds import home as home_feed
-from shoal.feeds import public as public_feed
-from shoal.feeds import tagged
-from shoal.feeds.discover import nearby as nearby_feed
-from shoal.feeds.pipeline import Page
+from shoal.queries import home as home_feed
+from shoal.queries import public_timelines
+from shoal.queries import public_timelines as nearby_feed
+from shoal.queries import public_timelines as public_feed
+from shoal.queries.pipeline import Page
 
 _Tag = Annotated[str, Meta(max_length=400)]
 _Tags = Annotated[tuple[_Tag, ...], Meta(max_length=10)]
@@ -79,7 +79,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
     if name is None:
         raise NotFound("Record not found")
     cursor, every = cursor_of(params), [_known(tag) for tag in params.all]
-    query = tagged.TagQuery(
+    query = public_timelines.TagQuery(
         any_of=frozenset((name, *_all_known(params.any))),
         all_of=frozenset(_all_known(params.all)),
         none_of=frozenset(_all_known(params.none)),
@@ -87,7 +87,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
     )
     # What is no tag at all is on no status.
     nothing = params.only_remote or None in every
-    page = _EMPTY if nothing else await tagged.page(front.reads, context.caller.member_id, query, cursor)
+    page = _EMPTY if nothing else await public_timelines.tag_page(front.reads, context.caller.member_id, query, cursor)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
@@ -97,7 +97,7 @@ async def public(context: Context, params: Public) -> object:
     cursor, viewer = cursor_of(params), context.caller.member_id
     page = _EMPTY
     if not params.only_remote:
-        page = await public_feed.page(front.reads, viewer, cursor, only_media=params.only_media)
+        page = await public_feed.public_page(front.reads, viewer, cursor, only_media=params.only_media)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
@@ -105,7 +105,9 @@ async def nearby(context: Context, params: NearbyQuery) -> object:
     """The newest public statuses from within some kilometres of a place."""
     front = context.deps
     cursor, around = cursor_of(params), disk(params.latitude, params.longitude, params.radius_km)
-    page = await nearby_feed.page(front.reads, context.caller.member_id, around, cursor, only_media=params.only_media)
+    page = await nearby_feed.nearby_page(
+        front.reads, context.caller.member_id, around, cursor, only_media=params.only_media
+    )
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 

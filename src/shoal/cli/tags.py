@@ -18,8 +18,8 @@ from shoal.cli.stores import existing, perform
 from shoal.cli.words.tags import bar_lines, cloud_block, rule_line, tag_lines
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
-from shoal.feeds.discover import related
 from shoal.ops.operations import RuleTag
+from shoal.queries import tags as tag_queries
 from shoal.settings import Settings
 from shoal.tagcloud.cloud import MAX_WORDS, ORDERS, Counted, RelatedTag
 from shoal.tagcloud.reader import TagCloud
@@ -164,4 +164,4 @@ async def _clouds(settings: Settings, what: Callable[[TagCloud], Awaitable[T]]) 
 async def _look(settings: Settings, name: str) -> tuple[Counted | None, list[RelatedTag]]:
     async with open_network(settings, read_only=True) as network:
         counted = await network.tags.tag(name)
-        return counted, await related.related(network.reads, name, _RELATED) if counted else []
+        return counted, await tag_queries.related(network.reads, name, _RELATED) if counted else []

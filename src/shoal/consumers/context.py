@@ -14,16 +14,15 @@ from shoal.consumers.active_posts import Activity
 from shoal.consumers.high_fan_out import Loudness
 from shoal.core.ids import IdMaker
 from shoal.core.tokens import FOR_EVER, TokenLifetime
-from shoal.discovery.filler import Filler
-from shoal.discovery.nowhere import NoIndex
 from shoal.graph.contract import Graph
 from shoal.mail.postman import Postman
 from shoal.media.workshop import Workshop
 from shoal.push.courier import Courier
+from shoal.search.contract import NoIndex
+from shoal.search.indexing import Filler
 from shoal.streaming.contract import Channel
 from shoal.tagcloud.collection import Emitter
-from shoal.timelines.contract import Seats, Timelines
-from shoal.timelines.tally import PushTally
+from shoal.timelines.contract import PushTally, Seats, Timelines
 
 _AT_ONCE = 256
 _SECONDS = 60.0

@@ -26,8 +26,8 @@ from shoal.graph.cache.coherence import Stamps
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Graph, Reader
 from shoal.graph.schema import EVERYBODY, followers, following
-from shoal.timelines.audience import Audience, Audiences
 from shoal.timelines.contract import Seats, Timelines
+from shoal.timelines.follower_sets import Audience, Audiences
 
 _SEQUENCE_BITS = 10
 

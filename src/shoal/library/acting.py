@@ -9,7 +9,7 @@ from shoal.commands.context import Writes
 from shoal.core.audit import Actor
 from shoal.core.errors import NotFound
 from shoal.core.model import Member
-from shoal.feeds.hydrate import Profile
+from shoal.queries.hydration import Profile
 from shoal.wiring import Network
 
 

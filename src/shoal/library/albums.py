@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 from shoal.commands import albums
 from shoal.core.model import Album
-from shoal.feeds.profile import albums as feed
-from shoal.feeds.profile.albums import AlbumPage, Albums, Cover
 from shoal.graph.contract import MAX_TIME
 from shoal.library.acting import AnyMember, Seeing
 from shoal.library.arguments import AnyMedia, AnyPost, id_of, post_id
+from shoal.queries import albums as feed
+from shoal.queries.albums import AlbumPage, Albums, Cover
 from shoal.wiring import Network
 
 AnyAlbum: TypeAlias = Album | Cover | int

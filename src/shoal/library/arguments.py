@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias, TypeVar
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media, Poll, Post, ScheduledPost, Share
-from shoal.feeds.hydrate import Entry, PollView
 from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.queries.hydration import Entry, PollView
 
 AnyPost: TypeAlias = Entry | Post | Share | int
 """A post: as an entry of a feed, as itself, as a share of it, or by id."""

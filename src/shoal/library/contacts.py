@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.commands import members as salts
-from shoal.feeds.discover import contacts
-from shoal.feeds.discover.contacts import ContactsFound
 from shoal.library.acting import Acting
+from shoal.queries import members
+from shoal.queries.members import ContactsFound
 
 
 class FindsContacts(Acting):
@@ -22,18 +22,18 @@ class FindsContacts(Acting):
 
         Raises `InvalidInput` for what is no hash, and `TooLarge` past 2,000.
         """
-        return await contacts.contacts_by_hash(self._reads, self.id, hashes)
+        return await members.contacts_by_hash(self._reads, self.id, hashes)
 
     async def find_followees(self, archive: bytes) -> ContactsFound:
         """Find members by the follow list in another network's archive: a file of Mastodon, Pixelfed, Instagram, X or Bluesky.
 
         Raises `InvalidInput` for a file that is none, and `TooLarge` past 4 MiB or 10,000 accounts.
         """
-        return await contacts.followees_in_archive(self._reads, self.id, archive)
+        return await members.followees_in_archive(self._reads, self.id, archive)
 
     async def find_handles(self, handles: Sequence[str]) -> ContactsFound:
         """Find members by accounts elsewhere, such as `ann@mastodon.social` or `https://instagram.com/ann`.
 
         Raises `TooLarge` past 10,000.
         """
-        return await contacts.followees_by_handle(self._reads, self.id, handles)
+        return await members.followees_by_handle(self._reads, self.id, handles)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from shoal.commands import conversations
-from shoal.feeds import conversations as feed
-from shoal.feeds.conversations import Conversation, ConversationPage
 from shoal.library.arguments import part
+from shoal.queries import conversations as feed
+from shoal.queries.conversations import Conversation, ConversationPage
 from shoal.wiring import Network
 
 AnyConversation: TypeAlias = Conversation | int

@@ -8,14 +8,12 @@ from shoal.core.errors import InvalidInput
 from shoal.core.filters import FilterContext
 from shoal.core.places import DEFAULT_RADIUS_KM, disk
 from shoal.core.text import check_tag
-from shoal.feeds import home, public, tagged, user
-from shoal.feeds.discover import nearby
-from shoal.feeds.filtering import filtered
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.pipeline import Page
 from shoal.graph.access import access_member
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import part
+from shoal.queries import home, posts, public_timelines
+from shoal.queries.hydration import Entry
+from shoal.queries.pipeline import Page, filtered
 
 MAX_AT_ONCE = 2_000
 """The most positions of a list that are asked for at once."""
@@ -38,7 +36,7 @@ class SeesFeeds(Seeing):
         Raises `InvalidInput` for a limit below 1.
         """
         cursor = part(before, limit, after, oldest_first=oldest_first)
-        found = await public.page(self._reads, self._viewer, cursor, only_media=only_media)
+        found = await public_timelines.public_page(self._reads, self._viewer, cursor, only_media=only_media)
         return await self._filtered(found, FilterContext.PUBLIC)
 
     async def tagged(
@@ -58,14 +56,16 @@ class SeesFeeds(Seeing):
 
         Raises `InvalidInput` for text that is no tag, and for a limit below 1.
         """
-        query = tagged.TagQuery(
+        query = public_timelines.TagQuery(
             any_of=frozenset(map(check_tag, (tag, *any_of))),
             all_of=frozenset(map(check_tag, all_of)),
             none_of=frozenset(map(check_tag, none_of)),
             only_media=only_media,
         )
         cursor = part(before, limit, after, oldest_first=oldest_first)
-        return await self._filtered(await tagged.page(self._reads, self._viewer, query, cursor), FilterContext.PUBLIC)
+        return await self._filtered(
+            await public_timelines.tag_page(self._reads, self._viewer, query, cursor), FilterContext.PUBLIC
+        )
 
     async def nearby(
         self,
@@ -86,7 +86,7 @@ class SeesFeeds(Seeing):
         """
         cursor = part(before, limit, after, oldest_first=oldest_first)
         around = disk(latitude, longitude, radius_km)
-        found = await nearby.page(self._reads, self._viewer, around, cursor, only_media=only_media)
+        found = await public_timelines.nearby_page(self._reads, self._viewer, around, cursor, only_media=only_media)
         return await self._filtered(found, FilterContext.PUBLIC)
 
     async def posts_by(
@@ -107,11 +107,11 @@ class SeesFeeds(Seeing):
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         member = await access_member(self._reads.graph, await self._resolve(who))
-        query = user.MemberFeedQuery(
+        query = posts.MemberFeedQuery(
             only_media=only_media, no_comments=no_comments, no_shares=no_shares, tag=check_tag(tag) if tag else ""
         )
         cursor = part(before, limit, after, oldest_first=oldest_first)
-        found = await user.page(self._reads, self._viewer, member.id, cursor, query)
+        found = await posts.authored_page(self._reads, self._viewer, member.id, cursor, query)
         return await self._filtered(found, FilterContext.ACCOUNT)
 
     async def _filtered(self, page: Page, where: FilterContext) -> Page:
@@ -150,7 +150,7 @@ class HasFeeds(SeesFeeds, Acting):
         Raises `InvalidInput` for more than 2,000 positions at once.
         """
         first, last = _positions(a, b)
-        return await user.at_positions(self._reads, self.id, first, last)
+        return await posts.at_positions(self._reads, self.id, first, last)
 
     async def list_public_feed(self, a: int = 0, b: int = 19) -> list[Entry]:
         """The home timeline at positions `a` to `b` (both included; 0 is the newest), at the same price at any position.

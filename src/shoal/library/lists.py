@@ -6,14 +6,14 @@ from typing import Literal, TypeAlias
 
 from shoal.commands import lists
 from shoal.core.model import MemberList, RepliesPolicy
-from shoal.feeds import lists as feed
-from shoal.feeds import people
-from shoal.feeds.people import MemberPage
-from shoal.feeds.pipeline import Page
 from shoal.graph.access import access_member, own_list
 from shoal.graph.schema import LISTS
 from shoal.library.acting import AnyMember, resolve
 from shoal.library.arguments import one_of, part
+from shoal.queries import lists as feed
+from shoal.queries import members as member_queries
+from shoal.queries.members import MemberPage
+from shoal.queries.pipeline import Page
 from shoal.wiring import Network
 
 AnyList: TypeAlias = MemberList | int
@@ -77,11 +77,11 @@ class OwnLists:
         """Take members off a list; those who are not on it do no harm. Raises `NotFound`."""
         await lists.take_off(self._writes, self._owner, _id(which), await self._ids(members))
 
-    async def members(self, which: AnyList, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def members(self, which: AnyList, before: int | None = None, limit: int = member_queries.PAGE) -> MemberPage:
         """A page of the members of a list, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         held = await self.get(which)
         cursor = part(before, limit)
-        return await people.page(self._reads, self._owner, held.id, LISTS, cursor, followed_by=self._owner)
+        return await member_queries.page(self._reads, self._owner, held.id, LISTS, cursor, followed_by=self._owner)
 
     async def containing(self, who: AnyMember) -> list[MemberList]:
         """The lists that a member is on. Raises `NotFound`, and `Gone` for a suspended member."""

@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from shoal.core.text import check_tag
-from shoal.feeds import live
-from shoal.feeds.live import News, OfViewer
 from shoal.graph.access import own_list
 from shoal.graph.schema import tag_id
 from shoal.library.acting import Acting
 from shoal.library.lists import AnyList
-from shoal.streaming.interests import CONVERSATIONS, NOTIFICATIONS, Everybody, Interest, Listed, TagInterest
+from shoal.queries import streaming
+from shoal.queries.streaming import News, OfViewer
+from shoal.streaming.subscriptions import CONVERSATIONS, NOTIFICATIONS, Everybody, Interest, Listed, TagInterest
 
 
 class Listens(Acting):
@@ -24,7 +24,7 @@ class Listens(Acting):
         Ends when the network closes. News are `Arrived` and `Edited`, which have an `entry`, `Removed`, which has an `id`, and
         `Refresh`: something may have been missed, so read `home` again. Raises `Unavailable`.
         """
-        return live.news(self._reads, self._network.hub, self.id, after)
+        return streaming.news(self._reads, self._network.hub, self.id, after)
 
     def live_public(
         self, after: str | None = None, *, only_media: bool = False
@@ -52,4 +52,4 @@ class Listens(Acting):
         return self._told(CONVERSATIONS, after)
 
     def _told(self, to: Interest, after: str | None) -> AsyncGenerator[News | OfViewer, None]:
-        return live.everything(self._reads, self._network.hub, self.id, to, after)
+        return streaming.everything(self._reads, self._network.hub, self.id, to, after)

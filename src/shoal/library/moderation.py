@@ -11,16 +11,14 @@ from shoal.commands.reports import Complaint
 from shoal.core.audit import NOBODY, Actor, AuditVerb, verb_of
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, Post, Report, Role
-from shoal.feeds import audit, reported
-from shoal.feeds.audit import AuditPage, WantedEntries
-from shoal.feeds.discover import everybody, popular
-from shoal.feeds.discover.everybody import Members, MemberState
-from shoal.feeds.hydrate import Entry, hydrate_reported
-from shoal.feeds.reported import Reports, WantedReports
 from shoal.graph.access import access_post, members_by_id
 from shoal.library.acting import Acting, AnyMember, resolve
 from shoal.library.arguments import AnyPost, one_of, part, post_id
 from shoal.ops import tag_rules
+from shoal.queries import moderation as moderation_queries
+from shoal.queries import trends
+from shoal.queries.hydration import Entry, hydrate_reported
+from shoal.queries.moderation import AuditPage, Members, MemberState, Reports, WantedEntries, WantedReports
 from shoal.wiring import Network
 
 AnyReport: TypeAlias = Report | int
@@ -87,9 +85,9 @@ class Moderation:
         def fits(member: Member) -> bool:
             if (wanted and member.role not in wanted) or not member.name.startswith(begins):
                 return False
-            return all(everybody.is_in(member, state) for state in states)
+            return all(moderation_queries.is_in(member, state) for state in states)
 
-        return await everybody.page(self._network.store, part(before, limit), fits)
+        return await moderation_queries.members_page(self._network.store, part(before, limit), fits)
 
     async def member(self, who: AnyMember) -> Member:
         """A member, whatever became of them. Raises `NotFound`."""
@@ -153,7 +151,7 @@ class Moderation:
 
     async def trending_posts(self, limit: int = 20, offset: int = 0) -> list[Entry]:
         """Posts that trend, with those that are kept from trends in their places. Raises `Unavailable`."""
-        return await popular.judged(self._reads, limit, offset)
+        return await trends.judged(self._reads, limit, offset)
 
     async def keep_from_trends(self, post: AnyPost) -> Post:
         """Take a post that everybody may see out of trends. Raises `NotFound`."""
@@ -198,7 +196,7 @@ class Moderation:
             target_id=None if about is None else await resolve(self._network, about),
             waiting=waiting,
         )
-        return await reported.page(self._reads.graph, part(before, limit), wanted)
+        return await moderation_queries.reports_page(self._reads.graph, part(before, limit), wanted)
 
     async def report(self, which: AnyReport) -> Report:
         """A report by id, as it is now. Raises `NotFound`."""
@@ -253,7 +251,7 @@ class Moderation:
             target_id=None if about is None else await resolve(self._network, about),
             verbs=frozenset(verb_of(verb) for verb in verbs),
         )
-        return await audit.page(self._reads.graph, part(before, limit), wanted)
+        return await moderation_queries.audit_page(self._reads.graph, part(before, limit), wanted)
 
     async def _id(self, who: AnyMember) -> int:
         return (await self.member(who)).id

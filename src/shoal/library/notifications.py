@@ -8,15 +8,22 @@ from typing import Literal, TypeAlias
 from shoal.commands import notifications
 from shoal.commands import notifications as notification_commands
 from shoal.core.model import NoticePolicy, Treatment
-from shoal.feeds import notice_requests
-from shoal.feeds import notifications as feed
-from shoal.feeds.notice_requests import HeldBack, NoticeRequest, NoticeRequests
-from shoal.feeds.notifications import GroupedPage, Notification, NotificationPage, NotificationQuery
 from shoal.graph.access import access_member
 from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
 from shoal.library.acting import AnyMember, resolve
 from shoal.library.arguments import one_of, part
+from shoal.queries import notifications as feed
+from shoal.queries import notifications as notification_queries
+from shoal.queries.notifications import (
+    GroupedPage,
+    HeldBack,
+    NoticeRequest,
+    NoticeRequests,
+    Notification,
+    NotificationPage,
+    NotificationQuery,
+)
 from shoal.wiring import Network
 
 KindName: TypeAlias = Literal[
@@ -127,15 +134,15 @@ class OwnNotifications:
 
     async def held_back(self) -> HeldBack:
         """Count the notifications that are held back, and their senders. Raises `Unavailable`."""
-        return await notice_requests.held_back(self._reads, self._owner)
+        return await notification_queries.held_back(self._reads, self._owner)
 
     async def requests(self, before: int | None = None, limit: int = 40) -> NoticeRequests:
         """A page of senders whose notifications are held back, newest first. Raises `InvalidInput` for a limit below 1."""
-        return await notice_requests.page(self._reads, self._owner, part(before, limit))
+        return await notification_queries.requests_page(self._reads, self._owner, part(before, limit))
 
     async def request(self, sender: AnyMember) -> NoticeRequest:
         """A sender whose notifications are held back. Raises `NotFound`."""
-        return await notice_requests.one(self._reads, self._owner, await resolve(self._network, sender))
+        return await notification_queries.sender_request(self._reads, self._owner, await resolve(self._network, sender))
 
     async def accept(self, *senders: AnyMember) -> None:
         """Show the held notifications of these senders, and hold back none of theirs from now on. Raises `NotFound`."""

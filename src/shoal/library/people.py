@@ -8,50 +8,49 @@ from shoal.commands import relationships
 from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import NotFound
 from shoal.core.visibility import Relation
-from shoal.feeds import people
-from shoal.feeds.hydrate import Profile
-from shoal.feeds.people import MemberPage
-from shoal.feeds.relationships.followers import DAYS, FollowersOfDay, by_day
-from shoal.feeds.relationships.history import RelationshipHistory
-from shoal.feeds.relationships.history import history as relationship_history
 from shoal.graph.access import access_member, full_relations, members_by_id
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.schema import BLOCKS, ENDORSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTED_BY, AssocType
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import part
+from shoal.queries import members
+from shoal.queries.follows import DAYS, FollowersOfDay, RelationshipHistory, by_day
+from shoal.queries.follows import history as relationship_history
+from shoal.queries.hydration import Profile
+from shoal.queries.members import MemberPage
 
 
 class SeesPeople(Seeing):
     """The lists of members on a profile, as a viewer sees them."""
 
-    async def followers_of(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def followers_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of a member's followers, newest first; empty where the member hides them.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         return await self._connections(who, FOLLOWED_BY, before, limit)
 
-    async def following_of(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def following_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members whom a member follows, newest first; empty where the member hides them.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         return await self._connections(who, FOLLOWS, before, limit)
 
-    async def endorsed_by(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def endorsed_by(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members that a member shows on the profile, newest first.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         member = await access_member(self._reads.graph, await self._resolve(who))
         cursor = part(before, limit)
-        return await people.page(self._reads, self._viewer, member.id, ENDORSES, cursor, followed_by=member.id)
+        return await members.page(self._reads, self._viewer, member.id, ENDORSES, cursor, followed_by=member.id)
 
     async def _connections(self, who: AnyMember, atype: AssocType, before: int | None, limit: int) -> MemberPage:
         member = await access_member(self._reads.graph, await self._resolve(who))
         if member.hides_connections and member.id != self._viewer:
             return MemberPage([], [], None)
-        return await people.page(self._reads, self._viewer, member.id, atype, part(before, limit))
+        return await members.page(self._reads, self._viewer, member.id, atype, part(before, limit))
 
 
 class Relates(Acting):
@@ -131,7 +130,7 @@ class Relates(Acting):
         Raises `NotFound` for a name that nobody has.
         """
         ids = [await self._resolve(who) for who in others]
-        return await people.familiar(self._reads, self.id, ids)
+        return await members.familiar(self._reads, self.id, ids)
 
     async def relationship_history(self, who: AnyMember) -> RelationshipHistory:
         """When this member and another followed each other: since when, until when, and again. Raises `NotFound`."""
@@ -144,30 +143,30 @@ class Relates(Acting):
         """
         return await by_day(self._reads, self.id, days)
 
-    async def followers(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def followers(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the followers, newest first; `before` is the `next` of the page before.
 
         Raises `InvalidInput` for a limit below 1.
         """
         return await self._list(FOLLOWED_BY, before, limit)
 
-    async def following(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def following(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the followees, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(FOLLOWS, before, limit)
 
-    async def requests(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def requests(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members who ask to follow, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(REQUESTED_BY, before, limit)
 
-    async def blocked(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def blocked(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members whom one blocks, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(BLOCKS, before, limit, severed=True)
 
-    async def muted(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def muted(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members whom one mutes, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(MUTES, before, limit, severed=True)
 
-    async def endorsed(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def endorsed(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members on the own profile, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(ENDORSES, before, limit, followed_by=self.id)
 
@@ -175,7 +174,9 @@ class Relates(Acting):
         self, atype: AssocType, before: int | None, limit: int, *, severed: bool = False, followed_by: int = 0
     ) -> MemberPage:
         cursor = part(before, limit)
-        return await people.page(self._reads, self.id, self.id, atype, cursor, severed=severed, followed_by=followed_by)
+        return await members.page(
+            self._reads, self.id, self.id, atype, cursor, severed=severed, followed_by=followed_by
+        )
 
     async def _other(self, who: AnyMember) -> int:
         id_ = await self._resolve(who)

@@ -13,15 +13,14 @@ from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.model import Post, Revision, Visibility
 from shoal.core.places import Place
-from shoal.feeds import thread
-from shoal.feeds.filtering import filtered, sieve_of
-from shoal.feeds.hydrate import Entry, hydrate
-from shoal.feeds.pipeline import Page
-from shoal.feeds.revisions import revisions
-from shoal.feeds.thread import Thread
 from shoal.graph.access import access_post, own_post
 from shoal.library.acting import Acting, Seeing
 from shoal.library.arguments import AnyMedia, AnyPost, VisibilityName, id_of, one_of, part, post_id
+from shoal.queries import threads
+from shoal.queries.hydration import Entry, hydrate
+from shoal.queries.pipeline import Page, filtered, sieve_of
+from shoal.queries.posts import revisions
+from shoal.queries.threads import Thread
 
 _LONGEST = 4_096
 """Entries of a thread above a post, and below it."""
@@ -49,7 +48,7 @@ class SeesPosts(Seeing):
 
     async def thread(self, post: AnyPost) -> Thread:
         """The posts that a post answers, and those that answer it. Raises `NotFound`."""
-        found = await thread.thread(self._reads, self._viewer, post_id(post), above=_LONGEST, below=_LONGEST)
+        found = await threads.thread(self._reads, self._viewer, post_id(post), above=_LONGEST, below=_LONGEST)
         sieve = await sieve_of(self._reads.graph, self._viewer, FilterContext.THREAD)
         return Thread(await sieve.marked(found.above), await sieve.marked(found.below), found.more)
 
@@ -64,7 +63,7 @@ class SeesPosts(Seeing):
     ) -> Page:
         """A page of the comments on a post itself, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         cursor = part(before, limit, after, oldest_first=oldest_first)
-        found = await thread.replies(self._reads, self._viewer, post_id(post), cursor)
+        found = await threads.replies(self._reads, self._viewer, post_id(post), cursor)
         entries = await filtered(self._reads.graph, self._viewer, found.entries, FilterContext.THREAD)
         return Page(entries, found.next)
 

@@ -9,15 +9,15 @@ from shoal.commands.members import ProfileChange as ProfileChanges
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, QuotePolicy, Visibility
 from shoal.core.places import PlacePrecision
-from shoal.feeds import people
-from shoal.feeds.hydrate import Entry, Profile, profiles_by_id
-from shoal.feeds.people import Received
-from shoal.feeds.profile import featured
-from shoal.feeds.profile.featured import Featured
-from shoal.feeds.profile.pinned import pinned
 from shoal.graph.access import access_member
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import PrecisionName, VisibilityName, one_of
+from shoal.queries import members as member_queries
+from shoal.queries import tags as tag_queries
+from shoal.queries.hydration import Entry, Profile, profiles_by_id
+from shoal.queries.members import Received
+from shoal.queries.posts import pinned
+from shoal.queries.tags import Featured
 
 
 class SeesProfiles(Seeing):
@@ -39,7 +39,7 @@ class SeesProfiles(Seeing):
     async def received_by(self, who: AnyMember) -> Received:
         """Total likes and shares of a member's posts that the viewer may find. Raises `NotFound`, `Gone`."""
         member = await access_member(self._reads.graph, await self._resolve(who))
-        return await people.received(self._reads, self._viewer, member.id)
+        return await member_queries.received(self._reads, self._viewer, member.id)
 
     async def pinned_by(self, who: AnyMember) -> list[Entry]:
         """The posts that stand first on a profile. Raises `NotFound`, `Gone`."""
@@ -49,7 +49,7 @@ class SeesProfiles(Seeing):
     async def featured_by(self, who: AnyMember) -> list[Featured]:
         """The tags on a profile, with how much was posted under each. Raises `NotFound`, `Gone`."""
         member = await access_member(self._reads.graph, await self._resolve(who))
-        return await featured.featured(self._reads.graph, member.id)
+        return await tag_queries.featured(self._reads.graph, member.id)
 
 
 class HasProfile(SeesProfiles, Acting):
@@ -128,7 +128,7 @@ class HasProfile(SeesProfiles, Acting):
     async def feature(self, tag: str) -> Featured:
         """Show a tag on the own profile. Raises `InvalidInput` for text that is no tag, and for one too many."""
         held = await tags.feature(self._writes, self.id, tag)
-        return (await featured.counted(self._reads.graph, self.id, (held,)))[0]
+        return (await tag_queries.counted(self._reads.graph, self.id, (held,)))[0]
 
     async def unfeature(self, tag: str) -> None:
         """Show the tag there no longer. Raises `InvalidInput` for text that is no tag."""
@@ -136,4 +136,4 @@ class HasProfile(SeesProfiles, Acting):
 
     async def featurable(self) -> list[str]:
         """The tags that this member used most of late and does not show. Raises `Unavailable`."""
-        return await featured.suggested(self._reads, self.id)
+        return await tag_queries.suggested(self._reads, self.id)

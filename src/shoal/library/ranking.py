@@ -8,15 +8,15 @@ from shoal.commands import ranking
 from shoal.core.errors import InvalidInput
 from shoal.core.ranking.preferences import Wishes
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_link, recipe_of, recipe_of_link
-from shoal.feeds.discover.tag_offers import TagOffer, offers
-from shoal.feeds.foryou import feed
-from shoal.feeds.foryou.catchup import CatchUp, catch_up
-from shoal.feeds.foryou.effects import Effect, effect_of
-from shoal.feeds.foryou.feed import ForYou, Verdict
-from shoal.feeds.foryou.reading import decode_cursor
 from shoal.graph.payloads.members import tastes_of
 from shoal.library.acting import Acting
 from shoal.library.arguments import AnyMoment, AnyPost, milliseconds, post_id
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.catchup import CatchUp, catch_up
+from shoal.queries.foryou.feed import ForYou, Verdict
+from shoal.queries.foryou.preview import Effect, effect_of
+from shoal.queries.foryou.ranking import decode_cursor
+from shoal.queries.tags import TagOffer, offers
 from shoal.wiring import base_url
 
 

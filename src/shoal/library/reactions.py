@@ -6,14 +6,14 @@ from shoal.commands import polls, reactions
 from shoal.core.emoji import checked_emoji
 from shoal.core.errors import NotFound
 from shoal.core.model import Share, Visibility
-from shoal.feeds import people, saved
-from shoal.feeds.hydrate import PollView, hydrate
-from shoal.feeds.people import EmojiReactors, Likers, MemberPage
-from shoal.feeds.saved import Kept
 from shoal.graph.access import access_poll, access_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
 from shoal.library.acting import Acting, Seeing
 from shoal.library.arguments import AnyPoll, AnyPost, VisibilityName, one_of, part, poll_id, post_id
+from shoal.queries import members, posts
+from shoal.queries.hydration import PollView, hydrate
+from shoal.queries.members import EmojiReactors, Likers, MemberPage
+from shoal.queries.posts import Kept
 
 
 class SeesReactions(Seeing):
@@ -21,29 +21,29 @@ class SeesReactions(Seeing):
 
     async def likers(self, post: AnyPost, newest: int = 5) -> Likers:
         """Count the likes of a post, in O(1), with the newest few who like it. Raises `NotFound`."""
-        return await people.likers(self._reads, self._viewer, post_id(post), newest)
+        return await members.likers(self._reads, self._viewer, post_id(post), newest)
 
-    async def liked_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def liked_by(self, post: AnyPost, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members who like a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return await self._reacting(post, LIKED_BY, before, limit)
 
-    async def shared_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    async def shared_by(self, post: AnyPost, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members who shared a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return await self._reacting(post, SHARED_BY, before, limit)
 
     async def reactions(self, post: AnyPost, newest: int = 5) -> list[EmojiReactors]:
         """Count the members who put each emoji on a post, in O(1) each, with the newest few of them. Raises `NotFound`."""
-        return await people.emoji_reactors(self._reads, self._viewer, post_id(post), newest)
+        return await members.emoji_reactors(self._reads, self._viewer, post_id(post), newest)
 
     async def reacted_by(
-        self, post: AnyPost, emoji: str, before: int | None = None, limit: int = people.PAGE
+        self, post: AnyPost, emoji: str, before: int | None = None, limit: int = members.PAGE
     ) -> MemberPage:
         """A page of the members who put an emoji on a post, newest first.
 
         Raises `NotFound`, and `InvalidInput` for what is no emoji or a limit below 1.
         """
         found = part(before, limit)
-        return (await people.emoji_page(self._reads, self._viewer, post_id(post), checked_emoji(emoji), found))[1]
+        return (await members.emoji_page(self._reads, self._viewer, post_id(post), checked_emoji(emoji), found))[1]
 
     async def poll(self, poll: AnyPoll) -> PollView:
         """A poll with its votes, as this viewer sees it. Raises `NotFound`."""
@@ -56,7 +56,7 @@ class SeesReactions(Seeing):
 
     async def _reacting(self, post: AnyPost, atype: AssocType, before: int | None, limit: int) -> MemberPage:
         node = await access_post(self._reads.graph, self._viewer, post_id(post))
-        return await people.page(self._reads, self._viewer, node.id, atype, part(before, limit))
+        return await members.page(self._reads, self._viewer, node.id, atype, part(before, limit))
 
 
 class Reacts(SeesReactions, Acting):
@@ -109,8 +109,8 @@ class Reacts(SeesReactions, Acting):
 
     async def likes(self, before: int | None = None, limit: int = 20) -> Kept:
         """A page of the posts that this member likes, the newest like first. Raises `InvalidInput` for a limit below 1."""
-        return await saved.page(self._reads, self.id, LIKES, part(before, limit))
+        return await posts.saved_page(self._reads, self.id, LIKES, part(before, limit))
 
     async def bookmarks(self, before: int | None = None, limit: int = 20) -> Kept:
         """A page of the posts that this member keeps, the newest first. Raises `InvalidInput` for a limit below 1."""
-        return await saved.page(self._reads, self.id, BOOKMARKS, part(before, limit))
+        return await posts.saved_page(self._reads, self.id, BOOKMARKS, part(before, limit))

@@ -8,7 +8,6 @@ from shoal.commands import scheduled_posts
 from shoal.commands.polls import PollDraft
 from shoal.core.model import Post, ScheduledPost, Visibility
 from shoal.core.places import Place
-from shoal.feeds.scheduled import Waiting, waiting
 from shoal.library.arguments import (
     AnyMedia,
     AnyMoment,
@@ -21,6 +20,7 @@ from shoal.library.arguments import (
     post_id,
 )
 from shoal.library.posts import draft_of
+from shoal.queries.posts import Waiting, waiting
 from shoal.wiring import Network
 
 

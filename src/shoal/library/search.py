@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from shoal.commands import relationships as dismissals
-from shoal.feeds import search
-from shoal.feeds.discover import directory, popular, suggestions
-from shoal.feeds.discover.suggestions import Suggestion
-from shoal.feeds.hydrate import Entry, Profile
-from shoal.feeds.search import ResultRange
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import part
+from shoal.queries import members, search, suggestions, trends
+from shoal.queries.hydration import Entry, Profile
+from shoal.queries.search import ResultRange
+from shoal.queries.suggestions import Suggestion
 
 
 class Searches(Seeing):
@@ -38,11 +37,11 @@ class Searches(Seeing):
 
         Raises `Unavailable`.
         """
-        return await directory.page(self._reads, self._viewer, order, limit, offset)
+        return await members.directory_page(self._reads, self._viewer, order, limit, offset)
 
     async def trending_posts(self, limit: int = 20, offset: int = 0) -> list[Entry]:
         """List posts that many like and share these days. Raises `Unavailable`."""
-        return await popular.page(self._reads, self._viewer, limit, offset)
+        return await trends.page(self._reads, self._viewer, limit, offset)
 
 
 class Findings(NamedTuple):

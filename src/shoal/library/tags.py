@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from shoal.commands import relationships
-from shoal.feeds.discover import related, trends
-from shoal.feeds.profile import featured
-from shoal.feeds.profile.featured import FollowedTags
-from shoal.feeds.reads import Reads
 from shoal.library.acting import Acting
 from shoal.library.arguments import part
+from shoal.queries import tags, trends
+from shoal.queries.context import Reads
+from shoal.queries.tags import FollowedTags
 from shoal.tagcloud.cloud import MAX_WORDS, Counted, RelatedTag, Shown, Word
 
 CloudOrder = Literal["all", "hour", "day", "week", "rising"]
@@ -35,7 +34,7 @@ class Tags:
 
     async def related(self, name: str, limit: int = 20) -> list[RelatedTag]:
         """Tags that go with a tag, the most like first; at most 40. Raises `InvalidInput` for text that is no tag."""
-        return await related.related(self._reads, name, limit)
+        return await tags.related(self._reads, name, limit)
 
     async def trending(self, limit: int = 10, offset: int = 0) -> list[Word]:
         """Tags on the rise; those of the day, the week and all time where there are too few. Raises `Unavailable`."""
@@ -58,7 +57,7 @@ class FollowsTags(Acting):
 
     async def followed_tags(self, before: int | None = None, limit: int = 100) -> FollowedTags:
         """A page of the tags that this member follows, the newest follow first. Raises `InvalidInput` for a limit below 1."""
-        return await featured.followed(self._reads, self.id, part(before, limit))
+        return await tags.followed(self._reads, self.id, part(before, limit))
 
     async def cloud(self, limit: int = MAX_WORDS) -> Shown:
         """The tag cloud as this member would have it; each word says why it is there.

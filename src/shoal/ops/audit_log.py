@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from shoal.feeds.audit import DatedEntry
+from shoal.queries.moderation import DatedEntry
 
 
 class AuditActor(msgspec.Struct):

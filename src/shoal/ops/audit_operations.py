@@ -12,14 +12,14 @@ import msgspec
 
 from shoal.core.audit import verb_of
 from shoal.core.errors import NotFound
-from shoal.feeds import audit
-from shoal.feeds.audit import DatedEntry, WantedEntries
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.member_lookup import id_called
 from shoal.ops.audit_log import AuditRecord, record_of
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
 from shoal.ops.operation import Operation
+from shoal.queries import moderation
+from shoal.queries.moderation import DatedEntry, WantedEntries
 
 MOST_LISTED = 100
 """Entries of a page: with the longest reasons they fit into one answer of a server to a command."""
@@ -46,7 +46,7 @@ class ListAudit(Operation[list[AuditRecord]]):
         before: int | None = self.before or MAX_TIME
         while before is not None and len(found) < self.limit:
             at = Cursor(before=before, limit=min(self.limit, MOST_LISTED) - len(found))
-            page = await audit.page(network.reads.graph, at, wanted)
+            page = await moderation.audit_page(network.reads.graph, at, wanted)
             found += page.entries
             before = page.next
         return [record_of(one) for one in found]
@@ -81,7 +81,7 @@ class ExportAudit(Operation[int]):
 async def _lines(graph: Reader) -> AsyncGenerator[tuple[bytes, int], None]:
     """The log in pieces: lines, and how many they are."""
     piece: list[bytes] = []
-    async with aclosing(audit.everything(graph)) as entries:
+    async with aclosing(moderation.everything(graph)) as entries:
         async for one in entries:
             piece.append(msgspec.json.encode(record_of(one)) + b"\n")
             if len(piece) == _WRITTEN_AT_ONCE:

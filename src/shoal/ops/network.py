@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 from shoal.commands.context import Writes
 from shoal.consumers.context import Effects
-from shoal.feeds.reads import Reads
 from shoal.graph.contract import Store
 from shoal.media.library import MediaLibrary
 from shoal.outbox.runner import Runner
+from shoal.queries.context import Reads
 from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.merger import Amendment
 from shoal.timelines.contract import Timelines

@@ -5,14 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from shoal.core.ranking.terms import words_of
-from shoal.feeds import home
-from shoal.feeds.discover import suggestions
-from shoal.feeds.foryou import feed
-from shoal.feeds.foryou.catchup import catch_up
-from shoal.feeds.foryou.feed import RankedEntry
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.reads import Reads
 from shoal.graph.contract import Cursor
+from shoal.queries import home, suggestions
+from shoal.queries.context import Reads
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.catchup import catch_up
+from shoal.queries.foryou.feed import RankedEntry
+from shoal.queries.hydration import Entry
 
 PATIENT_SECONDS = 10.0
 """An operator waits longer than a client."""

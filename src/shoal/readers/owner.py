@@ -18,8 +18,8 @@ from shoal.api.http.passing import Balance, OwnerPassing, Passing, ReadableRoute
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.model import Token
 from shoal.core.tokens import Origin
-from shoal.feeds.home import warm_up
 from shoal.ops.socket_files import at, bound, remove
+from shoal.queries.home import warm_up
 from shoal.readers.link import CONNECTION, HERE, USED, WARM, WARMED, ProcessLink, ProcessMessage
 from shoal.readers.memory import SharedMemory
 from shoal.readers.messages import OWNER, ConnectionParts, Take, TokenUsed, id_of

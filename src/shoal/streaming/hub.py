@@ -1,31 +1,32 @@
-"""Live updates of one process: it follows the channel once, and hands what it hears to those viewers whom it concerns.
+"""The hub of a process: follow the channel once, match updates to connected viewers, and replay recent updates.
 
-What a viewer hears of is held in memory: loaded from the graph once they are connected, and read again when an update says
-that it changed. What was heard in between is gone through once more, so nothing is missed.
+A viewer's sources are held in memory. They are loaded from the graph after the viewer connects, and read again when an update
+says that they changed. Updates that arrived in between are checked again, so none is missed. A viewer who reconnects after a
+short interruption gets the recent updates from the hub. The cost of matching grows with the number of viewers an update concerns,
+and does not depend on the number of connected viewers.
 
-For example, member 5 follows author 8, and connects when the hub has heard the updates 0 to 19, so `since` is 20:
+For example, member 5 follows author 8, and connects when the hub has received updates 0 to 19, so `since` is 20:
 
-1. While the follows are read, post 300 by 8 is heard as update 20. The connection has no sources yet: nobody is told.
-2. The follows arrive: {8}. The hub goes through its updates from 20 on, and offers post 300.
+1. While the follows are read, post 300 by 8 arrives as update 20. The connection has no sources yet, so it is not offered.
+2. The follows arrive: {8}. The hub checks its updates from 20 on, and offers post 300.
 3. At 310, member 5 follows author 9, who had posted 305 (update 21) and posts 320 (update 22). Neither concerns 5 yet.
-4. Update 23 says that 5's follow of 9 changed. The follow is read, with its time, 310, and the updates from 20 on are
-   gone through for 9: post 320 is offered, as it is later than the follow; 305 is not.
+4. Update 23 says that 5's follow of 9 changed. The follow is read, with its time, 310, and the updates from 20 on are checked
+   for 9: post 320 is offered, because it is later than the follow; 305 is not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
 from shoal.graph.contract import Reader
-from shoal.streaming.connection import Connection
 from shoal.streaming.contract import Channel, Gap, Position
-from shoal.streaming.interests import HOME, Interest
-from shoal.streaming.matching import Matching
-from shoal.streaming.replay import PlacedUpdate, UpdateHistory
+from shoal.streaming.subscriptions import HOME, PRESENCE, Interest
 from shoal.streaming.updates import (
     AnyUpdate,
     FollowChanged,
@@ -34,9 +35,209 @@ from shoal.streaming.updates import (
     OfEntry,
     OfListening,
     SessionsEnded,
+    Told,
     decode,
 )
 from shoal.throttled_log import ThrottledLog
+
+
+class PlacedUpdate(NamedTuple):
+    """An update, and the position just after it."""
+
+    position: Position
+    update: Told
+
+
+class UpdateHistory:
+    """The newest `length` updates after `start`. Each has a number, which goes up by one."""
+
+    def __init__(self, start: Position, length: int) -> None:
+        self._length = length
+        self._heard: deque[tuple[Position, AnyUpdate | None]] = deque()
+        self._after: OrderedDict[Position, int] = OrderedDict({start: 0})
+        # The numbers of what concerns the followers of a source; under a member in brackets, of what concerns them by name.
+        self._numbers: dict[int | tuple[int], list[int]] = {}
+        self.next = 0
+        """The number of the update that comes next."""
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest update that is kept."""
+        return self.next - len(self._heard)
+
+    def add(self, position: Position, update: AnyUpdate | None) -> None:
+        """One more; None for one that is not understood."""
+        for name in _names(update):
+            self._numbers.setdefault(name, []).append(self.next)
+        self._heard.append((position, update))
+        self.next += 1
+        self._after[position] = self.next
+        if len(self._heard) > self._length:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._after.popitem(last=False)
+        _, update = self._heard.popleft()
+        for name in _names(update):
+            numbers = self._numbers[name]
+            # Most are of one or two: a deque would take seven times as much.
+            del numbers[0]
+            if not numbers:
+                del self._numbers[name]
+
+    def after(self, position: Position) -> int | None:
+        """The number of the first update after a position; None when what came after it is not all here."""
+        return self._after.get(position)
+
+    def of(
+        self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE
+    ) -> Iterator[PlacedUpdate]:
+        """Yield what concerns followers of these sources, or names this viewer who hears of it; each once, in order."""
+        named = self._heard_at(self._numbers_of([(viewer,)], since))
+        found = self._numbers_of(sources, since)
+        found |= {number for number, heard in named if interest.hears(heard.update)}
+        for _, heard in self._heard_at(found):
+            yield heard
+
+    def _numbers_of(self, names: Iterable[int | tuple[int]], since: int) -> set[int]:
+        return {number for name in names for number in self._numbers.get(name, ()) if number >= since}
+
+    def _heard_at(self, numbers: Iterable[int]) -> Iterator[tuple[int, PlacedUpdate]]:
+        for number in sorted(numbers):
+            position, update = self._heard[number - self.first]
+            if update is not None and not isinstance(update, OfListening):
+                yield number, PlacedUpdate(position, update)
+
+
+def _names(update: AnyUpdate | None) -> list[int | tuple[int]]:
+    return [] if update is None else [*update.sources(), *((member,) for member in update.named())]
+
+
+class Missed(NamedTuple):
+    """Something may have been missed up to this position."""
+
+    position: Position
+
+
+class Connection:
+    """At most `room` updates wait for the viewer. One who is slower than that is told so, once, instead of them."""
+
+    def __init__(self, viewer: int, interest: Interest, room: int, since: int, session: int = 0) -> None:
+        self.viewer = viewer
+        self.interest = interest
+        self.since = since
+        """The number of the first update that they are to be told of, if it concerns them."""
+        self.session = session
+        """The id of the token that they came with; 0 for none."""
+        self.sources: set[int] = set()
+        """Whom and what they hear of."""
+        self.loaded = False
+        """Whether that is known yet."""
+        self.loading = asyncio.Lock()
+        self.ended = False
+        self.dismissed = False
+        """Whether it ended because the viewer may not listen any more."""
+        self._room = room
+        self._waiting: deque[PlacedUpdate] = deque()
+        self._missed: Missed | None = None
+        self._wake = asyncio.Event()
+
+    def offer(self, heard: PlacedUpdate) -> None:
+        """The viewer is to be told."""
+        if len(self._waiting) >= self._room:
+            self.miss(heard.position)
+        elif not self.dismissed:
+            self._waiting.append(heard)
+            self._wake.set()
+
+    def miss(self, position: Position) -> None:
+        """Drop what waits: the viewer has to look again, and is told what comes after this position."""
+        self._waiting.clear()
+        self._missed = Missed(position)
+        self._wake.set()
+
+    async def take(self) -> list[PlacedUpdate | Missed]:
+        """All that waits, as soon as there is something; nothing when there will be no more."""
+        await self._wake.wait()
+        if not self.ended:
+            self._wake.clear()
+        found: list[PlacedUpdate | Missed] = (
+            [*self._waiting] if self._missed is None else [self._missed, *self._waiting]
+        )
+        self._waiting.clear()
+        self._missed = None
+        return found
+
+    def end(self) -> None:
+        """Nothing comes any more after what waits."""
+        self.ended = True
+        self._wake.set()
+
+    def dismiss(self) -> None:
+        """Nothing comes any more, not even what waits: the viewer may not listen."""
+        self.dismissed = True
+        self._waiting.clear()
+        self._missed = None
+        self.end()
+
+
+_NOBODY: frozenset[Connection] = frozenset()
+
+
+class Matching:
+    """Connections by viewer, and by the sources that they follow."""
+
+    def __init__(self) -> None:
+        self._by_viewer: dict[int, set[Connection]] = {}
+        self._by_source: dict[int, set[Connection]] = {}
+
+    def everybody(self) -> list[Connection]:
+        """All connections."""
+        return [connection for found in self._by_viewer.values() for connection in found]
+
+    def of(self, viewer: int) -> Collection[Connection]:
+        """The connections of one viewer, who may have several."""
+        return self._by_viewer.get(viewer, _NOBODY)
+
+    def concerned(self, update: Told) -> Collection[Connection]:
+        """Return the connections that follow a source of the update, or are named in it and hear of that, each once."""
+        found = [self._by_source.get(source, _NOBODY) for source in update.sources()]
+        # Connections that still load their sources are left out: they are told everything in order afterwards.
+        found += [
+            {one for one in self.of(member) if one.loaded and one.interest.hears(update)} for member in update.named()
+        ]
+        every = [connections for connections in found if connections]
+        return every[0] if len(every) == 1 else _NOBODY.union(*every)
+
+    def join(self, connection: Connection) -> None:
+        """It is there, and follows nothing yet."""
+        self._by_viewer.setdefault(connection.viewer, set()).add(connection)
+
+    def leave(self, connection: Connection) -> None:
+        """It is there no more; nothing happens when it was not."""
+        self.unfollow(connection, list(connection.sources))
+        _discard(self._by_viewer, connection.viewer, connection)
+
+    def follow(self, connection: Connection, sources: Iterable[int]) -> None:
+        """It follows these too."""
+        for source in sources:
+            connection.sources.add(source)
+            self._by_source.setdefault(source, set()).add(connection)
+
+    def unfollow(self, connection: Connection, sources: Iterable[int]) -> None:
+        """It follows these no more."""
+        for source in sources:
+            connection.sources.discard(source)
+            _discard(self._by_source, source, connection)
+
+
+def _discard(among: dict[int, set[Connection]], key: int, connection: Connection) -> None:
+    found = among.get(key)
+    if found is not None:
+        found.discard(connection)
+        if not found:
+            del among[key]
+
 
 _log = logging.getLogger(__name__)
 

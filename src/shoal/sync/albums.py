@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.core.model import Album
-from shoal.feeds.profile import albums as feed
-from shoal.feeds.profile.albums import AlbumPage, Albums
 from shoal.library import albums as awaited
 from shoal.library.acting import AnyMember
 from shoal.library.albums import AnyAlbum
 from shoal.library.arguments import AnyMedia, AnyPost
+from shoal.queries import albums as feed
+from shoal.queries.albums import AlbumPage, Albums
 from shoal.sync.calling import Calling
 
 

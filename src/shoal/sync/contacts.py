@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.feeds.discover.contacts import ContactsFound
 from shoal.library import contacts as awaited
+from shoal.queries.members import ContactsFound
 from shoal.sync.calling import Acting
 
 

@@ -5,9 +5,9 @@ Made from `shoal.library.conversations` by `python -m scripts.sync_library`.
 
 from __future__ import annotations
 
-from shoal.feeds.conversations import Conversation, ConversationPage
 from shoal.library import conversations as awaited
 from shoal.library.conversations import AnyConversation
+from shoal.queries.conversations import Conversation, ConversationPage
 from shoal.sync.calling import Calling
 
 

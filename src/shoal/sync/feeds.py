@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.core.places import DEFAULT_RADIUS_KM
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.pipeline import Page
 from shoal.library import feeds as awaited
 from shoal.library.acting import AnyMember
+from shoal.queries.hydration import Entry
+from shoal.queries.pipeline import Page
 from shoal.sync.calling import Acting, Calling
 
 

@@ -6,12 +6,12 @@ Made from `shoal.library.lists` by `python -m scripts.sync_library`.
 from __future__ import annotations
 
 from shoal.core.model import MemberList, RepliesPolicy
-from shoal.feeds import people
-from shoal.feeds.people import MemberPage
-from shoal.feeds.pipeline import Page
 from shoal.library import lists as awaited
 from shoal.library.acting import AnyMember
 from shoal.library.lists import AnyList, RepliesName
+from shoal.queries import members as member_queries
+from shoal.queries.members import MemberPage
+from shoal.queries.pipeline import Page
 from shoal.sync.calling import Calling
 
 
@@ -64,7 +64,7 @@ class OwnLists(Calling):
         """Take members off a list; those who are not on it do no harm. Raises `NotFound`."""
         self._loop.call(self._awaited.take_off(which, *members))
 
-    def members(self, which: AnyList, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def members(self, which: AnyList, before: int | None = None, limit: int = member_queries.PAGE) -> MemberPage:
         """A page of the members of a list, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.members(which, before, limit))
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from shoal.feeds.live import News, OfViewer
 from shoal.library import live as awaited
 from shoal.library.lists import AnyList
+from shoal.queries.streaming import News, OfViewer
 from shoal.sync.calling import Acting
 
 

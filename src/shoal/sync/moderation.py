@@ -9,14 +9,12 @@ from collections.abc import Sequence
 
 from shoal.core.audit import AuditVerb
 from shoal.core.model import Member, Post, Report, Role
-from shoal.feeds.audit import AuditPage
-from shoal.feeds.discover.everybody import Members, MemberState
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.reported import Reports
 from shoal.library import moderation as awaited
 from shoal.library.acting import AnyMember
 from shoal.library.arguments import AnyPost
 from shoal.library.moderation import AnyReport, Category, RoleName
+from shoal.queries.hydration import Entry
+from shoal.queries.moderation import AuditPage, Members, MemberState, Reports
 from shoal.sync.calling import Acting, Calling
 
 

@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from shoal.core.model import NoticePolicy, Treatment
-from shoal.feeds.notice_requests import HeldBack, NoticeRequest, NoticeRequests
-from shoal.feeds.notifications import GroupedPage, Notification, NotificationPage
 from shoal.graph.payloads.members import Mark
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
 from shoal.library import notifications as awaited
 from shoal.library.acting import AnyMember
 from shoal.library.notifications import AnyNotification, KindName, TreatmentName
+from shoal.queries.notifications import (
+    GroupedPage,
+    HeldBack,
+    NoticeRequest,
+    NoticeRequests,
+    Notification,
+    NotificationPage,
+)
 from shoal.sync.calling import Calling
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.core.visibility import Relation
-from shoal.feeds import people
-from shoal.feeds.hydrate import Profile
-from shoal.feeds.people import MemberPage
-from shoal.feeds.relationships.followers import DAYS, FollowersOfDay
-from shoal.feeds.relationships.history import RelationshipHistory
 from shoal.library import people as awaited
 from shoal.library.acting import AnyMember
+from shoal.queries import members
+from shoal.queries.follows import DAYS, FollowersOfDay, RelationshipHistory
+from shoal.queries.hydration import Profile
+from shoal.queries.members import MemberPage
 from shoal.sync.calling import Acting, Calling
 
 
@@ -23,21 +22,21 @@ class SeesPeople(Calling):
 
     _awaited: awaited.SeesPeople
 
-    def followers_of(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def followers_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of a member's followers, newest first; empty where the member hides them.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         return self._loop.call(self._awaited.followers_of(who, before, limit))
 
-    def following_of(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def following_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members whom a member follows, newest first; empty where the member hides them.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         return self._loop.call(self._awaited.following_of(who, before, limit))
 
-    def endorsed_by(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def endorsed_by(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members that a member shows on the profile, newest first.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
@@ -133,29 +132,29 @@ class Relates(Acting):
         """
         return self._loop.call(self._awaited.followers_by_day(days))
 
-    def followers(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def followers(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the followers, newest first; `before` is the `next` of the page before.
 
         Raises `InvalidInput` for a limit below 1.
         """
         return self._loop.call(self._awaited.followers(before, limit))
 
-    def following(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def following(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the followees, newest first. Raises `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.following(before, limit))
 
-    def requests(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def requests(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members who ask to follow, newest first. Raises `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.requests(before, limit))
 
-    def blocked(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def blocked(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members whom one blocks, newest first. Raises `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.blocked(before, limit))
 
-    def muted(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def muted(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members whom one mutes, newest first. Raises `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.muted(before, limit))
 
-    def endorsed(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def endorsed(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members on the own profile, newest first. Raises `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.endorsed(before, limit))

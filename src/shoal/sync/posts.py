@@ -12,11 +12,11 @@ from msgspec import UNSET, UnsetType
 from shoal.commands.polls import PollDraft
 from shoal.core.model import Post, Revision, Visibility
 from shoal.core.places import Place
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.pipeline import Page
-from shoal.feeds.thread import Thread
 from shoal.library import posts as awaited
 from shoal.library.arguments import AnyMedia, AnyPost, VisibilityName
+from shoal.queries.hydration import Entry
+from shoal.queries.pipeline import Page
+from shoal.queries.threads import Thread
 from shoal.sync.calling import Acting, Calling
 
 

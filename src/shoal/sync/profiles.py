@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from shoal.core.model import Member, QuotePolicy, Visibility
 from shoal.core.places import PlacePrecision
-from shoal.feeds.hydrate import Entry, Profile
-from shoal.feeds.people import Received
-from shoal.feeds.profile.featured import Featured
 from shoal.library import profiles as awaited
 from shoal.library.acting import AnyMember
 from shoal.library.arguments import PrecisionName, VisibilityName
+from shoal.queries.hydration import Entry, Profile
+from shoal.queries.members import Received
+from shoal.queries.tags import Featured
 from shoal.sync.calling import Acting, Calling
 
 

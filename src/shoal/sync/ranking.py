@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from shoal.core.ranking.preferences import Wishes
 from shoal.core.ranking.recipes import Recipe
-from shoal.feeds.discover.tag_offers import TagOffer
-from shoal.feeds.foryou.catchup import CatchUp
-from shoal.feeds.foryou.effects import Effect
-from shoal.feeds.foryou.feed import ForYou, Verdict
 from shoal.library import ranking as awaited
 from shoal.library.arguments import AnyMoment, AnyPost
+from shoal.queries.foryou.catchup import CatchUp
+from shoal.queries.foryou.feed import ForYou, Verdict
+from shoal.queries.foryou.preview import Effect
+from shoal.queries.tags import TagOffer
 from shoal.sync.calling import Acting
 
 

@@ -6,12 +6,12 @@ Made from `shoal.library.reactions` by `python -m scripts.sync_library`.
 from __future__ import annotations
 
 from shoal.core.model import Share, Visibility
-from shoal.feeds import people
-from shoal.feeds.hydrate import PollView
-from shoal.feeds.people import EmojiReactors, Likers, MemberPage
-from shoal.feeds.saved import Kept
 from shoal.library import reactions as awaited
 from shoal.library.arguments import AnyPoll, AnyPost, VisibilityName
+from shoal.queries import members
+from shoal.queries.hydration import PollView
+from shoal.queries.members import EmojiReactors, Likers, MemberPage
+from shoal.queries.posts import Kept
 from shoal.sync.calling import Acting, Calling
 
 
@@ -24,11 +24,11 @@ class SeesReactions(Calling):
         """Count the likes of a post, in O(1), with the newest few who like it. Raises `NotFound`."""
         return self._loop.call(self._awaited.likers(post, newest))
 
-    def liked_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def liked_by(self, post: AnyPost, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members who like a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.liked_by(post, before, limit))
 
-    def shared_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def shared_by(self, post: AnyPost, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members who shared a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.shared_by(post, before, limit))
 
@@ -36,7 +36,7 @@ class SeesReactions(Calling):
         """Count the members who put each emoji on a post, in O(1) each, with the newest few of them. Raises `NotFound`."""
         return self._loop.call(self._awaited.reactions(post, newest))
 
-    def reacted_by(self, post: AnyPost, emoji: str, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+    def reacted_by(self, post: AnyPost, emoji: str, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """A page of the members who put an emoji on a post, newest first.
 
         Raises `NotFound`, and `InvalidInput` for what is no emoji or a limit below 1.

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from shoal.commands.polls import PollDraft
 from shoal.core.model import Post, ScheduledPost, Visibility
 from shoal.core.places import Place
-from shoal.feeds.scheduled import Waiting
 from shoal.library import scheduled as awaited
 from shoal.library.arguments import AnyMedia, AnyMoment, AnyPost, AnyScheduled, VisibilityName
+from shoal.queries.posts import Waiting
 from shoal.sync.calling import Calling
 
 

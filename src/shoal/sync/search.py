@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shoal.feeds.discover.suggestions import Suggestion
-from shoal.feeds.hydrate import Entry, Profile
 from shoal.library import search as awaited
 from shoal.library.acting import AnyMember
 from shoal.library.search import Findings
+from shoal.queries.hydration import Entry, Profile
+from shoal.queries.suggestions import Suggestion
 from shoal.sync.calling import Acting, Calling
 
 

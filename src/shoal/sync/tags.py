@@ -5,9 +5,9 @@ Made from `shoal.library.tags` by `python -m scripts.sync_library`.
 
 from __future__ import annotations
 
-from shoal.feeds.profile.featured import FollowedTags
 from shoal.library import tags as awaited
 from shoal.library.tags import CloudOrder
+from shoal.queries.tags import FollowedTags
 from shoal.sync.calling import Acting, Calling
 from shoal.tagcloud.cloud import MAX_WORDS, Counted, RelatedTag, Shown, Word
 

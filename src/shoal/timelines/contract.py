@@ -1,27 +1,33 @@
-"""The contract of a store of home timelines.
+"""Contracts of the home timeline store and of the ranking cache, and counters for pushed and pulled entries.
 
-A timeline is a set of entry ids (of posts and shares), read in order of id, with a `floor`: above it the timeline is complete
-once events are done, at and below it nothing is promised and the reader goes on by pull. A timeline that has been created
-is *warm*; any other is *cold*, and writing to it is no effect. It can be read once it has been filled: what is posted between
-the two is pushed, all that was there before is pulled. Every write is idempotent, and writes commute.
+A timeline is a set of entry ids (of posts and shares), ordered by id, with a `floor`. Above the floor, the timeline is complete
+once all events are processed. At and below it there is no guarantee, and the reader continues by pull. A timeline that has been
+created is *warm*; any other is *cold*, and a write to it has no effect. A timeline can be read after it has been filled: entries
+posted between creation and fill are pushed, and earlier entries are pulled. Every write is idempotent, and writes commute.
 
 For example, in memory, member 7's timeline holds three entries:
 
 1. It is filled with 50, 60 and 70, which are complete above 45: the floor is 45.
 2. 80 is pushed. There is no room for 50, so the timeline holds 60, 70 and 80, and its floor is 50.
-3. 40 is pushed, late. It is below the floor, so it is passed over: a reader who goes so far down pulls it.
-4. A new follow merges 65, complete above 58. Of 60, 65, 70 and 80 only three fit: 60 goes, and the floor is 60.
-5. A reader of five entries gets 80, 70 and 65 from here, and pulls the other two from 60 downwards.
+3. 40 is pushed late. It is below the floor, so it is ignored: a reader that goes down that far pulls it.
+4. A new follow merges 65, complete above 58. Of 60, 65, 70 and 80 only three fit: 60 is removed, and the floor is 60.
+5. A reader of five entries gets 80, 70 and 65 from the timeline, and pulls the other two from 60 downwards.
 
-Members are addressed by *seats*, which only the store understands: packed integers, for writing to many at once. A store may
-forget any timeline at any time. One that several processes share raises `Unavailable` when it cannot be reached.
+Members are addressed by *slots* (in code: seats), packed integers that only the store interprets, for writes to many members at
+once. A store may drop any timeline at any time. A store that several processes share raises `Unavailable` when it cannot be
+reached.
+
+A ranking cache keeps the order of the first page of a ranked feed for an hour, so that later pages neither repeat nor skip
+entries. It may drop a ranking at any time; the feed is then ranked again.
 
 Glossary (`docs/glossary.md`): floor, seat.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -104,3 +110,56 @@ class Timelines(Protocol):
     async def members(self, most: int) -> list[int]:
         """Up to so many members whose timelines are warm, in no promised order."""
         ...
+
+
+KEPT_SECONDS = 3_600
+
+
+class Readings(Protocol):
+    """Packed readings by id. Raises `Unavailable` where they are shared and cannot be reached."""
+
+    async def keep(self, id_: int, data: bytes) -> None:
+        """Keep a reading for an hour."""
+        ...
+
+    async def get(self, id_: int) -> bytes | None:
+        """Return a reading that is kept."""
+        ...
+
+
+class MemoryReadings:
+    """Readings in this process, up to so many bytes together: the oldest make room."""
+
+    def __init__(self, most_bytes: int = 16 << 20, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most_bytes
+        self._clock = clock
+        self._held: dict[int, tuple[float, bytes]] = {}
+        self._bytes = 0
+
+    async def keep(self, id_: int, data: bytes) -> None:
+        self._forget(id_)
+        self._held[id_] = (self._clock(), data)
+        self._bytes += len(data)
+        while self._bytes > self._most:
+            self._forget(next(iter(self._held)))
+
+    async def get(self, id_: int) -> bytes | None:
+        kept_at, data = self._held.get(id_, (0.0, None))
+        return data if self._clock() - kept_at < KEPT_SECONDS else None
+
+    def _forget(self, id_: int) -> None:
+        if (held := self._held.pop(id_, None)) is not None:
+            self._bytes -= len(held[1])
+
+
+@dataclass(slots=True)
+class PushTally:
+    """Counts of this process since it began.
+
+    Glossary (`docs/glossary.md`): loud.
+    """
+
+    pushed: int = 0
+    """Entries that were written into warm timelines."""
+    pulled: int = 0
+    """Lists of loud sources that were read for a page of a home timeline."""

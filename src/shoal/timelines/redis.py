@@ -1,9 +1,12 @@
-"""Home timelines on Redis: one packed string a member, written by scripts that run inside the server.
+"""Home timelines and cached rankings on Redis.
 
-What `redis_scripts` says of its layout decides how a timeline is read here: the last `length` entries that came count, and
-what they pushed out is the floor. A timeline that was begun under another history of its server - before a failover, or a
-restart from an old snapshot - is cold: a write to it may have been lost. So is one of another history of the stores, for what it
-was filled with may have been lost there. Writing needs no look at that.
+A timeline is one packed string for each member, written by scripts that run inside the server; `redis_scripts` defines the
+layout. The last `length` entries count, and the entries they pushed out determine the floor. A timeline that was started under
+another history of its server (before a failover, or a restart from an old snapshot) is cold, because a write to it may have been
+lost. So is a timeline of another history of the stores, because the data it was filled with may have been lost. Writes do not
+check this.
+
+A cached ranking is one string that expires by itself.
 
 Glossary (`docs/glossary.md`): floor, seat.
 """
@@ -22,7 +25,7 @@ from shoal.core.ids import milliseconds_of
 from shoal.graph.contract import Cursor
 from shoal.graph.redis.client import Batching, Nodes, PartialAnswer, Script, keys_of, shards_of
 from shoal.timelines import redis_scripts as scripts
-from shoal.timelines.contract import Window
+from shoal.timelines.contract import KEPT_SECONDS, Window
 
 Members = NDArray[np.int64]
 _Sent = tuple[int, Members]
@@ -243,3 +246,42 @@ def _runs(owners: NDArray[np.intp]) -> list[tuple[int, int]]:
         return []
     starts = np.concatenate(([0], np.flatnonzero(np.diff(owners)) + 1, [len(owners)]))
     return list(zip(owners[starts[:-1]].tolist(), np.diff(starts).tolist(), strict=True))
+
+
+_READINGS_PREFIX = "r"
+
+_KEEP = Script(
+    "readings.keep",
+    r"""
+-- ARGV: one key, the reading, and seconds.
+return {refused, first(1, 'SET', ARGV[1], ARGV[2], 'EX', ARGV[3]) and true}
+""",
+)
+
+_GET = Script(
+    "readings.get",
+    r"""
+-- ARGV: one key.
+return {refused, first(1, 'GET', ARGV[1])}
+""",
+    grows=False,
+)
+
+
+class RedisReadings:
+    """Readings that several processes share. Their ids say their shard, as those of objects do."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    async def keep(self, id_: int, data: bytes) -> None:
+        at = np.array([id_], np.int64)
+        key = keys_of(_READINGS_PREFIX, at).tobytes()
+        await self._nodes.each(_KEEP, shards_of(at), lambda _: (key, data, KEPT_SECONDS), batch=1)
+
+    async def get(self, id_: int) -> bytes | None:
+        at = np.array([id_], np.int64)
+        key = keys_of(_READINGS_PREFIX, at).tobytes()
+        parts = await self._nodes.each(_GET, shards_of(at), lambda _: (key,), batch=1)
+        data: bytes | None = parts[-1].result or None
+        return data

@@ -9,8 +9,8 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import CursorId
-from shoal.feeds.pipeline import Page
 from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.queries.pipeline import Page
 from shoal.web.rendering import page, part
 from shoal.web.views.posts import posts_of
 from shoal.web.visit import Visit

@@ -10,8 +10,7 @@ from shoal.core.ids import compose
 from shoal.core.model import Media, MediaKind, MediaState, Member, Mention, Poll, PollOption, Post, Share, Visibility
 from shoal.core.places import Place
 from shoal.core.visibility import STRANGER
-from shoal.feeds.emoji_counts import EmojiCount
-from shoal.feeds.hydrate import Entry, Filtered, PollView, Profile, SharedBy
+from shoal.queries.hydration import EmojiCount, Entry, Filtered, PollView, Profile, SharedBy
 
 _HOUR_MS = 3_600_000
 _BLURS = (

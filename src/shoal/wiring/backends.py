@@ -55,9 +55,9 @@ UPGRADES: Mapping[str, Backend] = {
 }
 """Stores with upgrades that may take long."""
 INDEX_VERSIONS: Mapping[str, Backend] = {
-    "sqlite": Backend("shoal.discovery.sqlite_sql", "MIGRATIONS"),
-    "postgresql": Backend("shoal.discovery.postgres", "LEDGER", "postgres"),
-    "postgres": Backend("shoal.discovery.postgres", "LEDGER", "postgres"),
+    "sqlite": Backend("shoal.search.sqlite_sql", "MIGRATIONS"),
+    "postgresql": Backend("shoal.search.postgres", "LEDGER", "postgres"),
+    "postgres": Backend("shoal.search.postgres", "LEDGER", "postgres"),
 }
 """Search indexes with upgrades that may take long: their versions."""
 CLOUD_VERSIONS: Mapping[str, Backend] = {
@@ -75,10 +75,10 @@ CLOUDS: Mapping[str, Backend] = {
 }
 """Backends of the tag cloud."""
 INDEXES: Mapping[str, Backend] = {
-    "sqlite": Backend("shoal.discovery.sqlite", "SqliteIndex"),
-    "memory": Backend("shoal.discovery.memory", "MemoryIndex"),
-    "postgresql": Backend("shoal.discovery.postgres", "PostgresIndex", "postgres"),
-    "postgres": Backend("shoal.discovery.postgres", "PostgresIndex", "postgres"),
+    "sqlite": Backend("shoal.search.sqlite", "SqliteIndex"),
+    "memory": Backend("shoal.search.memory", "MemoryIndex"),
+    "postgresql": Backend("shoal.search.postgres", "PostgresIndex", "postgres"),
+    "postgres": Backend("shoal.search.postgres", "PostgresIndex", "postgres"),
 }
 """Backends of the search index."""
 TRANSPORTS: Mapping[str, Backend] = dict.fromkeys(

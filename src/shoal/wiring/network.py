@@ -22,8 +22,6 @@ from shoal.core.errors import Unavailable
 from shoal.core.ids import IdMaker
 from shoal.core.ranking.recipes import recipe_of
 from shoal.core.tokens import TokenLifetime
-from shoal.discovery.filler import Filler
-from shoal.feeds.reads import Reads
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.request_graph import NotedGraph
 from shoal.graph.contract import Graph, Outbox, Store
@@ -37,18 +35,18 @@ from shoal.ops.vitals.contract import EngineProbe
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
 from shoal.push.server_key import ServerKey
+from shoal.queries.context import Reads
+from shoal.search.indexing import Filler
 from shoal.settings import Settings
+from shoal.streaming.contract import MemoryChannel
 from shoal.streaming.hub import Hub
-from shoal.streaming.memory import MemoryChannel
 from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.merger import Amendment
 from shoal.tagcloud.reader import TagCloud
 from shoal.tagcloud.rules import amend
-from shoal.timelines.audience import Audiences
-from shoal.timelines.contract import Timelines
+from shoal.timelines.contract import MemoryReadings, PushTally, Timelines
+from shoal.timelines.follower_sets import Audiences
 from shoal.timelines.memory import MemoryTimelines
-from shoal.timelines.readings import MemoryReadings
-from shoal.timelines.tally import PushTally
 from shoal.tracing.recorder import Recorder
 from shoal.wiring.mail import open_mail
 from shoal.wiring.media import open_media

@@ -9,12 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from shoal.core.errors import InvalidInput
-from shoal.discovery.contract import SearchIndex
-from shoal.discovery.filler import Filler
-from shoal.discovery.filling import Tell, fill_quietly, refill
-from shoal.discovery.nowhere import NoIndex
 from shoal.graph.contract import Reader, Scanner, Store
 from shoal.graph.sharding.shard_map import shown_url
+from shoal.search.contract import NoIndex, SearchIndex
+from shoal.search.indexing import Filler, Tell, fill_quietly, refill
 from shoal.settings import Settings
 from shoal.wiring.backends import CLOUDS, INDEXES, scheme_of
 from shoal.wiring.places import file_beside, store_urls

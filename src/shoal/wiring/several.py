@@ -13,8 +13,7 @@ from shoal.readers.messages import OWNER
 from shoal.readers.owner import StoreOwner
 from shoal.readers.reader import StoreReader
 from shoal.settings import Settings
-from shoal.timelines.memory import TimelineRows
-from shoal.timelines.shared import OwnersTimelines, ReadTimelines, SharedRows
+from shoal.timelines.memory import OwnersTimelines, ReadTimelines, SharedRows, TimelineRows
 from shoal.wiring.places import readers_path
 
 

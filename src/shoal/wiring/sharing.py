@@ -16,8 +16,7 @@ from shoal.graph.cache.coherence import Stamps
 from shoal.graph.failover import HistoricStamps, Histories
 from shoal.settings import Settings
 from shoal.streaming.contract import Channel
-from shoal.timelines.contract import Timelines
-from shoal.timelines.readings import Readings
+from shoal.timelines.contract import Readings, Timelines
 from shoal.wiring.backends import Backend, scheme_of
 
 _DAY_SECONDS = 86_400.0
@@ -25,7 +24,7 @@ _DAY_SECONDS = 86_400.0
 _NODES = Backend("shoal.graph.redis.client", "Nodes", "redis")
 _STAMPS = Backend("shoal.graph.redis.version_tokens", "RedisStamps", "redis")
 _TIMELINES = Backend("shoal.timelines.redis", "RedisTimelines", "redis")
-_READINGS = Backend("shoal.timelines.redis_readings", "RedisReadings", "redis")
+_READINGS = Backend("shoal.timelines.redis", "RedisReadings", "redis")
 _LIMITER = Backend("shoal.api.http.limits.redis_limiter", "RedisLimiter", "redis")
 _CHANNEL = Backend("shoal.streaming.redis", "RedisChannel", "redis")
 _BROKERS: Mapping[str, Backend] = dict.fromkeys(

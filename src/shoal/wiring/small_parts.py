@@ -8,9 +8,9 @@ from functools import partial
 from shoal.commands.context import Limits, Pressure
 from shoal.consumers.context import Effects
 from shoal.consumers.table import TABLE
-from shoal.discovery.filler import Filler
 from shoal.graph.contract import Outbox, Store
 from shoal.outbox.runner import Runner
+from shoal.search.indexing import Filler
 from shoal.settings import Settings
 from shoal.timelines.contract import Timelines
 from shoal.tracing.recorder import Recorder

@@ -10,8 +10,8 @@ import pytest
 
 from shoal.commands import credentials, members, moderation
 from shoal.core.model import Role
-from shoal.feeds.discover import everybody
-from shoal.feeds.reads import Trending
+from shoal.queries import moderation as moderation_queries
+from shoal.queries.context import Trending
 from tests.api.world import SCOPES, Someone, World, picture, world
 
 ACCOUNTS = "/api/v1/admin/accounts"
@@ -360,8 +360,8 @@ def test_a_page_looks_at_a_bounded_part_and_its_link_goes_on(
     for n in range(60):
         w.json("POST", "/api/v1/statuses", ann, json={"status": str(n)})
     w.join("ben")
-    monkeypatch.setattr(everybody, "SCANS", 4)
-    monkeypatch.setattr(everybody, "SCANNED", 5)
+    monkeypatch.setattr(moderation_queries, "SCANS", 4)
+    monkeypatch.setattr(moderation_queries, "SCANNED", 5)
     found: list[str] = []
     url, pages = ACCOUNTS, 0
     while url and pages < 200:
@@ -380,8 +380,8 @@ def test_a_stretch_without_members_is_not_the_end_upwards_either(
     for n in range(60):
         w.json("POST", "/api/v1/statuses", ann, json={"status": str(n)})
     w.join("ben")
-    monkeypatch.setattr(everybody, "SCANS", 2)
-    monkeypatch.setattr(everybody, "SCANNED", 5)
+    monkeypatch.setattr(moderation_queries, "SCANS", 2)
+    monkeypatch.setattr(moderation_queries, "SCANNED", 5)
     found: list[str] = []
     url, pages = f"{ACCOUNTS}?min_id=1", 0
     while url and pages < 200:

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.commands import moderation
 from shoal.core.model import Role
-from shoal.feeds.merging import sparse
+from shoal.queries import pagination
 from tests.api.world import Someone, World, world
 
 REPORTS = "/api/v1/admin/reports"
@@ -116,7 +116,7 @@ def test_a_reporter_is_notified_once_their_report_is_resolved(w: World, mod: Som
 def test_a_report_that_is_wanted_is_found_however_many_others_lie_between(
     w: World, mod: Someone, monkeypatch: pytest.MonkeyPatch, begin: str, link: str
 ) -> None:
-    monkeypatch.setattr(sparse, "LOOKS", 1)
+    monkeypatch.setattr(pagination, "LOOKS", 1)
     ann, ben, cyd = w.join("ann"), w.join("ben"), w.join("cyd")
     about = [ann, ann, ann, ann, ben, ann, ann, ann, ann]
     filed = [w.json("POST", "/api/v1/reports", cyd, json={"account_id": one.id})["id"] for one in about]

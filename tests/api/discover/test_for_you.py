@@ -25,7 +25,7 @@ class Scene(NamedTuple):
 @pytest.fixture
 def scene(shoal: World, monkeypatch: pytest.MonkeyPatch) -> Scene:
     # A test machine may be slow.
-    monkeypatch.setattr("shoal.feeds.foryou.feed.page.__kwdefaults__", {"explain": False, "deadline": 60.0})
+    monkeypatch.setattr("shoal.queries.foryou.feed.page.__kwdefaults__", {"explain": False, "deadline": 60.0})
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     shoal.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
     posts = [shoal.json("POST", "/api/v1/statuses", cyd, json={"status": f"post {n} #sea"})["id"] for n in range(25)]

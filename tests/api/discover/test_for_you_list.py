@@ -16,7 +16,7 @@ TIMELINE = "/api/v1/timelines/list/1"
 @pytest.fixture
 def listing(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     # A test machine may be slow.
-    monkeypatch.setattr("shoal.feeds.foryou.listed.page.__kwdefaults__", {"deadline": 60.0})
+    monkeypatch.setattr("shoal.queries.foryou.feed.list_page.__kwdefaults__", {"deadline": 60.0})
     with world(for_you_list=True) as shoal:
         yield shoal
 

@@ -14,9 +14,9 @@ from shoal.core.ids import EPOCH_MS, compose
 from shoal.core.model import App, Media, Member, Mention, Post, ProfileField, Role, Share, Visibility
 from shoal.core.places import Place
 from shoal.core.visibility import STRANGER
-from shoal.feeds.hydrate import Entry, Profile
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
+from shoal.queries.hydration import Entry, Profile
 from tests.api.world import BASE
 from tests.running import run
 

@@ -12,8 +12,7 @@ from msgspec import structs
 
 from shoal.api.context import front_of
 from shoal.core.model import Role
-from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Remembered, Renewed
+from shoal.queries.context import Reads, Remembered, Renewed
 from shoal.server import Deps, application
 from shoal.tagcloud.reader import TagCloud
 from shoal.wiring import Network

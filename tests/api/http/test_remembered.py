@@ -11,10 +11,9 @@ import pytest
 
 from shoal.commands import sessions
 from shoal.core.tokens import opened
-from shoal.feeds import home
-from shoal.feeds.discover import popular, trends
 from shoal.graph.cache import dependencies
 from shoal.graph.cache.dependencies import ChangeLog, ReadSet
+from shoal.queries import home, trends
 from shoal.tagcloud import reader
 from tests.api.http.stories import HOME, FrontEnd, Story, differs, told
 from tests.api.world import world
@@ -54,7 +53,6 @@ def test_a_remembered_page_is_as_a_fresh_one(seed: int) -> None:
         (home, "depends_on"),
         (trends, "compared"),
         (reader, "compared"),
-        (popular, "compared"),
         (ChangeLog, "add"),
         (ChangeLog, "unchanged"),
     ],

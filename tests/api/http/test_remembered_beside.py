@@ -13,9 +13,9 @@ import pytest
 
 from shoal import settings as configuration
 from shoal.core.errors import Unavailable
-from shoal.feeds import home
 from shoal.graph.cache.coherence import FollowedLog, OwnersLog
 from shoal.graph.cache.dependencies import ReadSet
+from shoal.queries import home
 from shoal.readers.memory import SharedMemory
 from shoal.wiring import open_network
 from shoal.wiring.several import Several, one_of_several

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from shoal.feeds import home
 from shoal.graph.cache.coherence import StampGuard
 from shoal.graph.cache.dependencies import ReadSet
+from shoal.queries import home
 from shoal.server import Deps
 from shoal.tagcloud import reader
 from shoal.tagcloud.contract import CloudStore

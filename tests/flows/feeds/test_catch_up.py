@@ -15,10 +15,9 @@ import pytest
 from shoal import Handle, Shoal
 from shoal.core.ranking.reranking import QUIET_MOST
 from shoal.errors import InvalidInput
-from shoal.feeds.foryou.catchup import CatchUp, catch_up
-from shoal.feeds.foryou.feed import RankedEntry
-from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Remembered
+from shoal.queries.context import Reads, Remembered
+from shoal.queries.foryou.catchup import CatchUp, catch_up
+from shoal.queries.foryou.feed import RankedEntry
 from tests.flows.people import register
 from tests.flows.reading import calls
 from tests.running import in_loop

@@ -13,11 +13,11 @@ import pytest
 from shoal import Handle, Shoal, hash_address
 from shoal.core.errors import InvalidInput, TooLarge, Unfit
 from shoal.core.handles import MOST_HANDLES
-from shoal.feeds.discover import contacts
-from shoal.feeds.discover.contacts import ContactsFound
-from shoal.feeds.reads import Reads
 from shoal.graph.contract import Batch
 from shoal.graph.schema import DECLARES, contact_salt_key, handle_id
+from shoal.queries import members
+from shoal.queries.context import Reads
+from shoal.queries.members import ContactsFound
 from tests.flows.people import register
 from tests.flows.reading import calls
 from tests.running import in_loop
@@ -212,8 +212,8 @@ async def test_those_who_declared_an_account_first_are_found_by_it() -> None:
 
 @in_loop
 async def test_an_answer_has_room_for_so_many_and_says_that_there_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contacts, "MOST_FOUND", 3)
-    monkeypatch.setattr(contacts, "_AT_ONCE", 2)
+    monkeypatch.setattr(members, "MOST_FOUND", 3)
+    monkeypatch.setattr(members, "_AT_ONCE", 2)
     async with Shoal.open("memory://") as shoal:
         me, *many = await register(shoal, "me", *(f"m{n}" for n in range(5)))
         await me.follow(many[0])
@@ -242,4 +242,4 @@ async def test_a_long_list_costs_as_many_reads_as_a_short_one() -> None:
 async def found_by(me: Handle, handles: list[str], reads: Reads) -> None:
     """Find all of these, by reads that are counted."""
     counted = replace(reads, lasting=reads.graph)
-    assert len((await contacts.followees_by_handle(counted, me.id, handles)).matches) == len(handles)
+    assert len((await members.followees_by_handle(counted, me.id, handles)).matches) == len(handles)

@@ -15,10 +15,10 @@ from shoal.commands import filters
 from shoal.commands import lists as list_verbs
 from shoal.commands.filters import KeywordChange
 from shoal.core.filters import FilterAction, FilterContext
-from shoal.feeds import folding, home, lists
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.pipeline import Page
 from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.queries import home, lists, pipeline
+from shoal.queries.hydration import Entry
+from shoal.queries.pipeline import Page
 from tests.flows.people import home_texts, register, texts
 from tests.flows.reading import calls
 from tests.running import in_loop
@@ -254,7 +254,7 @@ async def test_pages_of_any_size_and_direction_are_the_definition(length: int, r
             await reader.update_profile(folds_shares=False)
             whole = (await home.definition(reads, reader.id, Cursor(limit=400))).entries
             await reader.update_profile(folds_shares=True)
-            with patch.object(folding, "REACH", reach), patch.object(folding, "NAMED", 100):
+            with patch.object(pipeline, "REACH", reach), patch.object(pipeline, "NAMED", 100):
                 wanted = expected(whole, reach)
                 assert len(wanted) < len(whole)
                 await _walk(partial(home.page, reads, reader.id), wanted)

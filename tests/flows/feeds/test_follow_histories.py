@@ -16,12 +16,11 @@ from shoal import Handle, Shoal
 from shoal.commands import moderation
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, compose, floor_at, milliseconds_of, shard_of
-from shoal.feeds.relationships import followers
-from shoal.feeds.relationships.followers import FollowersOfDay
-from shoal.feeds.relationships.history import FollowPeriod
 from shoal.graph.contract import AssocOp, Batch, Store
 from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWS, HISTORY_KEPT
 from shoal.ops.upkeep import Upkeep
+from shoal.queries import follows
+from shoal.queries.follows import FollowersOfDay, FollowPeriod
 from tests.flows.people import register
 from tests.running import in_loop
 
@@ -328,7 +327,7 @@ async def test_the_series_of_a_member_with_too_many_changes_begins_later() -> No
     async with a_year() as (_, ann, today):
         whole = await ann.followers_by_day(30)
         for most, days in ((1, 3), (2, 9), (3, 30)):
-            with patch.object(followers, "_MOST", most), patch.object(followers, "_PAGE", 1):
+            with patch.object(follows, "_MOST", most), patch.object(follows, "_PAGE", 1):
                 series = await ann.followers_by_day(30)
                 assert series == whole[-len(series) :]
                 assert (today - series[0].day).days == days - 1, most

@@ -17,12 +17,12 @@ from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
 from shoal.core.ranking.reranking import EXPLORED_BELOW, Source
-from shoal.feeds.foryou import feed
-from shoal.feeds.foryou.feed import RankedEntry
-from shoal.feeds.foryou.reading import ReadingCursor, Why, decode_cursor
-from shoal.feeds.foryou.sources import MOST, _in_turn
-from shoal.feeds.shared_answers import Remembered, Renewed
-from shoal.timelines.readings import MemoryReadings
+from shoal.queries.context import Remembered, Renewed
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.feed import RankedEntry
+from shoal.queries.foryou.ranking import ReadingCursor, Why, decode_cursor
+from shoal.queries.foryou.sources import MOST, _in_turn
+from shoal.timelines.contract import MemoryReadings
 from tests.flows.people import register
 from tests.flows.reading import calls
 from tests.running import in_loop

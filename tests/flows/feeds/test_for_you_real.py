@@ -20,8 +20,8 @@ from shoal.commands.posts import Draft
 from shoal.core.model import Post
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
-from shoal.feeds.foryou.interests import interests_of
-from shoal.feeds.foryou.sources import closest_followees
+from shoal.queries.foryou.interests import interests_of
+from shoal.queries.foryou.sources import closest_followees
 from tests.flows.feeds.test_for_you import only, ranked
 from tests.real_data import real_data
 from tests.running import run

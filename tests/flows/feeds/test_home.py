@@ -16,13 +16,13 @@ from shoal.consumers.follower_sets import PackedFollowers
 from shoal.core.errors import Unavailable
 from shoal.core.events import FollowChanged, InverseOp
 from shoal.core.placement import source_of
-from shoal.feeds import home
 from shoal.graph.contract import Batch, Cursor, Job
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import EVERYBODY, LOUD, tag_id
 from shoal.graph.sharding.sharded_graph import ShardedGraph
+from shoal.queries import home
 from shoal.settings import Settings
-from shoal.timelines.audience import Audience, Audiences
+from shoal.timelines.follower_sets import Audience, Audiences
 from shoal.wiring import Network, open_network
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop

@@ -10,10 +10,10 @@ from shoal.commands import lists, relationships
 from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import InvalidInput, NotFound, Taken
 from shoal.core.model import MemberList, RepliesPolicy
-from shoal.feeds import home
-from shoal.feeds import lists as feed
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import LISTED_IN, LISTS, OWNS_LIST
+from shoal.queries import home
+from shoal.queries import lists as feed
 from tests.flows.people import home_texts, register, texts
 from tests.flows.reading import Read, calls
 from tests.running import in_loop

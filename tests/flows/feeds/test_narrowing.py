@@ -14,11 +14,11 @@ from shoal.consumers import cleanup
 from shoal.consumers.table import TABLE
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import PostNarrowed
-from shoal.feeds.profile.pinned import pinned
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS
 from shoal.ops.checking.check import check
+from shoal.queries.posts import pinned
 from tests.flows.notifications.listening import listening
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop

@@ -17,11 +17,11 @@ from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, ScheduledPost
 from shoal.core.places import Disk, Place, PlacePrecision, disk, rounded
-from shoal.feeds.discover import nearby
-from shoal.feeds.reads import Reads
 from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.schema import CELL_OF, PLACED_IN, cell_id
 from shoal.ops.checking.check import check
+from shoal.queries import public_timelines
+from shoal.queries.context import Reads
 from tests.engines import dynamodb, postgres
 from tests.examples import examples
 from tests.flows.people import register, texts
@@ -173,7 +173,7 @@ async def test_a_page_costs_the_same_for_1_post_or_200(backend: str, tmp_path: P
                 await ann.create(str(n), place=(54.1 + n % 7 / 100, -0.2 + n % 3 / 100))
 
             async def read(reads: Reads) -> None:
-                page = await nearby.page(reads, ben.id, disk(54.13, -0.19, 10), Cursor(limit=40))  # noqa: B023
+                page = await public_timelines.nearby_page(reads, ben.id, disk(54.13, -0.19, 10), Cursor(limit=40))  # noqa: B023
                 assert len(page.entries) == min(number, 40)  # noqa: B023
 
             costs.append((await calls(shoal.network, read)).total())

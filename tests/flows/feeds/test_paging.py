@@ -12,11 +12,12 @@ from shoal.commands import lists as list_verbs
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList, RepliesPolicy
-from shoal.feeds import conversations, lists, notifications, paging, public, saved, tagged, user
-from shoal.feeds.paging import RowReader, read_items, unsifted
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import LIKES
+from shoal.queries import conversations, lists, notifications, pagination, public_timelines
+from shoal.queries import posts as post_queries
+from shoal.queries.pagination import RowReader, read_items, unsifted
 from tests.flows.people import register, texts
 from tests.flows.scene import _picture
 from tests.running import in_loop
@@ -84,16 +85,16 @@ async def test_batches_grow_where_little_is_wanted_and_stay_small_where_all_is()
     rare = Numbers(15_000)
     items, after = await rare.page(Cursor(limit=20), 15_000)
     assert (items, after) == ([15_000], None)
-    assert max(rare.sizes) == paging.MOST_AT_ONCE
-    assert len(rare.sizes) <= 15_000 / paging.MOST_AT_ONCE + 4
+    assert max(rare.sizes) == pagination.MOST_AT_ONCE
+    assert len(rare.sizes) <= 15_000 / pagination.MOST_AT_ONCE + 4
 
 
 @in_loop
 async def test_a_page_with_something_on_it_may_stop_at_a_bound_of_work_and_goes_on_from_there() -> None:
-    numbers = Numbers(3 * paging.ENOUGH)
+    numbers = Numbers(3 * pagination.ENOUGH)
     found, before, pages = list[int](), numbers.count + 1, 0
     while True:
-        items, after = await numbers.page(Cursor(before=before, limit=20), paging.ENOUGH // 4)
+        items, after = await numbers.page(Cursor(before=before, limit=20), pagination.ENOUGH // 4)
         found += items
         pages += 1
         assert items
@@ -101,16 +102,16 @@ async def test_a_page_with_something_on_it_may_stop_at_a_bound_of_work_and_goes_
             break
         assert after < before
         before = after
-    assert found == list(range(numbers.count, 0, -paging.ENOUGH // 4))
+    assert found == list(range(numbers.count, 0, -pagination.ENOUGH // 4))
     assert pages > 1
 
 
 @in_loop
 async def test_nothing_is_the_end_however_much_was_looked_at() -> None:
-    numbers = Numbers(2 * paging.ENOUGH + 5)
+    numbers = Numbers(2 * pagination.ENOUGH + 5)
     assert await numbers.page(Cursor(limit=20), 10**9) == ([], None)
     assert await numbers.page(Cursor(limit=20, oldest_first=True), 10**9) == ([], None)
-    only_the_first = 2 * paging.ENOUGH + 5
+    only_the_first = 2 * pagination.ENOUGH + 5
     assert await numbers.page(Cursor(limit=20, oldest_first=True), only_the_first) == (
         [only_the_first],
         only_the_first,
@@ -154,16 +155,18 @@ async def test_the_picture_under_650_words_is_on_the_first_page() -> None:
         picture = await _buried(ann)
         await shoal.settle()
         reads = shoal.network.reads
-        for wish in (user.MemberFeedQuery(only_media=True), user.MemberFeedQuery(tag="rare")):
-            page = await user.page(reads, ben.id, ann.id, Cursor(), wish)
+        for wish in (post_queries.MemberFeedQuery(only_media=True), post_queries.MemberFeedQuery(tag="rare")):
+            page = await post_queries.authored_page(reads, ben.id, ann.id, Cursor(), wish)
             assert ([entry.id for entry in page.entries], page.next) == ([picture], None)
         for upwards in (Cursor(oldest_first=True), Cursor(after=1, oldest_first=True)):
-            page = await user.page(reads, ben.id, ann.id, upwards, user.MemberFeedQuery(only_media=True))
+            page = await post_queries.authored_page(
+                reads, ben.id, ann.id, upwards, post_queries.MemberFeedQuery(only_media=True)
+            )
             assert [entry.id for entry in page.entries] == [picture]
-        page = await public.page(reads, None, Cursor(), only_media=True)
+        page = await public_timelines.public_page(reads, None, Cursor(), only_media=True)
         assert ([entry.id for entry in page.entries], page.next) == ([picture], None)
-        anything = tagged.TagQuery(frozenset({"common", "rare"}), only_media=True)
-        page = await tagged.page(reads, None, anything, Cursor())
+        anything = public_timelines.TagQuery(frozenset({"common", "rare"}), only_media=True)
+        page = await public_timelines.tag_page(reads, None, anything, Cursor())
         assert ([entry.id for entry in page.entries], page.next) == ([picture], None)
 
 
@@ -175,7 +178,9 @@ async def test_by_min_id_a_picture_above_650_words_is_found() -> None:
             await ann.create(str(n))
         picture = await _buried(ann, count=0)
         upwards = Cursor(after=1, oldest_first=True)
-        page = await user.page(shoal.network.reads, None, ann.id, upwards, user.MemberFeedQuery(only_media=True))
+        page = await post_queries.authored_page(
+            shoal.network.reads, None, ann.id, upwards, post_queries.MemberFeedQuery(only_media=True)
+        )
         assert [entry.id for entry in page.entries] == [picture]
 
 
@@ -187,8 +192,8 @@ async def test_the_post_under_650_comments_and_shares_is_found_too() -> None:
         for n in range(MANY // 2):
             await ann.comment(other, str(n))
             await ann.share(await ben.create(f"shared {n}"))
-        wish = user.MemberFeedQuery(no_comments=True, no_shares=True)
-        page = await user.page(shoal.network.reads, None, ann.id, Cursor(), wish)
+        wish = post_queries.MemberFeedQuery(no_comments=True, no_shares=True)
+        page = await post_queries.authored_page(shoal.network.reads, None, ann.id, Cursor(), wish)
         assert ([entry.id for entry in page.entries], page.next) == ([post.id], None)
 
 
@@ -227,7 +232,7 @@ async def test_conversations_notifications_and_likes_go_on_past_what_is_gone() -
         wish = notifications.NotificationQuery(frozenset({Kind.FOLLOW}))
         told = await notifications.page(reads, ann.id, Cursor(), wish)
         assert ([one.actor.member.id for one in told.items], told.next) == ([cyd.id], None)
-        likes = await saved.page(reads, ann.id, LIKES, Cursor())
+        likes = await post_queries.saved_page(reads, ann.id, LIKES, Cursor())
         assert ([entry.id for entry in likes.entries], likes.next) == ([liked.id], None)
 
 
@@ -244,8 +249,8 @@ async def _vanish(shoal: Shoal, author: Handle) -> None:
 @in_loop
 async def test_a_bound_of_work_skips_nothing_that_was_found_and_not_yet_shown() -> None:
     """The first half of a long list falls away when it is shown only: what was sifted is shown before the page ends."""
-    numbers = Numbers(4 * paging.ENOUGH)
-    shown = set(range(numbers.count - 5, numbers.count + 1)) | set(range(1, 2 * paging.ENOUGH, 97))
+    numbers = Numbers(4 * pagination.ENOUGH)
+    shown = set(range(numbers.count - 5, numbers.count + 1)) | set(range(1, 2 * pagination.ENOUGH, 97))
 
     async def show(found: Sequence[int]) -> list[int]:
         return [n for n in found if n in shown]

@@ -8,10 +8,10 @@ import pytest
 
 from shoal import Handle, Shoal
 from shoal.core.errors import NotFound
-from shoal.feeds import people
-from shoal.feeds.people import MemberPage
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, LIKED_BY
+from shoal.queries import members
+from shoal.queries.members import MemberPage
 from tests.flows.people import register
 from tests.running import in_loop
 
@@ -78,12 +78,12 @@ async def test_lists_are_read_upwards_too() -> None:
         ann, _ = await followed_by(shoal, 5)
         reads = shoal.network.reads
         everybody = await ann.followers()
-        oldest = await people.page(reads, None, ann.id, FOLLOWED_BY, Cursor(limit=2, oldest_first=True))
+        oldest = await members.page(reads, None, ann.id, FOLLOWED_BY, Cursor(limit=2, oldest_first=True))
         assert names(oldest) == ["fan1", "fan0"]
         after = Cursor(after=oldest.times[0], limit=2, oldest_first=True)
-        assert names(await people.page(reads, None, ann.id, FOLLOWED_BY, after)) == ["fan3", "fan2"]
+        assert names(await members.page(reads, None, ann.id, FOLLOWED_BY, after)) == ["fan3", "fan2"]
         newer = Cursor(after=everybody.times[2], limit=9)
-        assert names(await people.page(reads, None, ann.id, FOLLOWED_BY, newer)) == ["fan4", "fan3"]
+        assert names(await members.page(reads, None, ann.id, FOLLOWED_BY, newer)) == ["fan4", "fan3"]
 
 
 @in_loop
@@ -94,13 +94,13 @@ async def test_the_blocked_are_left_out_and_the_next_page_is_none_the_worse() ->
         await ben.block(others[5])
         await others[3].block(ben)
         reads = shoal.network.reads
-        first = await people.page(reads, ben.id, ann.id, FOLLOWED_BY, Cursor(limit=3))
+        first = await members.page(reads, ben.id, ann.id, FOLLOWED_BY, Cursor(limit=3))
         assert names(first) == ["fan4"]
         assert first.next is not None
-        second = await people.page(reads, ben.id, ann.id, FOLLOWED_BY, Cursor(before=first.next, limit=3))
+        second = await members.page(reads, ben.id, ann.id, FOLLOWED_BY, Cursor(before=first.next, limit=3))
         assert names(second) == ["fan2", "fan1", "fan0"]
         assert second.next is None
-        assert len(names(await people.page(reads, None, ann.id, FOLLOWED_BY, Cursor(limit=9)))) == 6
+        assert len(names(await members.page(reads, None, ann.id, FOLLOWED_BY, Cursor(limit=9)))) == 6
 
 
 @in_loop
@@ -113,7 +113,7 @@ async def test_likers_whom_the_viewer_blocked_are_counted_but_not_named() -> Non
         await ben.block(cyd)
         found = await ben.likers(post)
         assert (found.total, [profile.member.name for profile in found.newest]) == (2, ["ben"])
-        page = await people.page(shoal.network.reads, ben.id, post.id, LIKED_BY, Cursor(limit=5))
+        page = await members.page(shoal.network.reads, ben.id, post.id, LIKED_BY, Cursor(limit=5))
         assert names(page) == ["ben"]
 
 

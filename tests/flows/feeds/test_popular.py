@@ -17,14 +17,11 @@ from shoal.commands import posts as post_services
 from shoal.consumers.active_posts import forget_inactive
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import Post, Review
-from shoal.feeds import reactions
-from shoal.feeds.discover import popular
-from shoal.feeds.discover.popular import threshold
-from shoal.feeds.reactions import HALF_LIFE_MS, Reactions, reactions_to
-from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Renewed
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.posts import WINDOW_MS
+from shoal.queries import trends
+from shoal.queries.context import Reads, Renewed
+from shoal.queries.trends import HALF_LIFE_MS, Reactions, reactions_to, threshold
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
 from tests.flows.feeds.test_search import change
@@ -54,7 +51,7 @@ def fresh(shoal: Shoal, *, later_ms: int = 0) -> Reads:
 
 async def trending(shoal: Shoal, *, limit: int = 40, later_ms: int = 0) -> list[str]:
     await shoal.settle()
-    return texts(await popular.page(fresh(shoal, later_ms=later_ms), None, limit))
+    return texts(await trends.page(fresh(shoal, later_ms=later_ms), None, limit))
 
 
 async def reactors(shoal: Shoal, *posts: Post) -> dict[int, dict[int, int]]:
@@ -117,7 +114,7 @@ async def test_a_network_of_five_has_trends(url: str | dict[str, str]) -> None:
         await fay.comment(one, "so it is")
         # One member alone is no trend: the post comes behind, where it would be by its likes and shares.
         assert await trending(shoal) == ["two members", "one member, three times"]
-        with patch.object(popular, "_ENOUGH", 0):
+        with patch.object(trends, "_ENOUGH", 0):
             assert await trending(shoal) == ["two members"]
 
 
@@ -169,7 +166,7 @@ async def test_suspended_and_silenced_members_make_nothing_trend() -> None:
         post = await ann.create("a post")
         for member in (ben, dan, joe):
             await member.like(post)
-        with patch.object(popular, "_ENOUGH", 0):
+        with patch.object(trends, "_ENOUGH", 0):
             assert await trending(shoal) == ["a post"]
             await shoal.suspend(ben)
             assert await trending(shoal) == ["a post"]
@@ -207,7 +204,7 @@ async def test_what_rose_this_morning_is_overtaken_by_what_rises_now() -> None:
                 await fan.like(evening)
         # 6/4 are less than 3.
         assert await trending(shoal, later_ms=2 * HALF_LIFE_MS) == ["evening", "morning"]
-        with patch.object(popular, "_ENOUGH", 0):
+        with patch.object(trends, "_ENOUGH", 0):
             assert await trending(shoal, later_ms=WINDOW_MS + HALF_LIFE_MS) == ["evening"]
             assert await trending(shoal, later_ms=WINDOW_MS + 4 * HALF_LIFE_MS) == []
 
@@ -226,7 +223,7 @@ async def test_a_post_that_is_not_for_everybody_does_not_trend(values: dict[str,
             await dan.like(post)
         await set_post(shoal, other, **values)
         assert await trending(shoal) == ["kept"]
-        judged = texts(await popular.judged(fresh(shoal), 9))
+        judged = texts(await trends.judged(fresh(shoal), 9))
         assert judged == (["other", "kept"] if "untrendable" in values else ["kept"])
 
 
@@ -257,7 +254,7 @@ async def test_in_a_network_from_before_the_newest_that_many_like_are_there_and_
         # As if these likes had come before there were lists of active posts.
         await forget_inactive(shoal.network.store, shoal.network.reads.tags.clock() + 2 * WINDOW_MS)
         assert await trending(shoal) == ["liked by two", "liked by one"]
-        with patch.object(popular, "_ENOUGH", 0):
+        with patch.object(trends, "_ENOUGH", 0):
             assert await trending(shoal) == []
             with patch.object(shoal.network.writes.new_id, "_clock", lambda: shoal.network.reads.tags.clock() + 90_000):
                 await joe.like(posts["liked by one"])
@@ -266,7 +263,7 @@ async def test_in_a_network_from_before_the_newest_that_many_like_are_there_and_
 
 @in_loop
 async def test_where_enough_posts_trend_others_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(popular, "_ENOUGH", 3)
+    monkeypatch.setattr(trends, "_ENOUGH", 3)
     async with Shoal.open("memory://") as shoal:
         ann, ben, dan = await register(shoal, "ann", "ben", "dan")
         lonely = await ann.create("lonely")
@@ -283,15 +280,15 @@ async def test_trends_are_remembered_for_a_minute() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, dan = await register(shoal, "ann", "ben", "dan")
         reads = fresh(shoal)
-        assert await popular.page(reads, None, 9) == []
+        assert await trends.page(reads, None, 9) == []
         post = await ann.create("a post")
         await ben.like(post)
         await dan.like(post)
         await shoal.settle()
-        assert await popular.page(reads, None, 9) == []
+        assert await trends.page(reads, None, 9) == []
         clock = reads.tags.clock
         later = replace(reads, tags=TagCloud(MemoryCloud(), clock=lambda: clock() + 60_000))
-        assert texts(await popular.page(later, None, 9)) == ["a post"]
+        assert texts(await trends.page(later, None, 9)) == ["a post"]
 
 
 @in_loop
@@ -306,23 +303,23 @@ async def test_trends_cost_as_many_reads_for_one_post_as_for_sixty(url: str | di
                     await fan.like(post)
                 await crowd[n % 6].comment(post, "so it is")
             await shoal.settle()
-            with patch.object(popular, "_ENOUGH", 100):
+            with patch.object(trends, "_ENOUGH", 100):
                 cost = await calls(
-                    shoal.network, lambda reads: popular.page(replace(reads, trending=Renewed()), ben.id, 20)
+                    shoal.network, lambda reads: trends.page(replace(reads, trending=Renewed()), ben.id, 20)
                 )
             costs.append(cost)
         assert costs[0] == costs[1]
         assert costs[0]["assoc_ranges"] == 6
-        without = await calls(shoal.network, lambda reads: popular.page(replace(reads, trending=Renewed()), ben.id, 20))
+        without = await calls(shoal.network, lambda reads: trends.page(replace(reads, trending=Renewed()), ben.id, 20))
         assert without.total() == costs[0].total() - 3
-        posts = [entry.post for entry in await popular.page(fresh(shoal), None, 40)]
+        posts = [entry.post for entry in await trends.page(fresh(shoal), None, 40)]
         weighing = await calls(shoal.network, lambda reads: reactions_to(reads.graph, posts, reads.tags.clock()))
         assert weighing.total() == 6
 
 
 @in_loop
 async def test_of_a_post_with_very_many_reactions_the_newest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reactions, "NEWEST", 3)
+    monkeypatch.setattr(trends, "NEWEST", 3)
     async with Shoal.open("memory://") as shoal:
         ann, *crowd = await register(shoal, "ann", *(f"fan{n}" for n in range(6)))
         post = await ann.create("a post")

@@ -12,10 +12,9 @@ import pytest
 from shoal import Handle, Shoal
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Visibility
-from shoal.feeds import home, user
-from shoal.feeds.merging import positions
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED, TAG_OF, tag_id
+from shoal.queries import home, pagination, posts
 from tests.flows.people import register, texts
 from tests.running import in_loop
 
@@ -25,7 +24,7 @@ _ALL = Cursor(limit=1_000)
 @pytest.fixture(autouse=True)
 def near() -> Iterator[None]:
     """Almost every position is counted."""
-    with patch.multiple(positions, NEAR=2, NEAR_PER_LIST=0):
+    with patch.multiple(pagination, NEAR=2, NEAR_PER_LIST=0):
         yield
 
 
@@ -82,7 +81,7 @@ async def test_positions_are_those_of_the_stored_entries(backend: str, seed: int
         every, mine = await stored(shoal, sources), await stored(shoal, {ann.id: False})
         reads = shoal.network.reads
         shown = {entry.id for entry in (await home.page(reads, ann.id, _ALL)).entries}
-        own = {entry.id for entry in (await user.page(reads, ann.id, ann.id, _ALL)).entries}
+        own = {entry.id for entry in (await posts.authored_page(reads, ann.id, ann.id, _ALL)).entries}
         assert len(shown) < len(set(every)) < len(every)
         for a in range(len(every) + 2):
             for b in (a, a + 4, len(every) + 9):

@@ -16,10 +16,10 @@ from shoal.commands import moderation
 from shoal.core.errors import ShoalError
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Visibility
-from shoal.feeds import public, tagged
 from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.schema import FOLLOWS, MUTES, PUBLISHED, public_list
 from shoal.ops.checking.check import check
+from shoal.queries import public_timelines
 from tests.flows.people import register, texts
 from tests.flows.reading import calls
 from tests.flows.simulation.recount import World
@@ -34,7 +34,7 @@ async def shown(shoal: Shoal, viewer: int | None, limit: int = 3) -> list[int]:
     found: list[int] = []
     cursor: Cursor | None = Cursor(limit=limit)
     while cursor is not None:
-        page = await public.page(shoal.network.reads, viewer, cursor)
+        page = await public_timelines.public_page(shoal.network.reads, viewer, cursor)
         assert len(page.entries) <= limit
         found += [entry.id for entry in page.entries]
         cursor = cursor._replace(before=page.next) if page.next is not None else None
@@ -46,7 +46,7 @@ async def upwards(shoal: Shoal, viewer: int | None, limit: int = 2) -> list[int]
     found: list[int] = []
     while True:
         at = Cursor(after=found[-1] if found else 0, limit=limit, oldest_first=True)
-        page = await public.page(shoal.network.reads, viewer, at)
+        page = await public_timelines.public_page(shoal.network.reads, viewer, at)
         if not page.entries:
             return found
         found += [entry.id for entry in page.entries[::-1]]
@@ -83,10 +83,13 @@ async def test_the_public_timeline_has_what_is_for_everybody() -> None:
         await ann.comment(post, "a continuation")
         await ben.share(post)
         await ben.create("two")
-        page = await public.page(shoal.network.reads, None, Cursor())
+        page = await public_timelines.public_page(shoal.network.reads, None, Cursor())
         assert texts(page) == ["two", "a continuation", "one"]
         await ann.delete(post)
-        assert texts(await public.page(shoal.network.reads, None, Cursor())) == ["two", "a continuation"]
+        assert texts(await public_timelines.public_page(shoal.network.reads, None, Cursor())) == [
+            "two",
+            "a continuation",
+        ]
 
 
 @in_loop
@@ -96,10 +99,10 @@ async def test_who_is_silenced_is_read_there_by_followers_alone() -> None:
         await ben.follow(ann)
         await ann.create("quiet #dawn")
         await silence(shoal, ann)
-        reads, wish = shoal.network.reads, tagged.TagQuery(frozenset(("dawn",)))
+        reads, wish = shoal.network.reads, public_timelines.TagQuery(frozenset(("dawn",)))
         for viewer, there in ((ann.id, 1), (ben.id, 1), (cyd.id, 0), (None, 0)):
-            assert len((await public.page(reads, viewer, Cursor())).entries) == there
-            assert len((await tagged.page(reads, viewer, wish, Cursor())).entries) == there
+            assert len((await public_timelines.public_page(reads, viewer, Cursor())).entries) == there
+            assert len((await public_timelines.tag_page(reads, viewer, wish, Cursor())).entries) == there
 
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
@@ -113,7 +116,12 @@ async def test_a_page_costs_the_same_for_1_post_or_200(backend: str, tmp_path: P
             for n in range(number):
                 await people[n % 3].create(str(n))
             costs.append(
-                (await calls(shoal.network, lambda reads: public.page(reads, people[-1].id, Cursor(limit=40)))).total()  # noqa: B023
+                (
+                    await calls(
+                        shoal.network,
+                        lambda reads: public_timelines.public_page(reads, people[-1].id, Cursor(limit=40)),  # noqa: B023
+                    )
+                ).total()
             )
     # A list that fills the page by itself is asked a second time.
     assert max(costs) <= min(costs) + 1
@@ -134,7 +142,7 @@ async def test_a_check_finds_what_is_missing_in_a_public_list_and_puts_it_there(
         assert {line.name: line.found for line in report.invariants if line.found} == {"lists": 2}
         await check(shoal.network, repair=True)
         assert (await check(shoal.network)).clean
-        assert set(texts(await public.page(shoal.network.reads, None, Cursor()))) == {"kept", "lost"}
+        assert set(texts(await public_timelines.public_page(shoal.network.reads, None, Cursor()))) == {"kept", "lost"}
 
 
 ACTS = st.tuples(
@@ -200,17 +208,19 @@ def test_timelines_for_everybody_are_what_their_definition_says(
                 assert await shown(shoal, viewer.id) == own
                 assert await upwards(shoal, viewer.id) == own[::-1]
                 for any_of, all_of, none_of in wishes:
-                    wish = tagged.TagQuery(frozenset((TAGS[0], *any_of)), frozenset(all_of), frozenset(none_of))
+                    wish = public_timelines.TagQuery(
+                        frozenset((TAGS[0], *any_of)), frozenset(all_of), frozenset(none_of)
+                    )
                     expected = [
                         p
                         for p in listed
                         if _tagged(cast("Post", world.objects[p]), *map(set, (wish.any_of, all_of, none_of)))
                     ]
-                    page = await tagged.page(shoal.network.reads, viewer.id, wish, Cursor(limit=100))
+                    page = await public_timelines.tag_page(shoal.network.reads, viewer.id, wish, Cursor(limit=100))
                     assert [entry.id for entry in page.entries] == expected
                     if len(expected) > 1:
                         above = Cursor(after=expected[-1], limit=1, oldest_first=True)
-                        page = await tagged.page(shoal.network.reads, viewer.id, wish, above)
+                        page = await public_timelines.tag_page(shoal.network.reads, viewer.id, wish, above)
                         assert [entry.id for entry in page.entries] == [expected[-2]]
 
     run(story())

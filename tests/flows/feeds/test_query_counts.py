@@ -20,9 +20,6 @@ from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Post
-from shoal.feeds import home, people, thread, user
-from shoal.feeds.reads import Reads
-from shoal.feeds.relationships.history import history
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.dynamodb import DynamoGraph
@@ -31,6 +28,11 @@ from shoal.graph.postgres import PostgresGraph
 from shoal.graph.schema import EVERYBODY, FOLLOWED_BY, FOLLOWS, LOUD
 from shoal.graph.sqlite import SqliteGraph
 from shoal.media.library import MediaLibrary
+from shoal.queries import home, threads
+from shoal.queries import members as member_queries
+from shoal.queries import posts as post_queries
+from shoal.queries.context import Reads
+from shoal.queries.follows import history
 from shoal.timelines.memory import MemoryTimelines
 from tests.engines import dynamodb, postgres
 from tests.flows.reading import Read, calls, statements, traced
@@ -254,23 +256,23 @@ def _home_of(viewer: Handle) -> Read:
 
 
 def _posts_of(author: Handle, viewer: Handle) -> Read:
-    return lambda reads: user.page(reads, viewer.id, author.id, PAGE)
+    return lambda reads: post_queries.authored_page(reads, viewer.id, author.id, PAGE)
 
 
 def _thread_of(post: Post, viewer: Handle) -> Read:
-    return lambda reads: thread.thread(reads, viewer.id, post.id, above=100, below=100)
+    return lambda reads: threads.thread(reads, viewer.id, post.id, above=100, below=100)
 
 
 def _followers_of(member: Handle) -> Read:
-    return lambda reads: people.page(reads, member.id, member.id, FOLLOWED_BY, Cursor(limit=25))
+    return lambda reads: member_queries.page(reads, member.id, member.id, FOLLOWED_BY, Cursor(limit=25))
 
 
 def _likers_of(post: Post, viewer: Handle) -> Read:
-    return lambda reads: people.likers(reads, viewer.id, post.id)
+    return lambda reads: member_queries.likers(reads, viewer.id, post.id)
 
 
 def _received_by(member: Handle) -> Read:
-    return lambda reads: people.received(reads, member.id, member.id)
+    return lambda reads: member_queries.received(reads, member.id, member.id)
 
 
 async def requests(read: Awaitable[object]) -> Counter[str]:
@@ -301,7 +303,7 @@ async def test_a_thread_costs_the_same_however_many_comments_it_has(backend: str
                 post = deep if n % 3 == 0 else post
             reads = cast("Reads", SimpleNamespace(graph=graph))
             costs.append(
-                [await asked(thread.thread(reads, ann.id, at.id, above=100, below=100)) for at in (root, post)]
+                [await asked(threads.thread(reads, ann.id, at.id, above=100, below=100)) for at in (root, post)]
             )
     assert costs[0] == costs[1]
     assert max(costs[0]) <= {"sqlite": 14, "postgres": 14, "dynamodb": 1}[backend]

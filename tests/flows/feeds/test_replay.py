@@ -13,14 +13,13 @@ from shoal.commands import oauth, posts
 from shoal.commands.posts import Draft
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, Recipe
-from shoal.feeds.foryou import feed
-from shoal.feeds.foryou.replay import LeftOut, first_entries
-from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Remembered, Renewed
 from shoal.ops.checking.report import nothing
 from shoal.ops.operations import ReplayRecipe
 from shoal.ops.replays.activity import active_since, sample
 from shoal.ops.replays.replay import ReplayOptions, ReplayReport
+from shoal.queries.context import Reads, Remembered, Renewed
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.preview import LeftOut, first_entries
 from shoal.timelines.contract import Timelines
 from tests.flows.feeds.test_catch_up import before
 from tests.flows.feeds.test_for_you import PATIENT, network, only

@@ -25,17 +25,15 @@ from shoal.core.errors import Gone
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.visibility import may_list
-from shoal.discovery.contract import FORM, FillState
-from shoal.discovery.filler import Filler
-from shoal.discovery.filling import fill, refill
-from shoal.discovery.memory import MemoryIndex
-from shoal.feeds import search
-from shoal.feeds.discover import directory, most_followed, popular, suggestions
-from shoal.feeds.search import ResultRange
-from shoal.feeds.shared_answers import Remembered, Renewed
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.ops.checking.check import check
+from shoal.queries import members, search, suggestions, trends
+from shoal.queries.context import Remembered, Renewed
+from shoal.queries.search import ResultRange
+from shoal.search.contract import FORM, FillState
+from shoal.search.indexing import Filler, fill, refill
+from shoal.search.memory import MemoryIndex
 from tests.api.world import Counting, picture
 from tests.engines import postgres
 from tests.flows.people import register
@@ -332,7 +330,7 @@ async def test_suspended_members_are_nowhere_until_they_are_back() -> None:
         reads = shoal.network.reads
 
         async def seen() -> list[list[Any]]:
-            listed = await directory.page(reads, None, "new", 9)
+            listed = await members.directory_page(reads, None, "new", 9)
             return [
                 await named(shoal, ann, "ben"),
                 await texts(shoal, ann, "tide"),
@@ -392,7 +390,7 @@ async def test_the_most_followed_are_suggested_though_others_posted_since(
     active: int, followers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In a small network all are looked at; in one that is too large for that, those whom the active follow.
-    monkeypatch.setattr(most_followed, "_ACTIVE", active)
+    monkeypatch.setattr(suggestions, "_ACTIVE", active)
     monkeypatch.setattr(suggestions, "MOST", 4)
     async with Shoal.open("memory://") as shoal:
         star, me, *quiet = await register(shoal, "star", "me", *(f"quiet_{n}" for n in range(5)))
@@ -424,9 +422,9 @@ async def test_searches_suggestions_and_trends_cost_a_fixed_number_of_reads() ->
                 "posts": search.posts(reads, me.id, "tide", Cursor(limit=20)),
                 "members": search.members(reads, me.id, "crowd", EVERYBODY),
                 "tags": search.tags(reads, me.id, "tide", EVERYBODY),
-                "directory": directory.page(reads, me.id, "active", 40),
+                "directory": members.directory_page(reads, me.id, "active", 40),
                 "suggestions": suggestions.suggestions(reads, me.id, 40),
-                "popular": popular.page(reads, me.id, 20),
+                "popular": trends.page(reads, me.id, 20),
             }.items():
                 graph.reads.clear()
                 assert await ask

@@ -14,10 +14,10 @@ import pytest
 from shoal.core.ids import EPOCH_MS, compose
 from shoal.core.model import Post
 from shoal.core.tokenizer import clause_of
-from shoal.discovery.contract import Ask, IndexChange
-from shoal.discovery.memory import MemoryIndex
-from shoal.discovery.rows import post_row
-from shoal.discovery.sqlite import SqliteIndex
+from shoal.search.contract import Ask, IndexChange
+from shoal.search.indexing import post_row
+from shoal.search.memory import MemoryIndex
+from shoal.search.sqlite import SqliteIndex
 from tests.real_data import real_data
 from tests.running import run
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shoal.feeds.shared_answers import Renewed
+from shoal.queries.context import Renewed
 from tests.running import in_loop
 
 MINUTE = 60_000

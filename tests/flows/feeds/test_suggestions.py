@@ -10,11 +10,10 @@ import pytest
 
 from shoal import Handle, Shoal, Visibility
 from shoal.core.ranking.people import WEIGHTS
-from shoal.feeds.discover import suggestions
-from shoal.feeds.discover.suggestions import Suggestion
-from shoal.feeds.foryou.interests import interests_of
-from shoal.feeds.reads import Reads, Suggested
-from shoal.feeds.shared_answers import Remembered, Renewed
+from shoal.queries import suggestions
+from shoal.queries.context import Reads, Remembered, Renewed, Suggested
+from shoal.queries.foryou.interests import interests_of
+from shoal.queries.suggestions import Suggestion
 from tests.flows.people import register
 from tests.flows.reading import calls
 from tests.running import in_loop

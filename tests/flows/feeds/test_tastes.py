@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from shoal import Handle, Shoal
 from shoal.commands import lists, relationships
 from shoal.commands.relationships import FollowOptions
-from shoal.feeds import home
-from shoal.feeds.pipeline import Page
 from shoal.graph.contract import Cursor
+from shoal.queries import home
+from shoal.queries.pipeline import Page
 from tests.flows.people import register
 from tests.running import run
 

@@ -12,10 +12,10 @@ from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.feeds import thread
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import IN_THREAD, THREAD
 from shoal.ops.checking.check import check
+from shoal.queries import threads
 from tests.flows.people import register, texts
 from tests.running import in_loop
 
@@ -149,7 +149,7 @@ async def test_a_long_chain_is_cut_where_the_reader_wants_it() -> None:
         for n in range(1, 12):
             chain.append(await ann.comment(chain[-1], str(n)))
         reads = shoal.network.reads
-        told = await thread.thread(reads, ann.id, chain[6].id, above=3, below=2)
+        told = await threads.thread(reads, ann.id, chain[6].id, above=3, below=2)
         assert texts(told.above) == ["3", "4", "5"]
         assert texts(told.below) == ["7", "8"]
 
@@ -186,13 +186,13 @@ async def test_where_more_is_below_than_fits_ones_own_and_the_newest_are_there_w
             await ben.comment(root, str(n))
         await ben.comment(await ben.comment(root, "question"), "answer")
         reads = shoal.network.reads
-        told = await thread.thread(reads, ann.id, root.id, above=9, below=7)
+        told = await threads.thread(reads, ann.id, root.id, above=9, below=7)
         assert texts(told.below) == ["first", "own, early and below another", "17", "18", "19", "question", "answer"]
         assert told.more
         for viewer in (None, ben.id):
-            told = await thread.thread(reads, viewer, root.id, above=9, below=4)
+            told = await threads.thread(reads, viewer, root.id, above=9, below=4)
             assert texts(told.below) == ["18", "19", "question", "answer"]
-        assert not (await thread.thread(reads, ann.id, root.id, above=9, below=24)).more
+        assert not (await threads.thread(reads, ann.id, root.id, above=9, below=24)).more
 
 
 @in_loop
@@ -205,7 +205,7 @@ async def test_a_deep_thread_of_many_comments_is_cut_in_good_time() -> None:
             post = await ann.comment(post, str(n))
         for n in range(300):
             await ann.comment(post, f"leaf {n}")
-        told = await thread.thread(shoal.network.reads, ann.id, root.id, above=9, below=1_000)
+        told = await threads.thread(shoal.network.reads, ann.id, root.id, above=9, below=1_000)
         assert texts(told.below) == [str(n) for n in range(1_000)]
 
 
@@ -225,7 +225,7 @@ async def test_all_comments_on_a_post_can_be_read_in_pages() -> None:
             before = page.next
         assert found == [f"@ann {n}" for n in range(8, -1, -1)]
         assert texts(await ann.replies(made[0])) == ["below it"]
-        page = await thread.replies(
+        page = await threads.replies(
             shoal.network.reads, None, root.id, Cursor(after=made[1].id, oldest_first=True, limit=2)
         )
         assert texts(page) == ["@ann 4", "@ann 2"]

@@ -14,10 +14,10 @@ from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
-from shoal.feeds.discover import related, trends
-from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Remembered
 from shoal.graph.contract import Batch
+from shoal.queries import tags as tag_queries
+from shoal.queries import trends
+from shoal.queries.context import Reads, Remembered
 from shoal.tagcloud.cloud import RelatedTag, Shown, likeness
 from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
@@ -55,7 +55,7 @@ async def test_tags_of_the_same_posts_are_related_the_most_alike_first() -> None
         await people[0].create("#dawn #gull")
         await shoal.settle()
         cloud = await a_cloud([*uses("dawn tide", 4), *uses("gull", 1), *uses("photo", 400)])
-        found = await related.related(reading(shoal, cloud), "#Dawn")
+        found = await tag_queries.related(reading(shoal, cloud), "#Dawn")
         assert names(found) == ["tide", "gull", "photo"]
         assert [tag.together for tag in found] == [3, 1, 3]
         assert found[0].likeness == pytest.approx(0.75)
@@ -85,7 +85,7 @@ async def test_only_what_everybody_may_see_makes_tags_related() -> None:
         await ben.follow(ann)
         await shoal.settle()
         for viewer in (ben, eve):
-            assert names(await related.related(reading(shoal), "dawn")) == ["open"]
+            assert names(await tag_queries.related(reading(shoal), "dawn")) == ["open"]
             shown = await trends.for_you(reading(shoal, await a_cloud(uses("secret0 secret1 secret2", 1))), viewer.id)
             assert not {word.name for word in shown.words if "like" in word.why}
 
@@ -100,9 +100,9 @@ async def test_denied_tags_are_never_related_and_merged_ones_count_together() ->
         await tags.deny("spam")
         await tags.merge("sunsets", "sunset")
         await tags.merge("dawns", "dawn")
-        found = await related.related(reading(shoal, tags), "dawns")
+        found = await tag_queries.related(reading(shoal, tags), "dawns")
         assert [(tag.name, tag.together) for tag in found] == [("sunset", 2), ("sunrise", 1)]
-        assert await related.related(reading(shoal, tags), "spam") == []
+        assert await tag_queries.related(reading(shoal, tags), "spam") == []
 
 
 @in_loop
@@ -114,7 +114,7 @@ async def test_one_voice_does_not_make_tags_alike() -> None:
             for number in range(4):
                 await person.create(f"{number} #dawn #tide")
         await shoal.settle()
-        found = await related.related(reading(shoal), "dawn")
+        found = await tag_queries.related(reading(shoal), "dawn")
         assert [(tag.name, tag.together) for tag in found] == [("tide", 8), ("buythis", 5)]
 
 
@@ -133,12 +133,12 @@ async def test_what_is_related_is_remembered_for_a_minute() -> None:
         await shoal.settle()
         clock = Clock()
         reads = reading(shoal, TagCloud(MemoryCloud(), clock=clock))
-        assert names(await related.related(reads, "dawn")) == ["tide"]
+        assert names(await tag_queries.related(reads, "dawn")) == ["tide"]
         await ann.create("#dawn #gull")
         await shoal.settle()
-        assert names(await related.related(reads, "dawn")) == ["tide"]
+        assert names(await tag_queries.related(reads, "dawn")) == ["tide"]
         clock.now += 60_000
-        assert names(await related.related(reads, "dawn")) == ["gull", "tide"]
+        assert names(await tag_queries.related(reads, "dawn")) == ["gull", "tide"]
 
 
 @in_loop
@@ -147,11 +147,11 @@ async def test_what_is_remembered_shows_nothing_that_was_denied_since() -> None:
         await ann.create("#dawn #tide #gull")
         await shoal.settle()
         reads = reading(shoal)
-        assert names(await related.related(reads, "dawn")) == ["gull", "tide"]
+        assert names(await tag_queries.related(reads, "dawn")) == ["gull", "tide"]
         await reads.tags.deny("gull")
-        assert names(await related.related(reads, "dawn")) == ["tide"]
+        assert names(await tag_queries.related(reads, "dawn")) == ["tide"]
         await reads.tags.deny("dawn")
-        assert await related.related(reads, "dawn") == []
+        assert await tag_queries.related(reads, "dawn") == []
 
 
 def test_of_many_answers_the_oldest_make_room() -> None:
@@ -254,7 +254,10 @@ async def test_related_tags_and_a_members_cloud_cost_the_same_for_1_post_or_60(b
             await shoal.settle()
             ran = [
                 (await calls(shoal.network, read), await statements(shoal.network, read) if backend == "sqlite" else 0)
-                for read in (lambda reads: related.related(reads, "dawn"), lambda reads: trends.for_you(reads, ann.id))
+                for read in (
+                    lambda reads: tag_queries.related(reads, "dawn"),
+                    lambda reads: trends.for_you(reads, ann.id),
+                )
             ]
             costs.append(ran)
     assert costs[0] == costs[1] == costs[2]

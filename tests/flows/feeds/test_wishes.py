@@ -14,9 +14,9 @@ from shoal.commands import moderation
 from shoal.core.ranking.preferences import MOST_PICKED
 from shoal.core.ranking.reranking import Source
 from shoal.errors import InvalidInput, NotFound
-from shoal.feeds.foryou import feed
-from shoal.feeds.foryou.feed import RankedEntry
 from shoal.ops.transfer.export import export
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.feed import RankedEntry
 from tests.api.world import picture
 from tests.flows.feeds.test_for_you import PATIENT, network
 from tests.flows.people import home_texts, register

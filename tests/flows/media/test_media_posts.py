@@ -28,12 +28,12 @@ from shoal.core.errors import (
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, ScheduledPost
 from shoal.core.placement import media_path
-from shoal.feeds import user
-from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.contract import AssocOp, Batch, Cursor, Graph
 from shoal.graph.schema import ATTACHED
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
+from shoal.queries import posts as post_queries
+from shoal.queries.posts import MemberFeedQuery
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -63,7 +63,9 @@ async def test_a_picture_goes_from_upload_to_every_follower(tmp_path: Path) -> N
         found = await shoal.network.media.read(stored[0].key)
         assert Image.open(io.BytesIO(found[0])).size == (64, 48)
         assert (await ann.profile()).posts == 3
-        page = await user.page(shoal.network.reads, ben.id, ann.id, Cursor(), MemberFeedQuery(only_media=True))
+        page = await post_queries.authored_page(
+            shoal.network.reads, ben.id, ann.id, Cursor(), MemberFeedQuery(only_media=True)
+        )
         assert [entry.post.id for entry in page.entries] == [bare.id, post.id]
 
         with pytest.raises(NotAllowed):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from shoal import Handle
-from shoal.feeds.live import Arrived, Edited, News, Removed
+from shoal.queries.streaming import Arrived, Edited, News, Removed
 from tests.running import eventually
 
 

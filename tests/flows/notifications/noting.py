@@ -11,8 +11,6 @@ from shoal.commands import reactions, relationships
 from shoal.core.events import Event, PollEnded, ReportFiled, RequestChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Poll, PollOption, Post, Report, Role
-from shoal.feeds import notifications
-from shoal.feeds.notifications import Notification, NotificationQuery
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import (
     EVERYBODY,
@@ -22,6 +20,8 @@ from shoal.graph.schema import (
     VOTES,
     AssocType,
 )
+from shoal.queries import notifications
+from shoal.queries.notifications import Notification, NotificationQuery
 from shoal.wiring import Network
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from shoal import Shoal, Visibility
 from shoal.core.errors import Unavailable
-from shoal.feeds.live import Arrived
+from shoal.queries.streaming import Arrived
 from shoal.streaming import updates
 from shoal.streaming.hub import Hub
 from tests.engines import redis

@@ -20,12 +20,12 @@ from shoal.consumers.table import TABLE
 from shoal.core.events import FollowChanged, LikeChanged, PostCreated, ShareCreated
 from shoal.core.ids import EPOCH_MS, milliseconds_of
 from shoal.core.model import Role, Visibility
-from shoal.feeds import notifications
-from shoal.feeds.notifications import NotificationQuery
 from shoal.graph.contract import Cursor, Graph
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import NOTIFIED, WATCHES
 from shoal.ops.checking.check import check
+from shoal.queries import notifications
+from shoal.queries.notifications import NotificationQuery
 from shoal.streaming.updates import NotificationMade, decode
 from tests.flows.notifications.noting import (
     a_poll,

@@ -21,12 +21,12 @@ from shoal.consumers.notifications import _settle, note
 from shoal.consumers.table import TABLE
 from shoal.core.errors import Conflict, Gone, NotAllowed, NotFound
 from shoal.core.model import Member, Post, Share, Visibility
-from shoal.feeds import notifications as feed
 from shoal.graph.contract import Cursor, Graph, Outbox
 from shoal.graph.payloads.members import CLEARED, marks
 from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS, LIKES, MUTES, NOTIFIED, REVISED
 from shoal.outbox.runner import Runner
+from shoal.queries import notifications as feed
 from shoal.wiring import Network, open_network
 from tests.flows.simulation.chaos import Between, Crash, Dice, Unruly
 from tests.flows.simulation.recount import World

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from shoal.feeds import home
-from shoal.feeds.pipeline import Page
-from shoal.feeds.reads import Reads
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.request_graph import NotedGraph
 from shoal.graph.cache.responses import Answers
 from shoal.graph.contract import Cursor, Store
+from shoal.queries import home
+from shoal.queries.context import Reads
+from shoal.queries.pipeline import Page
 from tests.flows.simulation.chaos import Haltable
 
 

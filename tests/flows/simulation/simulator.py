@@ -31,14 +31,6 @@ from shoal.core.events import LoudnessLost
 from shoal.core.ids import BACKDATED_UNTIL_MS, IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
-from shoal.feeds import folding, home
-from shoal.feeds.discover import contacts, suggestions
-from shoal.feeds.foryou import feed
-from shoal.feeds.foryou.catchup import catch_up
-from shoal.feeds.hydrate import hydrate
-from shoal.feeds.pipeline import Page
-from shoal.feeds.reads import Reads
-from shoal.feeds.relationships.history import FollowPeriod, history
 from shoal.graph import changes
 from shoal.graph.cache.coherence import Stamps, one_request
 from shoal.graph.cache.request_graph import NotedGraph
@@ -49,12 +41,20 @@ from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.outbox.runner import Outcome, Runner
-from shoal.streaming.memory import MemoryChannel
+from shoal.queries import home, pipeline, suggestions
+from shoal.queries import members as member_queries
+from shoal.queries.context import Reads
+from shoal.queries.follows import FollowPeriod, history
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.catchup import catch_up
+from shoal.queries.hydration import hydrate
+from shoal.queries.pipeline import Page
+from shoal.streaming.contract import MemoryChannel
 from shoal.tagcloud.collection import Collector, Emitter, Inbox
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
-from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Seats, Timelines
+from shoal.timelines.follower_sets import Audiences
 from shoal.timelines.memory import MemoryTimelines
 from tests.flows.simulation.chaos import Between, Crash, Dice, Haltable, Lossy, SlowStamps, Unruly
 from tests.flows.simulation.engines import Engines, opened
@@ -635,7 +635,7 @@ class Simulator:
                 assert member.id != viewer
                 assert (viewer, member.id) not in known
             apart = muted | world.pairs(BLOCKS) | {(two, one) for one, two in world.pairs(BLOCKS)}
-            for match in (await contacts.followees_by_handle(self.reads, viewer, ELSEWHERE)).matches:
+            for match in (await member_queries.followees_by_handle(self.reads, viewer, ELSEWHERE)).matches:
                 member = world.objects.get(match.profile.member.id)
                 assert isinstance(member, Member)
                 assert not member.suspended
@@ -805,7 +805,7 @@ def run(seed: int, stores: int, ops: Sequence[Any], *, shared: bool = False, fic
 
 
 async def _run(simulator: Simulator, ops: Sequence[Any]) -> None:
-    with patch.object(folding, "REACH", simulator.reach), patch.object(changes, "random", simulator.dice.random):
+    with patch.object(pipeline, "REACH", simulator.reach), patch.object(changes, "random", simulator.dice.random):
         await simulator.run([Op(*op) for op in ops])
 
 

@@ -18,9 +18,9 @@ from shoal.core.events import (
     TagsUsed,
 )
 from shoal.core.model import Post
-from shoal.feeds import home
-from shoal.feeds.reads import Reads
 from shoal.graph.contract import Cursor, Graph, Store
+from shoal.queries import home
+from shoal.queries.context import Reads
 from tests.flows.simulation.chaos import Haltable, Unruly
 from tests.flows.simulation.recount import World
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.feeds import home
 from shoal.graph.cache.coherence import StampGuard
 from shoal.graph.cache.dependencies import ChangeLog, ReadSet
+from shoal.queries import home
 from tests.flows.simulation.simulator import NAMES, run, run_on_engines
 
 Ops = list[tuple[str, int, int, int]]

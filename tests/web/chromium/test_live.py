@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, expect
 from shoal.commands import posts, relationships
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
-from shoal.feeds import lists
+from shoal.queries import lists
 from tests.web.chromium.screens import Stage, screen
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from shoal.core.errors import Unavailable
-from shoal.feeds.discover import directory, most_followed, popular, related, trends
+from shoal.queries import members, suggestions, tags, trends
 from shoal.tagcloud import reader
 from shoal.tagcloud.contract import DAY_MS
 from shoal.web.pages.discover import people
@@ -61,16 +61,16 @@ class Move(NamedTuple):
 MOVES = (
     Move("/", _denied, (reader,)),
     Move("/explore", _denied, (reader,)),
-    Move("/explore/people", _joined, (most_followed,)),
-    Move("/explore/people?order=new", _joined, (directory,)),
-    Move("/explore/people?order=active", _joined, (directory,)),
-    Move("/tags/harbour", _denied, (reader, related)),
+    Move("/explore/people", _joined, (suggestions,)),
+    Move("/explore/people?order=new", _joined, (members,)),
+    Move("/explore/people?order=active", _joined, (members,)),
+    Move("/tags/harbour", _denied, (reader, tags)),
     Move("/api/v1/trends", _denied, (trends,)),
     Move("/api/v1/trends/tags", _used, (trends,)),
-    Move("/api/v1/trends/statuses", _liked, (popular,)),
+    Move("/api/v1/trends/statuses", _liked, (trends,)),
     Move("/api/v1/tags/harbour", _used, (reader,)),
     Move("/api/shoal/v1/tags/cloud", _used, (reader,)),
-    Move("/api/shoal/v1/tags/harbour/related", _used, (related,)),
+    Move("/api/shoal/v1/tags/harbour/related", _used, (tags,)),
 )
 
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.commands import sessions
-from shoal.feeds import home
 from shoal.graph.cache.coherence import StampGuard
 from shoal.graph.cache.dependencies import ChangeLog, ReadSet
+from shoal.queries import home
 from shoal.server import Deps
 from shoal.tagcloud import reader
 from shoal.web import visit

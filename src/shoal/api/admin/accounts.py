@@ -23,12 +23,12 @@ from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.model import Member, Role
 from shoal.core.visibility import STRANGER
-from shoal.feeds.discover import everybody
-from shoal.feeds.discover.everybody import Members, MemberState, is_in
-from shoal.feeds.hydrate import profiles
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import EVERYBODY, STAFF
+from shoal.queries import moderation as moderation_queries
+from shoal.queries.hydration import profiles
+from shoal.queries.moderation import Members, MemberState, is_in
 
 _log = logging.getLogger("shoal.moderation")
 # Who did what is written down, whatever else is.
@@ -154,7 +154,7 @@ async def _several(context: Context, params: AccountsQuery | WantedNow, test: _T
     elif test.roles and Role.NONE not in test.roles:
         found = await _staff(front, cursor, test)
     else:
-        found = await everybody.page(front.scanner, cursor, test)
+        found = await moderation_queries.members_page(front.scanner, cursor, test)
     body = msgspec.json.encode(await shown(context, found.members))
     return paged(context, body, [member.id for member in found.members], found.next, cursor)
 

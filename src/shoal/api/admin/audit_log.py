@@ -13,9 +13,9 @@ from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import cursor_of, paged
 from shoal.core.audit import AuditVerb
-from shoal.feeds import audit
-from shoal.feeds.audit import WantedEntries
 from shoal.ops.audit_log import AuditRecord, record_of
+from shoal.queries import moderation
+from shoal.queries.moderation import WantedEntries
 
 
 class AuditQuery(PageQuery, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ async def several(context: Context, params: AuditQuery) -> object:
     """List who did what to whom, when, why and from where, newest first. A page may come short: the link goes on from there."""
     cursor = cursor_of(params, 40, 100)
     wanted = WantedEntries(params.actor_id, params.target_id, frozenset(params.verb))
-    found, after = await audit.page(context.deps.graph, cursor, wanted)
+    found, after = await moderation.audit_page(context.deps.graph, cursor, wanted)
     body = msgspec.json.encode([record_of(one) for one in found])
     return paged(context, body, [one.id for one in found], after, cursor)
 

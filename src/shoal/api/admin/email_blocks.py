@@ -19,8 +19,8 @@ from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.commands import blocklists
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, history
 from shoal.core.ids import milliseconds_of
-from shoal.feeds.object_lists import objects_page
 from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, EVERYBODY
+from shoal.queries.pagination import objects_page
 
 _log = logging.getLogger("shoal.moderation")
 

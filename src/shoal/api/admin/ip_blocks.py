@@ -21,8 +21,8 @@ from shoal.commands.blocklists import MAX_IP_BLOCK_SECONDS, IpBlockChanges
 from shoal.core.blocklists import IpBlock, IpSeverity, check_network, contains
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import milliseconds_of
-from shoal.feeds.object_lists import objects_page
 from shoal.graph.schema import BLOCKS_IP, EVERYBODY
+from shoal.queries.pagination import objects_page
 
 _log = logging.getLogger("shoal.moderation")
 

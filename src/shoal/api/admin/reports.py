@@ -21,10 +21,10 @@ from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.reports import Category, RuleIds, known_rules
 from shoal.commands import reports
 from shoal.core.model import Report, Review
-from shoal.feeds import reported
-from shoal.feeds.hydrate import Entry, hydrate_reported
-from shoal.feeds.reported import WantedReports
 from shoal.graph.access import members_by_id
+from shoal.queries import moderation
+from shoal.queries.hydration import Entry, hydrate_reported
+from shoal.queries.moderation import WantedReports
 
 _log = logging.getLogger("shoal.moderation")
 
@@ -62,7 +62,7 @@ async def several(context: Context, params: ReportsQuery) -> object:
     front = context.deps
     cursor = cursor_of(params, 100, 200)
     wanted = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
-    found, after = await reported.page(front.graph, cursor, wanted)
+    found, after = await moderation.reports_page(front.graph, cursor, wanted)
     return paged(context, msgspec.json.encode(await _shown(context, found)), [one.id for one in found], after, cursor)
 
 

@@ -22,10 +22,10 @@ from shoal.api.listing import One, actor
 from shoal.commands import moderation
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
-from shoal.feeds.discover import popular, trends
-from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.schema import tag_id
 from shoal.ops import tag_rules
+from shoal.queries import trends
+from shoal.queries.hydration import Entry, hydrate
 from shoal.tagcloud.cloud import Counted
 
 _log = logging.getLogger("shoal.moderation")
@@ -88,7 +88,7 @@ async def statuses(context: Context, params: Position) -> list[object]:
     """Statuses that many different members react to now, and those among them that were rejected."""
     front = context.deps
     limit, offset = page_size(params.limit), max(0, params.offset)
-    found = await popular.judged(front.reads, limit, offset)
+    found = await trends.judged(front.reads, limit, offset)
     return [await _status(front, entry, trendable=not entry.post.untrendable) for entry in found]
 
 

@@ -11,8 +11,8 @@ from zlib import crc32
 
 from shoal.api.cloud.layout import PlacedWord, place
 from shoal.api.cloud.word_sizes import shown
-from shoal.feeds.discover.trends import FOR_YOU
-from shoal.feeds.shared_answers import Remembered
+from shoal.queries.context import Remembered
+from shoal.queries.trends import FOR_YOU
 from shoal.tagcloud.cloud import Shown, Word
 from shoal.tagcloud.reader import TagCloud
 

@@ -17,7 +17,7 @@ from shoal.commands.members import contact_salt
 from shoal.core.email import ALGORITHM, BITS, MOST_HASHES
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import MAX_ARCHIVE_BYTES, MAX_HANDLE, MOST_HANDLES
-from shoal.feeds.discover.contacts import ContactsFound, contacts_by_hash, followees_by_handle, followees_in_archive
+from shoal.queries.members import ContactsFound, contacts_by_hash, followees_by_handle, followees_in_archive
 
 _CONTACTS = "/api/shoal/v1/contacts"
 

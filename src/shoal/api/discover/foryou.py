@@ -25,12 +25,12 @@ from shoal.commands.ranking import MOST_SEEN_AT_ONCE
 from shoal.commands.scheduled_posts import moment_of_text
 from shoal.core.errors import InvalidInput
 from shoal.core.ranking.recipes import MOST_LINK, PRESETS, TERM_NAMES, Recipe, Weight, recipe_of, recipe_of_link
-from shoal.feeds.foryou import feed, listed
-from shoal.feeds.foryou.catchup import catch_up
-from shoal.feeds.foryou.feed import RankedEntry
-from shoal.feeds.foryou.reading import decode_cursor
-from shoal.feeds.hydrate import Entry
 from shoal.graph.payloads.members import tastes_of
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.catchup import catch_up
+from shoal.queries.foryou.feed import RankedEntry
+from shoal.queries.foryou.ranking import decode_cursor
+from shoal.queries.hydration import Entry
 
 _FOR_YOU = "/api/shoal/v1/timelines/for_you"
 _RANKING = "/api/shoal/v1/ranking"
@@ -113,7 +113,7 @@ def _feed_header(by_time: str) -> Header:
 async def as_list(context: Context, params: StatusesOf) -> Reply:
     """Return a page of the ranked feed for a client that takes it for the timeline of a list."""
     cursor = cursor_of(params)
-    page, by_time = await listed.page(context.deps.reads, actor(context), cursor)
+    page, by_time = await feed.list_page(context.deps.reads, actor(context), cursor)
     reply = await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
     return replace(reply, headers=(*reply.headers, _feed_header(by_time)))
 

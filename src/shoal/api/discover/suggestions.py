@@ -16,9 +16,9 @@ from shoal.api.http.pages import listed_data, offset_links, page_size
 from shoal.api.http.replies import Reply
 from shoal.api.listing import actor, address_of
 from shoal.commands import relationships as services
-from shoal.feeds.discover import directory as directory_feed
-from shoal.feeds.discover import popular
-from shoal.feeds.discover import suggestions as suggestions_feed
+from shoal.queries import members as directory_feed
+from shoal.queries import suggestions as suggestions_feed
+from shoal.queries import trends
 
 _DEEPEST = 10_000
 """How far the directory goes."""
@@ -109,7 +109,9 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
     """Accounts that want to be found."""
     front = context.deps
     limit, offset = page_size(params.limit, 40, 80), min(max(0, params.offset), _DEEPEST)
-    found = await directory_feed.page(front.reads, context.caller.member_id, params.order or "active", limit, offset)
+    found = await directory_feed.directory_page(
+        front.reads, context.caller.member_id, params.order or "active", limit, offset
+    )
     return _positioned(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
 
 
@@ -118,7 +120,7 @@ async def trending(context: Context, params: TrendingQuery) -> object:
     front = context.deps
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
     viewer = context.caller.member_id
-    found = await popular.page(front.reads, viewer, limit, offset)
+    found = await trends.page(front.reads, viewer, limit, offset)
     body = await front.present.page(viewer, found, listed_data(wanted=params.with_data))
     return _positioned(context, body, offset, limit, more=len(found) == limit)
 

@@ -20,8 +20,9 @@ from shoal.api.http.replies import Reply
 from shoal.api.listing import address_of
 from shoal.api.tags import tag_named
 from shoal.core.errors import Unauthenticated
-from shoal.feeds.discover import related, trends
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, tag_id
+from shoal.queries import tags as tag_queries
+from shoal.queries import trends
 from shoal.tagcloud.cloud import MAX_WORDS, Shown
 
 _MOST_TRENDS = 1_000
@@ -95,7 +96,9 @@ async def picture(context: Context, params: CloudQuery) -> object:
 async def alike(context: Context, params: RelatedQuery) -> object:
     """Tags that stand in the same posts."""
     front = context.deps
-    found = await related.related(front.reads, tag_named(params.name), page_size(params.limit, 20, related.MOST))
+    found = await tag_queries.related(
+        front.reads, tag_named(params.name), page_size(params.limit, 20, tag_queries.MOST)
+    )
     return [tag_entities.alike(each, front.at) for each in found]
 
 

@@ -16,10 +16,10 @@ from shoal.api.http.replies import raw
 from shoal.api.listing import actor
 from shoal.commands import ranking
 from shoal.core.ranking.preferences import MOST_PICKED
-from shoal.feeds.discover.tag_offers import offers
-from shoal.feeds.foryou.effects import effect_of
-from shoal.feeds.hydrate import profiles_by_id
 from shoal.graph.payloads.members import tastes_of
+from shoal.queries.foryou.preview import effect_of
+from shoal.queries.hydration import profiles_by_id
+from shoal.queries.tags import offers
 
 _INTERESTS = "/api/shoal/v1/interests"
 _FEEDBACK = "/api/shoal/v1/feedback"

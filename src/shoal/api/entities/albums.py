@@ -10,7 +10,7 @@ from shoal.api.entities.media_presenter import attachment
 from shoal.api.entities.presenter import moment
 from shoal.api.entities.statuses import Account, Status
 from shoal.core.ids import milliseconds_of
-from shoal.feeds.profile.albums import Cover
+from shoal.queries.albums import Cover
 
 
 class Album(msgspec.Struct, kw_only=True):

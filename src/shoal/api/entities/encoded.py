@@ -21,11 +21,11 @@ from shoal.api.entities.addresses import Addresses
 from shoal.api.http.replies import raw
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.visibility import is_sensitive
-from shoal.feeds.filtering import filtered
-from shoal.feeds.hydrate import Entry, Profile, SharedBy
 from shoal.graph.cache.dependencies import good_until
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Reader
+from shoal.queries.hydration import Entry, Profile, SharedBy
+from shoal.queries.pipeline import filtered
 
 _encode = msgspec.json.Encoder().encode
 

@@ -8,9 +8,8 @@ from shoal.api.entities.addresses import Addresses
 from shoal.api.entities.presenter import WIRE_VISIBILITY, moment
 from shoal.api.entities.statuses import Account
 from shoal.core.model import Member, MemberList
-from shoal.feeds.profile.featured import Featured
-from shoal.feeds.relationships.followers import FollowersOfDay
-from shoal.feeds.relationships.history import FollowPeriod, RelationshipHistory
+from shoal.queries.follows import FollowersOfDay, FollowPeriod, RelationshipHistory
+from shoal.queries.tags import Featured
 from shoal.words.languages import language_tag
 
 

@@ -18,7 +18,7 @@ from shoal.core.ids import milliseconds_of
 from shoal.core.media_files import still_of
 from shoal.core.model import App, Media, Member, Post, Role, Share, Token, Visibility
 from shoal.core.visibility import Relation
-from shoal.feeds.hydrate import Filtered, PollView, Profile
+from shoal.queries.hydration import Filtered, PollView, Profile
 from shoal.words.languages import language_tag
 
 WIRE_VISIBILITY = {

@@ -7,7 +7,7 @@ import msgspec
 from shoal.api.entities.statuses import Account, Ranking, RankingTerm, Status
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.terms import words_of
-from shoal.feeds.foryou.reading import Why
+from shoal.queries.foryou.ranking import Why
 
 
 class RankingChoices(msgspec.Struct, kw_only=True):

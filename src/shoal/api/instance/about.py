@@ -18,7 +18,7 @@ from shoal.api.entities.moderation import Rule
 from shoal.api.entities.statuses import Account
 from shoal.commands import members
 from shoal.core.errors import NotFound
-from shoal.feeds.hydrate import profiles_by_id
+from shoal.queries.hydration import profiles_by_id
 
 _LANGUAGES = """
     ar العربية|bg Български|bn বাংলা|ca Català|cs Čeština|cy Cymraeg|da Dansk|de Deutsch|el Ελληνικά|en English|eo Esperanto

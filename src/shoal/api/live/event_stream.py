@@ -13,8 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from shoal.api.http.limits.listeners import Streams
 from shoal.core.errors import Unavailable
-from shoal.streaming.connection import Connection, Missed
-from shoal.streaming.replay import PlacedUpdate
+from shoal.streaming.hub import Connection, Missed, PlacedUpdate
 from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from shoal.api import conversations, notifications
 from shoal.api.context import Front
 from shoal.api.http.replies import encode
 from shoal.core.errors import NotFound
-from shoal.feeds import conversations as talks
-from shoal.feeds import notifications as notices
+from shoal.queries import conversations as talks
+from shoal.queries import notifications as notices
 
 
 async def notification_json(front: Front, viewer: int, time: int, data: int = 0) -> bytes | None:

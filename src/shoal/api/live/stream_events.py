@@ -10,10 +10,9 @@ from shoal.api.http.calls import Caller
 from shoal.api.http.scopes import granted
 from shoal.api.live.notification_events import conversation_json, notification_json
 from shoal.api.live.stream_names import NOTIFIED
-from shoal.feeds import live
 from shoal.graph.cache.coherence import another_request
-from shoal.streaming.connection import Connection, Missed
-from shoal.streaming.replay import PlacedUpdate
+from shoal.queries import streaming
+from shoal.streaming.hub import Connection, Missed, PlacedUpdate
 
 REFRESH = "refresh"
 """Something may have been missed. No client knows it that was not written for Shoal; it is passed over like any unknown event."""
@@ -31,24 +30,24 @@ async def events(
     front: Front, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
 ) -> list[StreamEvent]:
     """Turn messages into events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
-    told = await live.told(front.reads, connection, heard)
+    told = await streaming.told(front.reads, connection, heard)
     with another_request():
         made = [await _event(front, caller, connection.viewer, one, data) for one in told]
     return [event for event in made if event is not None]
 
 
 async def _event(
-    front: Front, caller: Caller, viewer: int, one: live.News | live.OfViewer, data: int
+    front: Front, caller: Caller, viewer: int, one: streaming.News | streaming.OfViewer, data: int
 ) -> StreamEvent | None:
-    if isinstance(one, live.Arrived | live.Edited):
-        name = "update" if isinstance(one, live.Arrived) else "status.update"
+    if isinstance(one, streaming.Arrived | streaming.Edited):
+        name = "update" if isinstance(one, streaming.Arrived) else "status.update"
         return StreamEvent(name, await front.present.status(viewer, one.entry, data), one.position)
-    if isinstance(one, live.Removed):
+    if isinstance(one, streaming.Removed):
         return StreamEvent("delete", b"%d" % one.id, one.position)
-    if isinstance(one, live.Notified):
+    if isinstance(one, streaming.Notified):
         known = await notification_json(front, viewer, one.time, data) if granted(caller.scopes, NOTIFIED) else None
         return StreamEvent("notification", known, one.position) if known is not None else None
-    if isinstance(one, live.Conversed):
+    if isinstance(one, streaming.Conversed):
         talk = await conversation_json(front, viewer, one.root_id, data)
         return StreamEvent("conversation", talk, one.position) if talk is not None else None
-    return StreamEvent("filters_changed" if isinstance(one, live.Refiltered) else REFRESH, None, one.position)
+    return StreamEvent("filters_changed" if isinstance(one, streaming.Refiltered) else REFRESH, None, one.position)

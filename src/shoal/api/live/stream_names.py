@@ -15,9 +15,9 @@ from shoal.api.http.scopes import granted
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import MemberList
 from shoal.core.text import check_tag
-from shoal.feeds.foryou.listed import FOR_YOU_LIST
 from shoal.graph.schema import tag_id
-from shoal.streaming.interests import (
+from shoal.queries.foryou.feed import FOR_YOU_LIST
+from shoal.streaming.subscriptions import (
     CONVERSATIONS,
     HOME,
     NOTIFICATIONS,

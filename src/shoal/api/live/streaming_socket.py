@@ -24,9 +24,9 @@ from shoal.api.live.stream_events import REFRESH, StreamEvent, events
 from shoal.api.live.stream_names import Stream, StreamName, stream_of
 from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated, Unavailable
 from shoal.graph.cache.coherence import another_request
-from shoal.streaming.connection import Connection
 from shoal.streaming.contract import Position
-from shoal.streaming.interests import PRESENCE
+from shoal.streaming.hub import Connection
+from shoal.streaming.subscriptions import PRESENCE
 from shoal.tracing.record import AUTHENTICATE, enter, name_member, name_route
 
 _log = logging.getLogger(__name__)

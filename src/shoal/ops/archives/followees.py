@@ -16,10 +16,10 @@ from shoal.commands import relationships
 from shoal.core.errors import Gone, InvalidInput, NotAllowed, NotFound
 from shoal.core.handles import ForeignHandle
 from shoal.core.model import Member
-from shoal.feeds.discover.contacts import ContactMatch, followees_by_handle
 from shoal.graph.access import members_by_id
 from shoal.graph.schema import FOLLOWS, REQUESTS, Key, user_name_key
 from shoal.ops.network import AnyNetwork
+from shoal.queries.members import ContactMatch, followees_by_handle
 
 T = TypeVar("T")
 

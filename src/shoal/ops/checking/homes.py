@@ -13,15 +13,15 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 
-from shoal.feeds import home
-from shoal.feeds.pipeline import Page
-from shoal.feeds.reads import Reads
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
 from shoal.ops.checking.invariants import Found
 from shoal.ops.checking.report import Finding, Progress
 from shoal.ops.checking.scan import Counts, Objects
 from shoal.ops.network import AnyNetwork
+from shoal.queries import home
+from shoal.queries.context import Reads
+from shoal.queries.pipeline import Page
 
 MOST_CONNECTED = 50
 BY_CHANCE = 200

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 
 from shoal.core.model import Member, Post, Share
-from shoal.discovery.rows import member_row
 from shoal.graph.access import association
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Graph, Store
 from shoal.graph.schema import ASSOC_TYPES, POSTED, AssocType, user_name_key
@@ -19,6 +18,7 @@ from shoal.ops.checking.homes import settled_difference
 from shoal.ops.checking.invariants import Found
 from shoal.ops.checking.report import EXAMPLES, PROMISES, CheckReport, Finding, Invariant, Progress, nothing
 from shoal.ops.network import AnyNetwork
+from shoal.search.indexing import member_row
 
 NEWEST = 100
 """Entries of a list that are read. A longer one must have a count that is greater, and is not counted through."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.core.model import Member, Post
-from shoal.discovery.filler import rows_of
 from shoal.graph.contract import Reader
 from shoal.graph.schema import AnyNode
 from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.report import Finding
 from shoal.ops.network import AnyNetwork
+from shoal.search.indexing import rows_of
 
 _PAGE = 2_000
 

@@ -16,12 +16,12 @@ from msgspec import Meta
 
 from shoal.core.ranking.comparison import ReplayFigures, ShownAuthor, TopPost, TwoTops, figures
 from shoal.core.ranking.recipes import Recipe
-from shoal.feeds.foryou.replay import LeftOut, first_entries
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.shared_answers import Remembered
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
 from shoal.ops.replays.activity import active_since, sample
+from shoal.queries.context import Remembered
+from shoal.queries.foryou.preview import LeftOut, first_entries
+from shoal.queries.hydration import Entry
 
 MOST_DAYS = 30
 MOST_MEMBERS = 1_000

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from shoal.core.model import Poll
-from shoal.feeds import audit
-from shoal.feeds.hydrate import hydrate
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Assoc
 from shoal.graph.payloads.follows import follow_terms, mute_terms
@@ -34,6 +32,8 @@ from shoal.graph.schema import (
     AssocType,
 )
 from shoal.ops.transfer.exporting import Export, iso, when
+from shoal.queries import moderation
+from shoal.queries.hydration import hydrate
 
 
 class _People(NamedTuple):
@@ -167,7 +167,7 @@ async def _audited(export: Export) -> None:
     """Acts on the member's own account, with the addresses they came from, and log-ins that failed."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
-        entries = await audit.own(export.graph, export.member.id, page)
+        entries = await moderation.own(export.graph, export.member.id, page)
         return [
             (when(id_), entry.verb.value, address, _words(entry.details.items())) for id_, entry, address in entries
         ]

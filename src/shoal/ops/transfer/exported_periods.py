@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from shoal.feeds.relationships.history import dated, known_since, told_periods
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Assoc, AssocRow
 from shoal.graph.schema import ASSOC_TYPES, FOLLOWED_BY, FOLLOWS, AssocType
 from shoal.ops.transfer import exporting
 from shoal.ops.transfer.exporting import Export, iso
+from shoal.queries.follows import dated, known_since, told_periods
 
 _BELOW_ALL = -(2**63)
 _FILES = {"follow_periods": FOLLOWS, "follower_periods": FOLLOWED_BY}

@@ -15,11 +15,11 @@ import msgspec
 from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Media, Member
-from shoal.feeds.reads import Reads
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Store
 from shoal.graph.schema import AssocType
 from shoal.ops.checking.report import Progress
 from shoal.ops.transfer.export_target import Open
+from shoal.queries.context import Reads
 
 PAGE = 500
 

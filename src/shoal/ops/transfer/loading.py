@@ -13,8 +13,6 @@ from pathlib import Path
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Post
-from shoal.discovery.contract import FORM, FillState
-from shoal.discovery.filling import fill
 from shoal.graph.bulk import Loading
 from shoal.graph.schema import EVERYBODY
 from shoal.ops.checking.report import Progress
@@ -29,6 +27,8 @@ from shoal.ops.transfer.records import MemberRecord, PostRecord, read_lines
 from shoal.ops.transfer.sources import Sources
 from shoal.ops.transfer.spools import RecordSpool
 from shoal.ops.transfer.summary import Summary
+from shoal.search.contract import FORM, FillState
+from shoal.search.indexing import fill
 
 IN_BULK, ONE_BY_ONE = "in bulk", "one by one"
 _ASKED = 100

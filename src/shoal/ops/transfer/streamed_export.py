@@ -9,12 +9,12 @@ from functools import partial
 from typing import IO, cast
 
 from shoal.core.model import Member
-from shoal.feeds.reads import Reads
 from shoal.graph.contract import Store
 from shoal.ops.checking.report import nothing
 from shoal.ops.transfer.export import write_all
 from shoal.ops.transfer.export_target import entry_of
 from shoal.ops.transfer.exporting import Export, FileSource
+from shoal.queries.context import Reads
 
 _MOST_HELD = 4 * 1024 * 1024
 """Bytes that wait to be sent before more are read. One file is held besides."""

@@ -7,8 +7,8 @@ import logging
 import time
 from collections.abc import Sequence
 
-from shoal.feeds.shared_answers import Renewed
 from shoal.ops.vitals.contract import EngineProbe, EngineVitals
+from shoal.queries.context import Renewed
 from shoal.throttled_log import ThrottledLog
 
 _log = logging.getLogger(__name__)

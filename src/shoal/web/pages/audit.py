@@ -11,9 +11,9 @@ from shoal.commands.second_factor import check_staff
 from shoal.core.audit import AuditVerb
 from shoal.core.errors import NotAllowed
 from shoal.core.model import Role
-from shoal.feeds import audit
-from shoal.feeds.audit import WantedEntries
 from shoal.graph.member_lookup import id_called
+from shoal.queries import moderation
+from shoal.queries.moderation import WantedEntries
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page
@@ -46,7 +46,7 @@ async def show(visit: Visit, query: AuditLogQuery) -> Response:
     wanted = WantedEntries(
         await _id_of(visit, query.actor), await _id_of(visit, query.target), frozenset((verb,)) if verb else frozenset()
     )
-    found = await audit.page(visit.front.graph, query.cursor(_ENTRIES), wanted)
+    found = await moderation.audit_page(visit.front.graph, query.cursor(_ENTRIES), wanted)
     asked = {"actor": query.actor, "target": query.target, "verb": verb.value if verb else ""}
     return await page(
         visit,

@@ -6,7 +6,7 @@ import asyncio
 
 from starlette.responses import Response
 
-from shoal.feeds.discover.suggestions import suggestions
+from shoal.queries.suggestions import suggestions
 from shoal.web import rows
 from shoal.web.rendering import part
 from shoal.web.views.explore import cloud_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from shoal.core.visibility import STRANGER, Relation
-from shoal.feeds.hydrate import Profile
+from shoal.queries.hydration import Profile
 from shoal.web import rows
 from shoal.web.rendering import icon_names, page
 from shoal.web.samples import samples

@@ -7,11 +7,10 @@ import asyncio
 from starlette.responses import Response
 
 from shoal.core.errors import Unavailable
-from shoal.feeds import public
-from shoal.feeds.discover import popular
-from shoal.feeds.hydrate import Profile
 from shoal.graph.cache.dependencies import not_noted
 from shoal.graph.contract import Cursor
+from shoal.queries import public_timelines, trends
+from shoal.queries.hydration import Profile
 from shoal.web import rows
 from shoal.web.pages.discover.people import followed_most
 from shoal.web.rendering import page
@@ -28,8 +27,8 @@ async def explore(visit: Visit, _params: None) -> Response:
     """Photos that many react to now, and new ones, in rows; the tag cloud, and people whom many follow."""
     reads = visit.front.reads
     trending, newest, words, rising, (people, _) = await asyncio.gather(
-        popular.page(reads, visit.viewer_id, _PHOTOS),
-        public.page(reads, visit.viewer_id, Cursor(limit=_PHOTOS), only_media=True),
+        trends.page(reads, visit.viewer_id, _PHOTOS),
+        public_timelines.public_page(reads, visit.viewer_id, Cursor(limit=_PHOTOS), only_media=True),
         words_of_cloud(visit, _CLOUD),
         cloud_of(visit, 12, "rising"),
         _people(visit),

@@ -12,10 +12,10 @@ from starlette.responses import Response
 from shoal.api.http.convert import Id
 from shoal.commands import ranking
 from shoal.commands.ranking import MOST_SEEN_AT_ONCE
-from shoal.feeds.foryou import feed
-from shoal.feeds.foryou.catchup import catch_up
-from shoal.feeds.foryou.feed import RankedEntry
-from shoal.feeds.foryou.reading import decode_cursor
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.catchup import catch_up
+from shoal.queries.foryou.feed import RankedEntry
+from shoal.queries.foryou.ranking import decode_cursor
 from shoal.web import rows
 from shoal.web.paging import SIZE
 from shoal.web.rendering import page, part

@@ -10,18 +10,15 @@ from starlette.responses import Response
 
 from shoal.core.filters import FilterContext
 from shoal.core.model import Member
-from shoal.feeds import home as home_feed
-from shoal.feeds import public, tagged
-from shoal.feeds.discover import popular
-from shoal.feeds.discover.portfolios import portfolios
-from shoal.feeds.discover.suggestions import suggestions
-from shoal.feeds.filtering import filtered
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.pipeline import Page
-from shoal.feeds.tagged import TagQuery
 from shoal.graph.cache.dependencies import not_noted
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.members import tastes_of
+from shoal.queries import home as home_feed
+from shoal.queries import public_timelines, trends
+from shoal.queries.hydration import Entry
+from shoal.queries.pipeline import Page, filtered
+from shoal.queries.public_timelines import TagQuery
+from shoal.queries.suggestions import portfolios, suggestions
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, feed_page, next_of
 from shoal.web.rendering import page
@@ -81,9 +78,9 @@ async def _beginning(visit: Visit, viewer: Member) -> Beginning:
     picked = frozenset((await tastes_of(reads.graph, viewer.id)).wishes.picked)
     part = Cursor(limit=2 * _IN_A_BEGINNING)
     of_interest, liked, newest, found = await asyncio.gather(
-        tagged.page(reads, viewer.id, TagQuery(picked, only_media=True), part) if picked else _nothing(),
-        popular.page(reads, viewer.id, 2 * _IN_A_BEGINNING),
-        public.page(reads, viewer.id, part, only_media=True),
+        public_timelines.tag_page(reads, viewer.id, TagQuery(picked, only_media=True), part) if picked else _nothing(),
+        trends.page(reads, viewer.id, 2 * _IN_A_BEGINNING),
+        public_timelines.public_page(reads, viewer.id, part, only_media=True),
         suggestions(reads, viewer.id, _PEOPLE),
     )
     photos = await portfolios(reads, viewer.id, [one.profile.member.id for one in found])
@@ -124,8 +121,8 @@ async def _from_here(visit: Visit) -> tuple[list[WallPhoto], list[CloudWord]]:
     """Return photos and tags that strangers are shown."""
     reads = visit.front.reads
     trending, newest, cloud = await asyncio.gather(
-        popular.page(reads, None, _ON_THE_WALL),
-        public.page(reads, None, Cursor(limit=_ON_THE_WALL), only_media=True),
+        trends.page(reads, None, _ON_THE_WALL),
+        public_timelines.public_page(reads, None, Cursor(limit=_ON_THE_WALL), only_media=True),
         cloud_of(visit, _IN_THE_CLOUD),
     )
     return wall_of(visit, [*trending, *newest.entries])[:_ON_THE_WALL], cloud

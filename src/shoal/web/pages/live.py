@@ -12,8 +12,8 @@ from shoal.api.http.calls import Body, Route
 from shoal.api.live.event_stream import EventStream, Heard
 from shoal.core.errors import Unauthenticated
 from shoal.core.model import Visibility
-from shoal.feeds.live import Arrived, Edited, News, Notified, OfViewer, Removed, told
-from shoal.streaming.interests import HOME
+from shoal.queries.streaming import Arrived, Edited, News, Notified, OfViewer, Removed, told
+from shoal.streaming.subscriptions import HOME
 from shoal.web.rendering import part_html
 from shoal.web.views.posts import answered, post_of
 from shoal.web.views.shell import places_of

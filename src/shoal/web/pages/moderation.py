@@ -16,10 +16,9 @@ from shoal.commands.context import Writes
 from shoal.commands.second_factor import check_staff
 from shoal.core.errors import NotAllowed, NotFound
 from shoal.core.model import Member, Role
-from shoal.feeds import reported
-from shoal.feeds.discover import everybody
-from shoal.feeds.reported import WantedReports
 from shoal.graph.access import members_by_id
+from shoal.queries import moderation as moderation_queries
+from shoal.queries.moderation import WantedReports
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page
@@ -131,7 +130,7 @@ async def queue(visit: Visit, query: Queue) -> Response:
     """Reports, the newest first; with those about posts that wait apart."""
     _moderator(visit)
     wanted = WantedReports(query.show == "closed", waiting=query.show == "waiting")
-    found = await reported.page(visit.front.graph, query.cursor(_REPORTS), wanted)
+    found = await moderation_queries.reports_page(visit.front.graph, query.cursor(_REPORTS), wanted)
     following = next_of(visit, "/moderation", found.next, show=query.show)
     return await page(
         visit,
@@ -196,11 +195,11 @@ async def members(visit: Visit, query: MembersQuery) -> Response:
     begins = query.name.lower().removeprefix("@")
 
     def wanted(member: Member) -> bool:
-        if query.state and not everybody.is_in(member, query.state):
+        if query.state and not moderation_queries.is_in(member, query.state):
             return False
         return member.name.startswith(begins) or begins in member.display_name.lower()
 
-    found = await everybody.page(visit.front.scanner, query.cursor(_MEMBERS), wanted)
+    found = await moderation_queries.members_page(visit.front.scanner, query.cursor(_MEMBERS), wanted)
     following = next_of(visit, "/moderation/members", found.next, state=query.state, name=query.name)
     return await page(
         visit,

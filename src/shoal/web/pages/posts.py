@@ -15,8 +15,8 @@ from shoal.commands.context import Writes
 from shoal.core.errors import NotFound
 from shoal.core.model import Post, Share
 from shoal.core.text import isolated
-from shoal.feeds import thread
-from shoal.feeds.hydrate import Entry, hydrate, hydrate_taken_back
+from shoal.queries import threads
+from shoal.queries.hydration import Entry, hydrate, hydrate_taken_back
 from shoal.web import rows
 from shoal.web.pages.writing.compose import answering
 from shoal.web.rendering import page, part
@@ -70,7 +70,7 @@ class PostActForm(Form, frozen=True, kw_only=True):
 async def show(visit: Visit, path: PostPath) -> Response:
     """The page of a post, with what it answers above and comments below."""
     entry = await _found(visit, path)
-    around = await thread.thread(visit.front.reads, visit.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
+    around = await threads.thread(visit.front.reads, visit.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
     post = post_of(visit, entry)
     title = visit.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
     form = comment_form(visit, answering(visit.viewer, entry), -1) if visit.viewer else None

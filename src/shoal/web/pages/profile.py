@@ -13,15 +13,15 @@ from shoal.commands import members, relationships
 from shoal.core.errors import Gone, NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.model import Member
-from shoal.feeds import people, user
-from shoal.feeds.filtering import filtered
-from shoal.feeds.hydrate import Profile, profiles_by_id
-from shoal.feeds.people import familiar
-from shoal.feeds.pipeline import Page
-from shoal.feeds.profile import featured, pinned
 from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import ENDORSES
+from shoal.queries import members as member_queries
+from shoal.queries import posts
+from shoal.queries import tags as tag_queries
+from shoal.queries.hydration import Profile, profiles_by_id
+from shoal.queries.members import familiar
+from shoal.queries.pipeline import Page, filtered
 from shoal.web import rows
 from shoal.web.pages import syndication
 from shoal.web.paging import BeforeQuery, feed_page, next_of
@@ -66,9 +66,9 @@ class BondForm(Form, frozen=True, kw_only=True):
 
 
 _QUERIES = {
-    "photos": user.MemberFeedQuery(only_media=True, no_shares=True, no_comments=True),
-    "posts": user.MemberFeedQuery(no_comments=True),
-    "replies": user.ALL,
+    "photos": posts.MemberFeedQuery(only_media=True, no_shares=True, no_comments=True),
+    "posts": posts.MemberFeedQuery(no_comments=True),
+    "replies": posts.ALL,
 }
 
 
@@ -94,10 +94,10 @@ async def show(visit: Visit, path: ProfilePath) -> Response:
 async def _posts(visit: Visit, member: Member, path: ProfilePath) -> Page:
     reads, viewer = visit.front.reads, visit.viewer_id
     cursor = path.cursor(24 if path.show == "photos" else 20)
-    found = await user.page(reads, viewer, member.id, cursor, _QUERIES[path.show])
+    found = await posts.authored_page(reads, viewer, member.id, cursor, _QUERIES[path.show])
     entries = await filtered(reads.graph, viewer, found.entries, FilterContext.ACCOUNT)
     if path.show == "posts" and not path.before:
-        top = await pinned.pinned(reads, viewer, member.id)
+        top = await posts.pinned(reads, viewer, member.id)
         entries = [*top, *(entry for entry in entries if entry.id not in {one.id for one in top})]
     return Page(entries, found.next)
 
@@ -114,9 +114,9 @@ async def _profile(visit: Visit, member: Member) -> tuple[Profile, ProfileHead]:
         profiles_by_id(reads.graph, viewer, (member.id,)),
         relation(reads.graph, viewer, member.id),
         familiar(reads, others, (member.id,)) if others is not None else _nobody(),
-        people.page(reads, viewer, member.id, ENDORSES, Cursor(limit=_ENDORSED)),
-        featured.names(reads.graph, member.id),
-        people.received(reads, viewer, member.id),
+        member_queries.page(reads, viewer, member.id, ENDORSES, Cursor(limit=_ENDORSED)),
+        tag_queries.names(reads.graph, member.id),
+        member_queries.received(reads, viewer, member.id),
     )
     if not profiles:
         # Suspended since the member was read.

@@ -12,8 +12,8 @@ from shoal.api.http.convert import Id
 from shoal.commands import ranking
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ranking.terms import TITLES
-from shoal.feeds.foryou.effects import effect_of
-from shoal.feeds.hydrate import hydrate
+from shoal.queries.foryou.preview import effect_of
+from shoal.queries.hydration import hydrate
 from shoal.web import rows
 from shoal.web.rendering import page, part
 from shoal.web.views.posts import post_of

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from shoal.api.login.joining import Joining, join, needs_approval
 from shoal.commands import invitations
 from shoal.core.errors import InvalidInput, NotAllowed
-from shoal.feeds.discover import popular
+from shoal.queries import trends
 from shoal.web import rows
 from shoal.web.entering import begin
 from shoal.web.rendering import page
@@ -153,7 +153,7 @@ async def _wall(visit: Visit) -> list[WallPhoto]:
     """Return photos that strangers are shown; none where the network is not open to them."""
     if not visit.front.settings.public_pages:
         return []
-    return wall_of(visit, await popular.page(visit.front.reads, None, _PHOTOS))
+    return wall_of(visit, await trends.page(visit.front.reads, None, _PHOTOS))
 
 
 def _joining(visit: Visit, asked: SignUpForm) -> Joining:

@@ -9,10 +9,10 @@ from starlette.responses import Response
 from shoal.core.media_files import still_of
 from shoal.core.model import Member
 from shoal.core.text import plain_excerpt
-from shoal.feeds import tagged, user
-from shoal.feeds.pipeline import Page
-from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.contract import Cursor
+from shoal.queries import posts, public_timelines
+from shoal.queries.pipeline import Page
+from shoal.queries.posts import MemberFeedQuery
 from shoal.web.views.syndication import CONTENT_TYPE, AtomChannel, atom
 from shoal.web.visit import Visit
 
@@ -33,7 +33,7 @@ async def of_member(visit: Visit, member: Member, ending: str) -> Response:
     if ending == _COMMON:
         return visit.go(f"{path}.{_OURS}")
     query = MemberFeedQuery(no_comments=True, no_shares=True, public_only=True)
-    found = await user.page(visit.front.reads, None, member.id, Cursor(limit=_ENTRIES), query)
+    found = await posts.authored_page(visit.front.reads, None, member.id, Cursor(limit=_ENTRIES), query)
     page = at.account(member.name)
     shown = f"{member.shown_name} (@{member.name})"
     icon = at.avatar(still_of(member.avatar))
@@ -44,8 +44,8 @@ async def of_tag(visit: Visit, tag: str, ending: str) -> Response:
     """The newest public posts under a tag."""
     if ending == _COMMON:
         return visit.go(f"/tags/{tag}.{_OURS}")
-    query = tagged.TagQuery(frozenset((tag,)))
-    found = await tagged.page(visit.front.reads, None, query, Cursor(limit=_ENTRIES))
+    query = public_timelines.TagQuery(frozenset((tag,)))
+    found = await public_timelines.tag_page(visit.front.reads, None, query, Cursor(limit=_ENTRIES))
     page = visit.front.at.tag(tag)
     return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, f"#{tag} · {visit.front.settings.title}"), found)
 

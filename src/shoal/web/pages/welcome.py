@@ -15,11 +15,10 @@ from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
 from shoal.core.ranking.preferences import MOST_PICKED
-from shoal.feeds.discover import popular
-from shoal.feeds.discover.portfolios import portfolios
-from shoal.feeds.discover.suggestions import suggestions
-from shoal.feeds.discover.tag_offers import offers
 from shoal.graph.schema import FOLLOWS
+from shoal.queries import trends
+from shoal.queries.suggestions import portfolios, suggestions
+from shoal.queries.tags import offers
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.following import follow_all
@@ -143,7 +142,7 @@ async def set_you(visit: Visit, asked: YouForm) -> Response:
 async def first(visit: Visit, _params: None) -> Response:
     """The end of the way: a first post, and what others posted."""
     member = visit.member
-    entries = await popular.page(visit.front.reads, member.id, _PHOTOS)
+    entries = await trends.page(visit.front.reads, member.id, _PHOTOS)
     return await page(
         visit,
         "welcome_first",

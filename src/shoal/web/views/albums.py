@@ -7,7 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from shoal.core.model import Album, Member
-from shoal.feeds.profile.albums import AlbumPage, AlbumPhoto, Cover
+from shoal.queries.albums import AlbumPage, AlbumPhoto, Cover
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import Photo, PostView, photo_of, post_of
 from shoal.web.visit import Visit

@@ -12,7 +12,7 @@ from shoal.core.media_files import still_of
 from shoal.core.model import OPEN, MediaKind, Member, Post, Visibility
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive
-from shoal.feeds.hydrate import Entry, Profile
+from shoal.queries.hydration import Entry, Profile
 from shoal.web.views.posts import Photo, photo_of
 from shoal.web.visit import Visit
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from shoal.core.text import mentions_of, plain_excerpt
-from shoal.feeds.conversations import Conversation
-from shoal.feeds.hydrate import Entry
+from shoal.queries.conversations import Conversation
+from shoal.queries.hydration import Entry
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import PostView, post_of
 from shoal.web.visit import Visit

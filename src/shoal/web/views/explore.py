@@ -10,7 +10,7 @@ from typing import NamedTuple
 from shoal.api.cloud.picture import DrawnWord, Frame, NamedLevel, arranged
 from shoal.core.errors import Unavailable
 from shoal.core.model import MediaKind
-from shoal.feeds.hydrate import Entry
+from shoal.queries.hydration import Entry
 from shoal.tagcloud.cloud import SizedTag
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import Photo, photo_of, tag_path

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.core.places import Place
-from shoal.feeds.hydrate import Entry
+from shoal.queries.hydration import Entry
 from shoal.web.views.posts import PostView, post_of
 from shoal.web.visit import Visit
 

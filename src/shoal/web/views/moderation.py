@@ -10,11 +10,10 @@ from shoal.core.credentials import Login
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Report, Review, Role
 from shoal.core.visibility import STRANGER
-from shoal.feeds.hydrate import Entry, Profile, hydrate_reported, profiles
-from shoal.feeds.reported import WantedReports
-from shoal.feeds.reported import page as reports_page
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Cursor
+from shoal.queries.hydration import Entry, Profile, hydrate_reported, profiles
+from shoal.queries.moderation import WantedReports, reports_page
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import PostView, answered, post_of
 from shoal.web.visit import Visit

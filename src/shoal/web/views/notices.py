@@ -9,9 +9,9 @@ import msgspec
 
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.model import Visibility
-from shoal.feeds.hydrate import Profile
-from shoal.feeds.notifications import Grouped, Notification
 from shoal.graph.payloads.notifications import STRETCHES, Group, Kind
+from shoal.queries.hydration import Profile
+from shoal.queries.notifications import Grouped, Notification
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import PostView, post_of
 from shoal.web.views.writing.planned import refusal_of

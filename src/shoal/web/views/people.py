@@ -10,9 +10,9 @@ from markupsafe import Markup
 from shoal.core.media_files import still_of
 from shoal.core.model import Member
 from shoal.core.visibility import STRANGER, Relation
-from shoal.feeds.discover.suggestions import Suggestion
-from shoal.feeds.hydrate import Profile
 from shoal.graph.access import full_relations
+from shoal.queries.hydration import Profile
+from shoal.queries.suggestions import Suggestion
 from shoal.web.visit import Visit
 
 

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from shoal.core.model import Media, MediaKind, MediaState, Member, Visibility
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive, may_share
-from shoal.feeds.hydrate import Entry, PollView, Profile
 from shoal.graph.cache.dependencies import good_until
+from shoal.queries.hydration import Entry, PollView, Profile
 from shoal.web.views.errors.complaints import complaint
 from shoal.web.views.errors.refusals import sentence
 from shoal.web.views.people import Face, face_of

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from shoal.core.model import Member
 from shoal.core.visibility import Relation
-from shoal.feeds.hydrate import Profile
-from shoal.feeds.people import Received
+from shoal.queries.hydration import Profile
+from shoal.queries.members import Received
 from shoal.web.views.people import Bond, Face, bond_of, face_of
 from shoal.web.views.posts import tag_path
 from shoal.web.visit import Visit

@@ -6,8 +6,8 @@ import msgspec
 
 from shoal.core.ranking.reranking import Source
 from shoal.core.ranking.terms import TITLES, ReasonWords, reason_of
-from shoal.feeds.foryou.reading import Why
-from shoal.feeds.hydrate import Entry
+from shoal.queries.foryou.ranking import Why
+from shoal.queries.hydration import Entry
 from shoal.web.visit import Visit
 
 _FULL_BAR = 4.0

@@ -9,8 +9,8 @@ import msgspec
 from shoal.core.errors import Unavailable
 from shoal.core.model import Member, Role
 from shoal.core.text import isolated
-from shoal.feeds import notifications
 from shoal.graph.cache.dependencies import not_noted
+from shoal.queries import notifications
 from shoal.web.views.people import Face, face_of
 from shoal.web.visit import LOOK_COOKIE, Visit
 from shoal.words.languages import LANGUAGES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.feeds.foryou.feed import Verdict
+from shoal.queries.foryou.feed import Verdict
 from shoal.web.visit import Visit
 
 _OUT_WORDS = {

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from shoal.core.model import Media, MediaKind, Member, Post
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive
-from shoal.feeds.hydrate import Entry
+from shoal.queries.hydration import Entry
 from shoal.web.visit import Visit
 
 CONTENT_TYPE = "application/atom+xml; charset=utf-8"

@@ -6,10 +6,9 @@ import asyncio
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
-from shoal.feeds import lists
-from shoal.feeds.profile import featured
 from shoal.graph.cache.dependencies import not_noted
 from shoal.graph.contract import Cursor
+from shoal.queries import lists, tags
 from shoal.web.views.posts import tag_path
 from shoal.web.visit import Visit
 
@@ -39,7 +38,7 @@ async def home_tabs(visit: Visit, own: str = "") -> list[Tab]:
     try:
         owned, followed = await asyncio.gather(
             lists.owned(visit.front.graph, member.id),
-            featured.followed(visit.front.reads, member.id, Cursor(limit=_MOST_TAGS)),
+            tags.followed(visit.front.reads, member.id, Cursor(limit=_MOST_TAGS)),
         )
     except Unavailable:
         not_noted()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shoal.core.model import Post
-from shoal.feeds.thread import Thread
+from shoal.queries.threads import Thread
 from shoal.web.views.posts import PostView, post_of
 from shoal.web.visit import Visit
 

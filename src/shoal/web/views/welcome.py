@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shoal.core.model import MediaKind
-from shoal.feeds.discover.suggestions import Suggestion
-from shoal.feeds.discover.tag_offers import TagOffer
-from shoal.feeds.hydrate import Entry
+from shoal.queries.hydration import Entry
+from shoal.queries.suggestions import Suggestion
+from shoal.queries.tags import TagOffer
 from shoal.web.views.explore import WallPhoto, wall_of
 from shoal.web.views.people import PersonView, suggested
 from shoal.web.views.posts import Photo, photo_of

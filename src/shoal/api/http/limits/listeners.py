@@ -12,11 +12,9 @@ from typing import NamedTuple
 from shoal.api.http.calls import Caller
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated, Unavailable
 from shoal.graph.cache.coherence import another_request
-from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.contract import Position
-from shoal.streaming.hub import Hub
-from shoal.streaming.interests import Interest
-from shoal.streaming.replay import PlacedUpdate
+from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
+from shoal.streaming.subscriptions import Interest
 
 
 class Pace(NamedTuple):

@@ -19,13 +19,13 @@ import numpy as np
 
 from shoal.commands import reactions
 from shoal.consumers.table import TABLE
-from shoal.feeds import home
 from shoal.graph.contract import Cursor
 from shoal.ops.network import AnyNetwork
 from shoal.ops.planner.measuring.crowd import Crowd, Opener, gather, put_follows, put_members, together
 from shoal.ops.planner.measuring.meters import Stopwatch, line_through
 from shoal.ops.planner.measuring.posting import Posting
 from shoal.outbox.runner import Runner
+from shoal.queries import home
 from shoal.settings import Settings
 from shoal.timelines.memory import MemoryTimelines
 

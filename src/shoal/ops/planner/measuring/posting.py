@@ -20,12 +20,12 @@ from shoal.commands import posts
 from shoal.commands.posts import Draft
 from shoal.consumers.context import Effects
 from shoal.consumers.table import TABLE
-from shoal.discovery.filler import Filler
-from shoal.discovery.nowhere import NoIndex
 from shoal.ops.network import AnyNetwork
 from shoal.ops.planner.measuring.crowd import TEXT, Crowd, write
 from shoal.ops.planner.measuring.meters import Elapsed, Stopwatch, line_through, written_to
 from shoal.outbox.runner import Runner
+from shoal.search.contract import NoIndex
+from shoal.search.indexing import Filler
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _WRITERS = (4, 16, 64, 256)

@@ -21,8 +21,6 @@ from typing import NamedTuple
 
 from shoal.commands import reactions
 from shoal.core.ids import floor_at
-from shoal.discovery.filler import Filler
-from shoal.feeds import home
 from shoal.graph.contract import Cursor
 from shoal.ops.engines import postgres, rabbitmq, redis
 from shoal.ops.engines.program import Program
@@ -46,6 +44,8 @@ from shoal.ops.planner.measuring.meters import (
 )
 from shoal.ops.planner.measuring.one_process import Effort, Step
 from shoal.ops.planner.measuring.serving import running
+from shoal.queries import home
+from shoal.search.indexing import Filler
 from shoal.settings import Settings, build
 
 _PAGE = Cursor(limit=20)

@@ -6,9 +6,8 @@ from starlette.responses import Response
 
 from shoal.api.http.convert import Id
 from shoal.core.filters import FilterContext
-from shoal.feeds import thread
-from shoal.feeds.filtering import filtered
-from shoal.feeds.pipeline import Page
+from shoal.queries import threads
+from shoal.queries.pipeline import Page, filtered
 from shoal.web import rows
 from shoal.web.pages.posts import post_with_id
 from shoal.web.paging import BeforeQuery, feed_page, next_of
@@ -26,7 +25,7 @@ async def comments(visit: Visit, path: CommentsPath) -> Response:
     """A page of the comments on a post, newest first."""
     reads = visit.front.reads
     entry = await post_with_id(visit, path.id)
-    found = await thread.replies(reads, visit.viewer_id, entry.post.id, path.cursor())
+    found = await threads.replies(reads, visit.viewer_id, entry.post.id, path.cursor())
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.THREAD)
     return await feed_page(
         visit,

@@ -21,7 +21,7 @@ from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, NotFound, Unauthenticated
 from shoal.core.ids import MAX_ID
 from shoal.core.text import isolated, plain_excerpt
-from shoal.feeds.hydrate import Entry, hydrate
+from shoal.queries.hydration import Entry, hydrate
 from shoal.web import rows
 from shoal.web.pages.posts import PostPath, post_with_id
 from shoal.web.rendering import bare, page

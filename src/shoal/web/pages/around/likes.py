@@ -8,11 +8,11 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
-from shoal.feeds import people
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.people import MemberPage
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import LIKED_BY, SHARED_BY
+from shoal.queries import members
+from shoal.queries.hydration import Entry
+from shoal.queries.members import MemberPage
 from shoal.web import rows
 from shoal.web.pages.posts import post_with_id
 from shoal.web.paging import BeforeQuery, next_of
@@ -58,11 +58,11 @@ async def likes(visit: Visit, path: LikesPath) -> Response:
 
 
 async def _found(visit: Visit, path: LikesPath, entry: Entry) -> MemberPage:
-    reads, cursor = visit.front.reads, Cursor(path.cursor().before, 0, people.PAGE)
+    reads, cursor = visit.front.reads, Cursor(path.cursor().before, 0, members.PAGE)
     atype = _LISTS.get(path.by)
     if atype is not None:
-        return await people.page(reads, visit.viewer_id, entry.post.id, atype, cursor)
-    return (await people.emoji_page(reads, visit.viewer_id, entry.post.id, path.by, cursor))[1]
+        return await members.page(reads, visit.viewer_id, entry.post.id, atype, cursor)
+    return (await members.emoji_page(reads, visit.viewer_id, entry.post.id, path.by, cursor))[1]
 
 
 ROUTES = (rows.page("/posts/{id}/likes", likes, LikesPath),)

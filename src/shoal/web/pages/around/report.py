@@ -14,11 +14,11 @@ from shoal.commands import reports
 from shoal.commands.reports import MAX_COMMENT, MAX_POSTS, Complaint
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.model import Member
-from shoal.feeds import user
-from shoal.feeds.hydrate import hydrate
-from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.access import access_member, relation
 from shoal.graph.contract import Cursor
+from shoal.queries import posts as post_queries
+from shoal.queries.hydration import hydrate
+from shoal.queries.posts import MemberFeedQuery
 from shoal.web import rows
 from shoal.web.pages.posts import post_with_id
 from shoal.web.rendering import page
@@ -156,7 +156,9 @@ async def _form(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidI
 
 async def _view(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidInput | None) -> ReportView:
     reads, viewer = visit.front.reads, visit.viewer_id
-    recent = await user.page(reads, viewer, target.id, Cursor(limit=_POSTS), MemberFeedQuery(no_shares=True))
+    recent = await post_queries.authored_page(
+        reads, viewer, target.id, Cursor(limit=_POSTS), MemberFeedQuery(no_shares=True)
+    )
     known = {entry.post.id: entry for entry in recent.entries}
     missing = [id_ for id_ in asked.posts if id_ not in known]
     named = await hydrate(reads.graph, viewer, missing, unasked=False) if missing else []

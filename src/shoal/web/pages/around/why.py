@@ -6,9 +6,9 @@ import msgspec
 from starlette.responses import Response
 
 from shoal.api.http.convert import Id
-from shoal.feeds.foryou import feed
-from shoal.feeds.hydrate import Entry
 from shoal.graph.cache.coherence import one_request
+from shoal.queries.foryou import feed
+from shoal.queries.hydration import Entry
 from shoal.web import rows
 from shoal.web.pages.posts import post_with_id
 from shoal.web.rendering import page

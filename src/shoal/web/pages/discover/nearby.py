@@ -10,9 +10,8 @@ from starlette.responses import Response
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import FilterContext
 from shoal.core.places import MAX_RADIUS_KM, Disk, Place, disk
-from shoal.feeds.discover import nearby as feed
-from shoal.feeds.filtering import filtered
-from shoal.feeds.pipeline import Page
+from shoal.queries import public_timelines as feed
+from shoal.queries.pipeline import Page, filtered
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, feed_page, next_of
 from shoal.web.rendering import page
@@ -42,7 +41,7 @@ async def nearby(visit: Visit, query: NearbyPageQuery) -> Response:
         wrong = visit.words.text("This is no place: write latitude and longitude in degrees, as in 45.44, 12.32.")
         return await page(visit, "nearby_ask", status=422, title=title, at=query.at, wrong=wrong)
     reads = visit.front.reads
-    found = await feed.page(reads, visit.viewer_id, around, query.cursor())
+    found = await feed.nearby_page(reads, visit.viewer_id, around, query.cursor())
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.PUBLIC)
     at = f"{around.latitude:g},{around.longitude:g}"
     return await feed_page(

@@ -9,12 +9,12 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.core.errors import Unavailable
-from shoal.discovery.rows import is_listed
-from shoal.feeds.discover import directory
-from shoal.feeds.discover.most_followed import most_followed
-from shoal.feeds.hydrate import Profile, profiles_by_id
 from shoal.graph.access import relations
 from shoal.graph.cache.dependencies import not_noted
+from shoal.queries import members
+from shoal.queries.hydration import Profile, profiles_by_id
+from shoal.queries.suggestions import most_followed
+from shoal.search.indexing import is_listed
 from shoal.web import rows
 from shoal.web.rendering import page, part
 from shoal.web.views.people import people_of
@@ -48,7 +48,7 @@ async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile]
     try:
         if query.order == "followed":
             return await followed_most(visit, query.offset, _SIZE)
-        found = await directory.page(reads, visit.viewer_id, query.order, _SIZE, query.offset)
+        found = await members.directory_page(reads, visit.viewer_id, query.order, _SIZE, query.offset)
     except Unavailable:
         not_noted()
         return [], False

@@ -13,12 +13,12 @@ from starlette.responses import Response
 
 from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
-from shoal.discovery.question import misread
-from shoal.feeds import search as feed
-from shoal.feeds.filtering import filtered
-from shoal.feeds.hydrate import Entry, Profile
-from shoal.feeds.search import ResultRange
 from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.queries import search as feed
+from shoal.queries.hydration import Entry, Profile
+from shoal.queries.pipeline import filtered
+from shoal.queries.search import ResultRange
+from shoal.search.query import misread
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery
 from shoal.web.rendering import page, part

@@ -12,11 +12,9 @@ from shoal.commands import relationships
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.text import check_tag
-from shoal.feeds import tagged
-from shoal.feeds.discover import related
-from shoal.feeds.filtering import filtered
-from shoal.feeds.pipeline import Page
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
+from shoal.queries import public_timelines, tags
+from shoal.queries.pipeline import Page, filtered
 from shoal.tagcloud.cloud import RelatedTag, TagSummary
 from shoal.web import rows
 from shoal.web.pages import syndication
@@ -43,7 +41,9 @@ async def tag(visit: Visit, path: NamedQuery) -> Response:
     if ending:
         return await syndication.of_tag(visit, name, ending)
     reads = visit.front.reads
-    found = await tagged.page(reads, visit.viewer_id, tagged.TagQuery(frozenset((name,))), path.cursor())
+    found = await public_timelines.tag_page(
+        reads, visit.viewer_id, public_timelines.TagQuery(frozenset((name,))), path.cursor()
+    )
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.PUBLIC)
     following = next_of(visit, f"/tags/{stem}", found.next)
     if visit.partial:
@@ -88,7 +88,7 @@ async def _summary(visit: Visit, name: str) -> TagSummary | None:
 
 async def _alike(visit: Visit, name: str) -> list[RelatedTag]:
     try:
-        return await related.related(visit.front.reads, name, _ALIKE)
+        return await tags.related(visit.front.reads, name, _ALIKE)
     except Unavailable:
         return []
 

@@ -15,11 +15,11 @@ from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
 from shoal.core.text import is_blank
-from shoal.feeds import conversations as feed
-from shoal.feeds import thread
-from shoal.feeds.conversations import Conversation
-from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.payloads.conversations import root_of
+from shoal.queries import conversations as feed
+from shoal.queries import threads
+from shoal.queries.conversations import Conversation
+from shoal.queries.hydration import Entry, hydrate
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
@@ -127,11 +127,11 @@ async def _entries(visit: Visit, found: Conversation) -> tuple[list[Entry], bool
     """Return the messages of a conversation; where the first is gone, those around the newest."""
     reads, viewer, last = visit.front.reads, visit.viewer_id, found.last.post
     try:
-        around = await thread.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
+        around = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
         first = [entry for entry in await _start(visit, found.root_id) if entry.post.visibility is Visibility.DIRECT]
         entries = [*first, *around.below]
     except NotFound:
-        around = await thread.thread(reads, viewer, last.id, above=_MESSAGES, below=_MESSAGES)
+        around = await threads.thread(reads, viewer, last.id, above=_MESSAGES, below=_MESSAGES)
         entries = [*around.above, found.last, *around.below]
     kept = {entry.post.id: entry for entry in entries if entry.post.visibility is Visibility.DIRECT}
     kept.setdefault(last.id, found.last)

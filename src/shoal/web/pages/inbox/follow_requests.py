@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from shoal.api.http.convert import Id
 from shoal.commands import relationships
-from shoal.feeds import people
 from shoal.graph.schema import REQUESTED_BY
+from shoal.queries import members
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
@@ -27,7 +27,7 @@ class FollowAnswerForm(Form, frozen=True, kw_only=True):
 async def requests(visit: Visit, query: BeforeQuery) -> Response:
     """A page of the members who ask to follow."""
     member = visit.member
-    found = await people.page(visit.front.reads, member.id, member.id, REQUESTED_BY, query.cursor(people.PAGE))
+    found = await members.page(visit.front.reads, member.id, member.id, REQUESTED_BY, query.cursor(members.PAGE))
     persons = await people_of(visit, found.profiles)
     following = next_of(visit, "/requests", found.next)
     if visit.partial:

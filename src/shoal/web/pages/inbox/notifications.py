@@ -14,12 +14,12 @@ from shoal.commands import notifications
 from shoal.commands import notifications as verbs
 from shoal.core.errors import NotFound
 from shoal.core.model import Role
-from shoal.feeds import notice_requests
-from shoal.feeds import notifications as feed
-from shoal.feeds.notifications import Grouped, NotificationQuery
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.payloads.members import NOTIFICATIONS, marks
 from shoal.graph.payloads.notifications import FOR_STAFF, Group, Kind
+from shoal.queries import notifications as feed
+from shoal.queries import notifications as notification_queries
+from shoal.queries.notifications import Grouped, NotificationQuery
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
@@ -77,7 +77,7 @@ async def several(visit: Visit, query: NoticesQuery) -> Response:
     newest = found.items[0].time if found.items else 0
     if query.kind == "all" and not query.before and newest > read:
         await notifications.set_markers(visit.front.writes, member.id, {NOTIFICATIONS: newest})
-    held = await notice_requests.held_back(reads, member.id)
+    held = await notification_queries.held_back(reads, member.id)
     return await page(
         visit,
         "notifications",
@@ -118,7 +118,7 @@ class SenderView(msgspec.Struct, frozen=True):
 async def requests(visit: Visit, query: BeforeQuery) -> Response:
     """Senders whose notifications the member's policy holds back."""
     member, words = visit.member, visit.words
-    found = await notice_requests.page(visit.front.reads, member.id, query.cursor(_SIZE))
+    found = await notification_queries.requests_page(visit.front.reads, member.id, query.cursor(_SIZE))
     senders = [
         SenderView(
             face_of(visit, one.sender.member),
@@ -137,7 +137,7 @@ async def requests(visit: Visit, query: BeforeQuery) -> Response:
 async def of_sender(visit: Visit, path: SenderPath) -> Response:
     """The notifications held back of one sender."""
     member, reads = visit.member, visit.front.reads
-    request = await notice_requests.one(reads, member.id, path.id)
+    request = await notification_queries.sender_request(reads, member.id, path.id)
     query = NotificationQuery(actor_id=path.id, held=True)
     found = await feed.page(reads, member.id, path.cursor(_SIZE), query)
     found_here = await _shown(visit, [Grouped(None, [item]) for item in found.items], MAX_TIME)

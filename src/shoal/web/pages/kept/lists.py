@@ -14,16 +14,14 @@ from shoal.core.errors import InvalidInput, Taken
 from shoal.core.filters import FilterContext
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.core.text import isolated
-from shoal.feeds import lists as feed
-from shoal.feeds import people, search
-from shoal.feeds.filtering import filtered
-from shoal.feeds.hydrate import Profile
-from shoal.feeds.pipeline import Page
-from shoal.feeds.profile import featured
-from shoal.feeds.search import ResultRange
 from shoal.graph.access import own_list
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, LISTS
+from shoal.queries import lists as feed
+from shoal.queries import members, search, tags
+from shoal.queries.hydration import Profile
+from shoal.queries.pipeline import Page, filtered
+from shoal.queries.search import ResultRange
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, feed_page, next_of
 from shoal.web.rendering import page, part
@@ -151,7 +149,7 @@ async def _lists(visit: Visit, asked: ListForm | None = None, wrong: InvalidInpu
     member, reads = visit.member, visit.front.reads
     owned = await feed.owned(visit.front.graph, member.id)
     counts = (await visit.front.graph.assoc_count([one.id for one in owned], (LISTS,)))[LISTS] if owned else {}
-    followed = await featured.followed(reads, member.id, Cursor(limit=_TAGS))
+    followed = await tags.followed(reads, member.id, Cursor(limit=_TAGS))
     names = [assoc.data.decode() for assoc in followed.tags]
     return await page(
         visit,
@@ -190,7 +188,7 @@ async def _edit(
 
 async def _members(visit: Visit, shown: MemberList) -> list[Face]:
     cursor = Cursor(limit=feed.MAX_MEMBERS)
-    found = await people.page(visit.front.reads, shown.owner_id, shown.id, LISTS, cursor, followed_by=shown.owner_id)
+    found = await members.page(visit.front.reads, shown.owner_id, shown.id, LISTS, cursor, followed_by=shown.owner_id)
     return [face_of(visit, one.member) for one in found.profiles]
 
 
@@ -202,7 +200,7 @@ async def _found(visit: Visit, q: str, there: set[int]) -> list[Face]:
         part_ = ResultRange(4 * _FOUND)
         profiles = await search.members(reads, member.id, q.strip().removeprefix("@"), part_, following=True)
     else:
-        profiles = (await people.page(reads, member.id, member.id, FOLLOWS, Cursor(limit=4 * _FOUND))).profiles
+        profiles = (await members.page(reads, member.id, member.id, FOLLOWS, Cursor(limit=4 * _FOUND))).profiles
     return [face_of(visit, one.member) for one in profiles if one.member.id not in there][:_FOUND]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from shoal.feeds import saved as feed
-from shoal.feeds.pipeline import Page
 from shoal.graph.schema import BOOKMARKS, LIKES, AssocType
+from shoal.queries import posts as feed
+from shoal.queries.pipeline import Page
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, feed_page, next_of
 from shoal.web.visit import Visit
@@ -24,7 +24,7 @@ async def liked(visit: Visit, query: BeforeQuery) -> Response:
 
 async def _kept(visit: Visit, query: BeforeQuery, atype: AssocType, tab: str, title: str) -> Response:
     member = visit.member
-    found = await feed.page(visit.front.reads, member.id, atype, query.cursor())
+    found = await feed.saved_page(visit.front.reads, member.id, atype, query.cursor())
     following = next_of(visit, f"/{tab}", found.next)
     return await feed_page(visit, "saved", Page(found.entries, found.next), following, title=title, tab=tab)
 

@@ -13,10 +13,10 @@ from shoal.commands import albums
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
 from shoal.core.text import isolated
-from shoal.feeds import user
-from shoal.feeds.profile import albums as feed
 from shoal.graph.access import own_album, own_post
 from shoal.graph.contract import MAX_TIME
+from shoal.queries import albums as feed
+from shoal.queries import posts as post_queries
 from shoal.web import rows
 from shoal.web.pages.members.albums import AlbumPath, album_at
 from shoal.web.pages.posts import post_with_id
@@ -131,8 +131,8 @@ async def offer(visit: Visit, path: AlbumPath) -> Response:
     member = visit.member
     reads = visit.front.reads
     album = await own_album(visit.front.graph, member.id, path.id)
-    query = user.MemberFeedQuery(only_media=True, no_shares=True)
-    found = await user.page(reads, member.id, member.id, path.cursor(_OFFERED), query)
+    query = post_queries.MemberFeedQuery(only_media=True, no_shares=True)
+    found = await post_queries.authored_page(reads, member.id, member.id, path.cursor(_OFFERED), query)
     whole = await feed.page(reads, member.id, album.id, 0, _ALL)
     there = {one.media.id for one in whole.photos}
     posts = [one for one in await posts_of(visit, found.entries) if one.visibility != Visibility.DIRECT]

@@ -12,9 +12,9 @@ from shoal.commands import albums
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Member
 from shoal.core.text import isolated
-from shoal.feeds.profile import albums as feed
-from shoal.feeds.profile.albums import AlbumPage
 from shoal.graph.contract import MAX_TIME
+from shoal.queries import albums as feed
+from shoal.queries.albums import AlbumPage
 from shoal.web import rows
 from shoal.web.pages.profile import HandlePath, head, member_of
 from shoal.web.paging import next_of

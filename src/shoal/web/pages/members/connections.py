@@ -8,9 +8,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.core.model import Member
-from shoal.feeds import people
-from shoal.feeds.people import MemberPage, familiar
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, AssocType
+from shoal.queries import members
+from shoal.queries.members import MemberPage, familiar
 from shoal.web import rows
 from shoal.web.pages.profile import member_of
 from shoal.web.paging import BeforeQuery, next_of
@@ -49,7 +49,7 @@ async def _connections(visit: Visit, path: ConnectionsPath, atype: AssocType, ta
     member = await member_of(visit, path.handle)
     found = MemberPage([], [], None)
     if _shows(visit, member):
-        found = await people.page(visit.front.reads, visit.viewer_id, member.id, atype, path.cursor(people.PAGE))
+        found = await members.page(visit.front.reads, visit.viewer_id, member.id, atype, path.cursor(members.PAGE))
     return await _shown(visit, member, found, tab, title)
 
 

@@ -12,8 +12,8 @@ from shoal.api.http.convert import Id
 from shoal.commands import lists, relationships
 from shoal.commands.relationships import MAX_MUTE_SECONDS, FollowOptions
 from shoal.core.errors import InvalidInput, NotAllowed
-from shoal.feeds import lists as list_feed
 from shoal.graph.access import access_member, relation
+from shoal.queries import lists as list_feed
 from shoal.web import rows
 from shoal.web.pages.profile import member_of
 from shoal.web.rendering import page

@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from shoal.core.filters import FilterContext
-from shoal.feeds import user
-from shoal.feeds.filtering import filtered
 from shoal.graph.contract import Cursor
+from shoal.queries import posts
+from shoal.queries.pipeline import filtered
 from shoal.web import rows
 from shoal.web.pages.profile import HandlePath, head, member_of
 from shoal.web.rendering import page
@@ -22,8 +22,8 @@ async def places(visit: Visit, path: HandlePath) -> Response:
     """The map of a member's posts, as far as the viewer may see them, and the posts by place below it."""
     member = await member_of(visit, path.handle)
     reads = visit.front.reads
-    query = user.MemberFeedQuery(no_shares=True, placed=True)
-    found = await user.page(reads, visit.viewer_id, member.id, Cursor(limit=_POSTS), query)
+    query = posts.MemberFeedQuery(no_shares=True, placed=True)
+    found = await posts.authored_page(reads, visit.viewer_id, member.id, Cursor(limit=_POSTS), query)
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.ACCOUNT)
     shown = await head(visit, member)
     return await page(

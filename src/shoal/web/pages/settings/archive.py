@@ -13,8 +13,8 @@ from shoal.commands.audit import note_alone
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Unavailable
 from shoal.core.model import Member
-from shoal.feeds.hydrate import profiles_by_id
 from shoal.ops.transfer.streamed_export import streamed
+from shoal.queries.hydration import profiles_by_id
 from shoal.web import rows
 from shoal.web.pages.settings.frame import settings_page
 from shoal.web.visit import Form, Visit

@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from shoal.api.http.convert import Id
 from shoal.commands import ranking
-from shoal.feeds.hydrate import profiles_by_id
 from shoal.graph.payloads.members import tastes_of
+from shoal.queries.hydration import profiles_by_id
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.people import face_of

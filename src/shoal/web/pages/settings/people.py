@@ -6,10 +6,10 @@ from typing import Literal
 
 from starlette.responses import Response
 
-from shoal.feeds import people
 from shoal.graph.access import relations
 from shoal.graph.payloads.follows import mute_terms
 from shoal.graph.schema import BLOCKS, MUTES
+from shoal.queries import members
 from shoal.web import rows
 from shoal.web.pages.settings.frame import settings_page
 from shoal.web.paging import BeforeQuery, next_of
@@ -30,7 +30,7 @@ async def show(visit: Visit, query: MutedQuery) -> Response:
     """The members whom one mutes, or blocks, the latest first."""
     member, reads, _ = visit.member, visit.front.reads, visit.words.text
     atype = _LISTS[query.show]
-    found = await people.page(reads, member.id, member.id, atype, query.cursor(_SIZE), severed=True)
+    found = await members.page(reads, member.id, member.id, atype, query.cursor(_SIZE), severed=True)
     stands = await relations(reads.graph, member.id, [one.member.id for one in found.profiles])
     ends = [mute_terms(data).expires_at if atype is MUTES else 0 for data in found.data]
     until = _("until %(when)s")

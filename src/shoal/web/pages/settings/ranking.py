@@ -19,9 +19,9 @@ from shoal.core.ranking.recipes import (
     recipe_of,
     recipe_of_link,
 )
-from shoal.feeds.foryou.feed import recipe_for
-from shoal.feeds.foryou.preview import preview
 from shoal.graph.payloads.members import Tastes, tastes_of
+from shoal.queries.foryou.feed import recipe_for
+from shoal.queries.foryou.preview import preview
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.rendering import part

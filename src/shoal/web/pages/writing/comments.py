@@ -14,8 +14,8 @@ from shoal.commands import polls, posts
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.model import Visibility
-from shoal.feeds.hydrate import Entry
 from shoal.graph.access import access_poll
+from shoal.queries.hydration import Entry
 from shoal.web import rows
 from shoal.web.pages.writing.compose import answering, says_something, seen_post, wrong_of
 from shoal.web.rendering import page, part

@@ -19,8 +19,8 @@ from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput, NotFound, ShoalError
 from shoal.core.model import Member, Post, Visibility
 from shoal.core.text import is_blank
-from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.access import own_post
+from shoal.queries.hydration import Entry, hydrate
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.writing.files import describe_pictures, own_files, take_files

@@ -17,8 +17,8 @@ from shoal.commands.polls import PollDraft
 from shoal.core.errors import NotFound, ShoalError
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Member, Poll, Post, Visibility
-from shoal.feeds.revisions import revisions
 from shoal.graph.access import own_post
+from shoal.queries.posts import revisions
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.writing.compose import form_bytes, lacks_descriptions, seen_post, sheet, taken, wrong_of

@@ -11,7 +11,7 @@ from shoal.api.http.convert import Id
 from shoal.commands import scheduled_posts
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media
-from shoal.feeds.scheduled import waiting
+from shoal.queries.posts import waiting
 from shoal.web import rows
 from shoal.web.pages.writing.compose import wrong_of
 from shoal.web.paging import BeforeQuery, next_of

@@ -9,8 +9,8 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.feeds import search
-from shoal.feeds.search import ResultRange
+from shoal.queries import search
+from shoal.queries.search import ResultRange
 from shoal.web import rows
 from shoal.web.rendering import part
 from shoal.web.views.people import Face, face_of

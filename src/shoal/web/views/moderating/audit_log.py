@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from shoal.core.audit import TargetKind
-from shoal.feeds.audit import DatedEntry
+from shoal.queries.moderation import DatedEntry
 from shoal.web.views.moderating.audit_words import detail_words, verb_words
 from shoal.web.visit import Visit
 from shoal.words.languages import When

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shoal.feeds.discover.contacts import ContactMatch
+from shoal.queries.members import ContactMatch
 from shoal.web.views.people import Face, face_of
 from shoal.web.visit import Visit
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from babel.dates import format_timedelta
 
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterPost
-from shoal.feeds.hydrate import hydrate
+from shoal.queries.hydration import hydrate
 from shoal.web.views.posts import PostView, post_of
 from shoal.web.visit import Visit
 

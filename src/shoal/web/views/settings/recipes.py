@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shoal.core.ranking.recipes import BALANCED, MOST_WEIGHT, PRESETS, TERM_NAMES, Recipe, numbers_of
 from shoal.core.ranking.terms import TERMS, TITLES
-from shoal.feeds.foryou.preview import Previewed
+from shoal.queries.foryou.preview import Previewed
 from shoal.web.views.posts import PostView, post_of
 from shoal.web.views.ranking import why_of
 from shoal.web.visit import Visit

@@ -10,8 +10,8 @@ import msgspec
 
 from shoal.core.model import Media, Post, Revision
 from shoal.core.text import isolated
-from shoal.feeds.hydrate import Entry
-from shoal.feeds.revisions import media_then
+from shoal.queries.hydration import Entry
+from shoal.queries.posts import media_then
 from shoal.web.views.posts import Photo, photo_of
 from shoal.web.visit import Visit
 from shoal.words.languages import Translated, When

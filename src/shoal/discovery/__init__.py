@@ -1,1 +1,0 @@
-"""Search: what an index keeps, what it is asked, and where it is kept."""

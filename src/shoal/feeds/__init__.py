@@ -1,1 +1,0 @@
-"""Feeds as a viewer sees them: a skeleton of ids, hydration in bulk, one filter, a page."""

@@ -1,1 +1,0 @@
-"""Feeds that are made of many lists: their newest entries, and those at a position."""

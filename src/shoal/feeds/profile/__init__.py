@@ -1,1 +1,0 @@
-"""Parts of a profile: pinned posts, tags, albums."""

@@ -1,0 +1,158 @@
+"""The albums of a member, and the photos in them, as a viewer may see them.
+
+A photo is shown to those who may see its post. For others than its owner an album is there as soon as it has a photo for them: so
+the title of an album whose photos are for followers alone tells nobody else anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.core.errors import NotFound
+from shoal.core.model import Album, Media
+from shoal.core.visibility import is_sensitive
+from shoal.graph.access import access_member
+from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, in_order
+from shoal.graph.schema import COLLECTED_IN, COLLECTS, OWNS_ALBUM, REPORTS_POST
+from shoal.queries.context import Reads
+from shoal.queries.hydration import Entry, Profile, Row, Sight, profiles_by_id, sight
+from shoal.queries.pagination import check_limit
+
+PAGE = 12
+"""Albums on a page by default."""
+PHOTOS = 40
+"""Photos on a page by default."""
+_COVERS = 4
+
+
+class Cover(msgspec.Struct, frozen=True):
+    """An album in a list: the number of photos that the viewer may see, and the first few."""
+
+    album: Album
+    photos: int
+    first: tuple[Media, ...] = ()
+    covered: bool = False
+    """Whether its first photos are sensitive, and not to be shown unasked."""
+
+
+class Albums(NamedTuple):
+    """A page of albums, the newest first. `next` is the `before` of the page that follows; None at the end."""
+
+    covers: list[Cover]
+    next: int | None
+
+
+class AlbumPhoto(msgspec.Struct, frozen=True):
+    """A photo of an album, and the post that it is from."""
+
+    media: Media
+    entry: Entry
+
+
+class AlbumPage(msgspec.Struct, frozen=True):
+    """A part of an album."""
+
+    album: Album
+    owner: Profile
+    total: int
+    """Photos that the viewer may see."""
+    photos: list[AlbumPhoto]
+    next: int | None
+    """The `offset` of the page that follows; None at the end."""
+
+
+class _Shown(NamedTuple):
+    """A photo that the viewer may see."""
+
+    media: Media
+    row: Row
+
+
+async def of_member(reads: Reads, viewer: int | None, member_id: int, before: int, limit: int = PAGE) -> Albums:
+    """Return a page of a member's albums; eight reads. Raises `NotFound` or `Gone` for the member."""
+    check_limit(Cursor(limit=limit))
+    member = await access_member(reads.graph, member_id)
+    listed = await reads.graph.assoc_range(member.id, OWNS_ALBUM, Cursor(before=before, limit=limit))
+    nodes = await reads.graph.obj_get([assoc.id2 for assoc in listed]) if listed else {}
+    albums = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Album)]
+    held = await reads.graph.assoc_ranges([one.id for one in albums], COLLECTS, Cursor(limit=MOST_PHOTOS))
+    seen, shown = await _look(reads, viewer, held)
+    covers = [_cover(seen, album, shown.get(album.id, [])) for album in albums]
+    found = [one for one in covers if one.photos or viewer == member.id]
+    return Albums(found, listed[-1].time if len(listed) == limit else None)
+
+
+async def page(reads: Reads, viewer: int | None, album_id: int, offset: int = 0, limit: int = PHOTOS) -> AlbumPage:
+    """Return part of an album, in its order; at most thirteen reads. Raises `NotFound` for one in which the viewer may see
+    nothing, unless it is their own, and `Gone` where its owner is suspended.
+    """
+    check_limit(Cursor(limit=limit))
+    album = (await reads.graph.obj_get((album_id,))).get(album_id)
+    if not isinstance(album, Album):
+        raise NotFound("Record not found")
+    owner = await access_member(reads.graph, album.owner_id)
+    held = await reads.graph.assoc_range(album.id, COLLECTS, Cursor(limit=MOST_PHOTOS))
+    seen, found = await _look(reads, viewer, {album.id: held})
+    shown = found.get(album.id, [])
+    if not shown and viewer != owner.id:
+        raise NotFound("Record not found")
+    part = shown[offset : offset + limit]
+    entries = await _entries(seen, part)
+    profile = (await profiles_by_id(reads.graph, viewer, (owner.id,)))[0]
+    after = offset + limit
+    photos = [AlbumPhoto(one.media, entries[one.row[0]]) for one in part if one.row[0] in entries]
+    return AlbumPage(album, profile, len(shown), photos, after if after < len(shown) else None)
+
+
+async def with_media(reads: Reads, owner_id: int, media_ids: Sequence[int]) -> frozenset[int]:
+    """Return the ids of the owner's albums that have all of these media; none for no media."""
+    if not media_ids:
+        return frozenset()
+    lists = await reads.graph.assoc_ranges(list(media_ids), COLLECTED_IN, Cursor(limit=MOST_PHOTOS))
+    there = [{assoc.id2 for assoc in lists.get(id_, ())} for id_ in media_ids]
+    nodes = await reads.graph.obj_get(list(set.intersection(*there)))
+    return frozenset(id_ for id_, node in nodes.items() if isinstance(node, Album) and node.owner_id == owner_id)
+
+
+async def owned(reads: Reads, member_id: int) -> list[Album]:
+    """Return all albums of a member by their titles alone, newest first; two reads."""
+    listed = await reads.graph.assoc_range(member_id, OWNS_ALBUM, Cursor(limit=MOST_PHOTOS))
+    nodes = await reads.graph.obj_get([assoc.id2 for assoc in listed]) if listed else {}
+    return [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Album)]
+
+
+async def _look(
+    reads: Reads, viewer: int | None, held: Mapping[int, Sequence[Assoc]]
+) -> tuple[Sight, dict[int, list[_Shown]]]:
+    """Return, for each album, the photos that the viewer may see, in its order."""
+    seen = sight(reads.graph, viewer, unasked=False, lasting=reads.lasting)
+    posts = dict.fromkeys(collected_of(assoc).post_id for listed in held.values() for assoc in listed)
+    rows = {row[0]: row for row in await seen.look(list(posts))} if posts else {}
+    if rows and viewer is not None:
+        # A post that the viewer reported is as if gone; a look does not know.
+        for id_ in (await reads.graph.assoc_get(viewer, (REPORTS_POST,), list(rows)))[REPORTS_POST]:
+            del rows[id_]
+    found: dict[int, list[_Shown]] = {}
+    for album_id, listed in held.items():
+        for assoc in in_order(listed):
+            row = rows.get(collected_of(assoc).post_id)
+            media = next((one for one in seen.media(row[1]) if one.id == assoc.id2), None) if row else None
+            if row and media:
+                found.setdefault(album_id, []).append(_Shown(media, row))
+    return seen, found
+
+
+async def _entries(seen: Sight, part: Sequence[_Shown]) -> dict[int, Entry]:
+    rows = {one.row[0]: one.row for one in part}
+    return {entry.id: entry for entry in await seen.entries(list(rows.values()))}
+
+
+def _cover(seen: Sight, album: Album, shown: Sequence[_Shown]) -> Cover:
+    author = seen.members.get(album.owner_id)
+    open_ones = [one for one in shown if author and not (is_sensitive(one.row[1], author) or one.row[1].spoiler)]
+    first = tuple(one.media for one in (open_ones or shown)[:_COVERS] if one.media.preview_key)
+    return Cover(album, len(shown), first, covered=bool(shown) and not open_ones)

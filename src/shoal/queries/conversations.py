@@ -1,0 +1,115 @@
+"""The conversations of a member: threads of direct posts, the most recently active first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.core.errors import NotFound
+from shoal.core.model import Post, Visibility
+from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.payloads.conversations import Talk, root_of, talk_id, talk_of
+from shoal.graph.schema import CONVERSES
+from shoal.queries.context import Reads
+from shoal.queries.hydration import Entry, Profile, hydrate, profiles_by_id
+from shoal.queries.pagination import RowReader, read_items, unsifted
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """A conversation as a member sees it."""
+
+    root_id: int
+    time: int
+    """The cursor."""
+    unread: bool
+    last: Entry
+    """The newest post in it that is still there."""
+    people: tuple[Profile, ...]
+    """The other members in it; the viewer, for a conversation with oneself."""
+
+
+class ConversationPage(NamedTuple):
+    """A page of conversations. `next` is the `before` of the page that follows; None at the end."""
+
+    items: list[Conversation]
+    next: int | None
+
+
+class _Row(NamedTuple):
+    time: int
+    talk: Talk
+    last: Entry
+
+
+async def page(reads: Reads, viewer: int, cursor: Cursor) -> ConversationPage:
+    """Return a page of the viewer's conversations, without those whose posts are all gone.
+
+    Raises `InvalidInput` for a limit below 1.
+    """
+
+    async def read(at: Cursor) -> list[Assoc]:
+        return await reads.graph.assoc_range(viewer, CONVERSES, at)
+
+    async def show(found: Sequence[Assoc]) -> list[Conversation]:
+        return await _shown(reads, viewer, found)
+
+    rows = RowReader(cursor, read, unsifted, _time)
+    return ConversationPage(*await read_items(cursor, rows, show, _time))
+
+
+async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
+    """Return one conversation by the post that began it. Raises `NotFound`."""
+    held = (await reads.graph.assoc_get(viewer, (CONVERSES,), (talk_id(root_id),)))[CONVERSES]
+    found = await _shown(reads, viewer, list(held.values()))
+    if not found:
+        raise NotFound("Record not found")
+    return found[0]
+
+
+async def _shown(reads: Reads, viewer: int, found: Sequence[Assoc]) -> list[Conversation]:
+    rows = await _with_last(reads, viewer, [(assoc.time, talk_of(assoc)) for assoc in found])
+    others = {member for row in rows for member in _others(viewer, row.last.post)}
+    known = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, [viewer, *others])}
+    return [_made(viewer, row, known) for row in rows]
+
+
+def _time(one: Assoc | Conversation) -> int:
+    return one.time
+
+
+async def _with_last(reads: Reads, viewer: int, talks: Sequence[tuple[int, Talk]]) -> list[_Row]:
+    """Find the newest post of each conversation; where that is gone, look at the posts before it too."""
+    newest = await _posts(reads, viewer, [talk.post_ids[0] for _, talk in talks])
+    lacking = [talk for _, talk in talks if _last(viewer, talk, newest) is None]
+    older = await _posts(reads, viewer, [id_ for talk in lacking for id_ in talk.post_ids[1:]]) if lacking else {}
+    entries = {**older, **newest}
+    return [_Row(time, talk, last) for time, talk in talks if (last := _last(viewer, talk, entries)) is not None]
+
+
+async def _posts(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, Entry]:
+    return {entry.id: entry for entry in await hydrate(reads.graph, viewer, ids, unasked=False)} if ids else {}
+
+
+def _last(viewer: int, talk: Talk, entries: Mapping[int, Entry]) -> Entry | None:
+    found = (entries.get(id_) for id_ in talk.post_ids)
+    return next((entry for entry in found if entry is not None and _belongs(viewer, talk, entry.post)), None)
+
+
+def _belongs(viewer: int, talk: Talk, post: Post) -> bool:
+    """Return whether a post belongs to this conversation. The post that began the thread may have been public."""
+    takes_part = viewer == post.author_id or any(mention.id == viewer for mention in post.mentions)
+    return takes_part and post.visibility is Visibility.DIRECT and root_of(post) == talk.root_id
+
+
+def _others(viewer: int, post: Post) -> list[int]:
+    """Return everybody in a post but the viewer, the author first."""
+    there = dict.fromkeys((post.author_id, *(mention.id for mention in post.mentions)))
+    return [member for member in there if member != viewer]
+
+
+def _made(viewer: int, row: _Row, known: Mapping[int, Profile]) -> Conversation:
+    people = tuple(known[member] for member in _others(viewer, row.last.post) if member in known)
+    own = (known[viewer],) if viewer in known else ()
+    return Conversation(row.talk.root_id, row.time, row.talk.unread, row.last, people or own)

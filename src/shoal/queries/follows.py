@@ -1,0 +1,201 @@
+"""Follow history: when two members followed each other, and how a member's number of followers changed.
+
+The history of a follow is visible only to the two members, each from their own side. Moderators cannot read it: past follows
+reveal who fell out with whom and when, and no report is decided by that. Daily follower counts are visible only to the member.
+They are computed backwards from the current number of followers and every start and end of a follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, date, datetime
+from typing import NamedTuple
+
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, floor_at, milliseconds_of
+from shoal.graph.access import association, members_by_id
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
+from shoal.graph.payloads.follows import FollowSpan, beginning, moments_until, periods
+from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWER_TIMES, FOLLOWS, HISTORY_KEPT, AssocType
+from shoal.queries.context import Reads
+
+_DAY_MS = 86_400_000
+_ASIDE = {atype: ASSOC_TYPES[atype.history] for atype in (FOLLOWS, FOLLOWED_BY)}
+"""The types of a follow, seen from either end, and of what is kept aside while it is alive."""
+
+
+class FollowPeriod(NamedTuple):
+    """A time during which a member followed another, in Unix milliseconds.
+
+    `since` is None where it is not known: the follow was imported, or ended before histories were kept. `until` is None
+    while it goes on.
+    """
+
+    since: int | None
+    until: int | None
+
+
+class RelationshipHistory(NamedTuple):
+    """When two members followed each other, newest first: at most 20 periods each way."""
+
+    following: list[FollowPeriod]
+    """When the viewer followed the other."""
+    followed_by: list[FollowPeriod]
+    """When the other followed the viewer."""
+    known_since: int
+    """Follows that ended before this moment (Unix milliseconds) are not remembered."""
+
+
+async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
+    """Return when these two followed each other, also where one has blocked the other. Raises `NotFound` for no member."""
+    if not await members_by_id(reads.graph, (other,)):
+        raise NotFound("Record not found")
+    since = await known_since(reads)
+    alive = await reads.lasting.assoc_get(viewer, tuple(_ASIDE), (other,))
+    # Read later: what ends in between is told twice, and not left out.
+    ended = await reads.lasting.assoc_ended(viewer, (*_ASIDE, *_ASIDE.values()), (other,))
+    following, followed_by = [
+        told_periods(alive[atype].get(other), [*ended[atype].values(), *ended[aside].values()])
+        for atype, aside in _ASIDE.items()
+    ]
+    return RelationshipHistory(dated(following, since), dated(followed_by, since), since)
+
+
+def told_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan]:
+    """Return the periods that a live follow, if there is one, and tombstones tell of, newest first."""
+    moments = frozenset[int]().union(*(moments_until(row.time, row.data) for row in ended))
+    if alive is None:
+        return [period for period in periods(moments) if period.until]
+    return periods(moments, beginning(alive.time, alive.data))
+
+
+def dated(told: Iterable[FollowSpan], since: int) -> list[FollowPeriod]:
+    """Return periods in Unix milliseconds, without those that ended before `since`."""
+    found = map(_dated, told)
+    return [period for period in found if period.until is None or period.until >= since]
+
+
+def _dated(period: FollowSpan) -> FollowPeriod:
+    since, until = (milliseconds_of(moment) if moment else 0 for moment in period)
+    return FollowPeriod(since if since >= BACKDATED_UNTIL_MS else None, until or None)
+
+
+async def known_since(reads: Reads) -> int:
+    """Return from which moment on (Unix milliseconds) every end of a follow is remembered and may be told."""
+    kept = time.time_ns() // 1_000_000 - int(reads.history_days * _DAY_MS)
+    return max(kept, await history_kept_since(reads.lasting))
+
+
+async def history_kept_since(graph: Reader) -> int:
+    """Return since when the network keeps histories, in Unix milliseconds; 0: from its beginning."""
+    mark = await association(graph, EVERYBODY, HISTORY_KEPT, EVERYBODY)
+    return milliseconds_of(mark.time) if mark is not None else 0
+
+
+DAYS = 90
+"""Days of a series by default."""
+MAX_DAYS = 400
+
+_PAGE = 2_000
+_MOST = 100_000
+"""Beginnings, and ends, that are read at most: 0.2 s of each. The series of a member with more begins later."""
+
+_ReadPage = Callable[[int, AssocType, Cursor], Awaitable[list[Assoc]]]
+
+
+class FollowersOfDay(NamedTuple):
+    """A day (UTC): followers at its end, and how many follows began and ended in it. The last day is today so far."""
+
+    day: date
+    followers: int
+    gained: int
+    lost: int
+
+
+class _Part(NamedTuple):
+    """The newest of a list, and from which moment on (Unix milliseconds) nothing of it is missing."""
+
+    rows: list[Assoc]
+    whole_since: int
+
+
+async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersOfDay]:
+    """Return the followers of a member over the last `days` (1 to 400), oldest first.
+
+    There are fewer days, or none, where histories are not kept for so long, and for a member whom more than 100,000 began or
+    ceased to follow in that time. Of a member who followed more than 20 times the last 20 count. Raises `InvalidInput`.
+    """
+    if not 1 <= days <= MAX_DAYS:
+        raise InvalidInput(f"days: 1 to {MAX_DAYS}", field="days")
+    today = time.time_ns() // 1_000_000 // _DAY_MS
+    first = max(today - days + 1, _first_whole_day(await known_since(reads)))
+    graph = reads.lasting
+    now = (await graph.assoc_count((member,), (FOLLOWED_BY,)))[FOLLOWED_BY].get(member, 0)
+    begun, ended, aside = [
+        await _newest(read, member, atype, first * _DAY_MS)
+        for read, atype in (
+            (graph.assoc_range, FOLLOWED_BY),
+            (graph.assoc_ended_range, FOLLOWED_BY),
+            (graph.assoc_ended_range, FOLLOWER_TIMES),
+        )
+    ]
+    first = max(first, *(_first_whole_day(part.whole_since) for part in (begun, ended, aside)))
+    gained, lost = _changes(begun.rows, [*ended.rows, *aside.rows])
+    return _series(range(first, today + 1), now, gained, lost)
+
+
+def _first_whole_day(moment: int) -> int:
+    """The first day, counted from 1970, that begins at this moment or later."""
+    return -(-moment // _DAY_MS)
+
+
+async def _newest(read: _ReadPage, member: int, atype: AssocType, since: int) -> _Part:
+    """Read a list back to a moment in Unix milliseconds, or as much of it as is ever read."""
+    rows: list[Assoc] = []
+    before = MAX_TIME
+    while len(rows) < _MOST:
+        page = await read(member, atype, Cursor(before=before, after=max(0, floor_at(since) - 1), limit=_PAGE))
+        rows += page
+        if len(page) < _PAGE:
+            return _Part(rows, since)
+        before = page[-1].time
+        # A store in this process answers at once: others have a turn.
+        await asyncio.sleep(0)
+    return _Part(rows, milliseconds_of(rows[-1].time) + 1)
+
+
+def _changes(begun: list[Assoc], ended: list[Assoc]) -> tuple[Counter[int], Counter[int]]:
+    """Count beginnings and ends by day."""
+    alive = {row.id2: row for row in begun}
+    tombstones: dict[int, list[Assoc]] = {}
+    for row in ended:
+        tombstones.setdefault(row.id2, []).append(row)
+    gained = Counter(_day(beginning(row.time, row.data)) for id2, row in alive.items() if id2 not in tombstones)
+    lost: Counter[int] = Counter()
+    for id2, rows in tombstones.items():
+        for period in told_periods(alive.get(id2), rows):
+            if period.since:
+                gained[_day(period.since)] += 1
+            if period.until:
+                lost[_day(period.until)] += 1
+    return gained, lost
+
+
+def _day(moment: int) -> int:
+    """The day of a snowflake, counted from 1970. Ids of imported follows do not tell it: such are from before all days."""
+    milliseconds = milliseconds_of(moment)
+    return (milliseconds if milliseconds >= BACKDATED_UNTIL_MS else EPOCH_MS) // _DAY_MS
+
+
+def _series(days: range, now: int, gained: Counter[int], lost: Counter[int]) -> list[FollowersOfDay]:
+    found: list[FollowersOfDay] = []
+    followers = now
+    for day in reversed(days):
+        date_of_day = datetime.fromtimestamp(day * _DAY_MS // 1_000, UTC).date()
+        found.append(FollowersOfDay(date_of_day, followers, gained[day], lost[day]))
+        # Who follows while this is read may be in one list and not in the other.
+        followers = max(0, followers + lost[day] - gained[day])
+    return found[::-1]

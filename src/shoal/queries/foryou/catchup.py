@@ -1,0 +1,152 @@
+"""Catch-up: the best of what a member's followees posted and shared since the member was last here, in one page with an end.
+
+Sources, filters and terms are those of For you, but only followees have a part in it, and a post counts half as fresh after as
+long as the member was away. `core.ranking.catching_up` says which posts are shown, those of quiet friends first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from shoal.core.errors import InvalidInput
+from shoal.core.ids import floor_at, milliseconds_of
+from shoal.core.ranking.preferences import Interests
+from shoal.core.ranking.recipes import MOST_HALF_LIFE_HOURS, Recipe
+from shoal.core.ranking.reranking import QUIET_DAYS, QUIET_MOST, Chosen, Source, chosen, end_words
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.payloads.members import HOME, marks, tastes_of
+from shoal.graph.schema import POSTED
+from shoal.queries import home
+from shoal.queries.context import Reads
+from shoal.queries.foryou.feed import RankedEntry, part, recipe_for
+from shoal.queries.foryou.interests import interests_of, wished
+from shoal.queries.foryou.ranking import reading_of
+from shoal.queries.foryou.scoring import Scored, scored
+from shoal.queries.foryou.sources import Candidates, Proposal, closest_followees, proposals
+from shoal.queries.pagination import check_limit
+
+MOST_DAYS = 30
+"""How far back it goes."""
+_USUAL_DAYS = 7
+"""How far back it goes for somebody whose clients never told what was read."""
+_DAY_MS = 86_400_000
+_HOUR_MS = 3_600_000
+_FRIENDS = 500
+"""Followees whose own lists are read: those whose posts the member likes most, then the newest."""
+_POSTS_EACH = 10
+_HOME = 400
+"""Newest entries of the home timeline."""
+
+
+class CatchUp(NamedTuple):
+    """The best of the time in which a member was away."""
+
+    since: int
+    """When they were last here, in Unix milliseconds."""
+    until: int
+    quiet: list[RankedEntry]
+    """Posts of friends who post rarely, the best first."""
+    best: list[RankedEntry]
+    left_out: int
+    """Further posts of that time, which the home timeline has."""
+    by_time: bool
+    """Whether the member has turned ranking off: then the newest are here, and none is ahead of others."""
+
+    @property
+    def words(self) -> str:
+        """Words for the end of the page."""
+        return end_words(self.since, self.until, self.left_out)
+
+
+async def catch_up(
+    reads: Reads, viewer: int, since: int | None = None, limit: int = 20, *, explain: bool = False
+) -> CatchUp:
+    """Return the best since a moment (Unix ms), by default since the newest post that the member has read at home.
+
+    It goes back 30 days at most, and a week for somebody who never told what was read. Raises `InvalidInput` for a limit below 1
+    and for a moment that is still to come.
+    """
+    check_limit(Cursor(limit=limit))
+    now = reads.tags.clock()
+    if since is not None and since > now:
+        raise InvalidInput("since: a moment in the past", field="since")
+    with one_request():
+        return await _caught_up(reads, viewer, since, now, limit, explain=explain)
+
+
+async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, limit: int, *, explain: bool) -> CatchUp:
+    tastes, interests, left = await asyncio.gather(
+        tastes_of(reads.graph, viewer), interests_of(reads, viewer), _left(reads, viewer, now)
+    )
+    interests = await wished(reads, interests, tastes.wishes)
+    after = max(left if since is None else floor_at(since), floor_at(now - MOST_DAYS * _DAY_MS))
+    # The clock that made the id may be ahead of ours.
+    began = min(milliseconds_of(after), now)
+    recipe = _for_period(recipe_for(reads, tastes), now - began)
+    proposed, quiet = await _missed(reads, viewer, interests, after, now)
+    found = _of_period(await scored(reads, viewer, tastes, recipe, interests, proposed), proposed, after)
+    off = tastes.taste is not None and tastes.taste.off
+    rows = _newest(found, limit) if off else chosen([post.author_id for post in found.posts], quiet, limit)
+    order = [*rows.quiet, *rows.best]
+    posts = [found.posts[row] for row in order]
+    sources = [proposed[post.id].source for post in posts]
+    reading = reading_of(viewer, posts, sources, recipe, found.values[order] if explain and not off else None)
+    shown, _ = await part(reads, viewer, reading, 0, limit)
+    first = {found.posts[row].id for row in rows.quiet}
+    return CatchUp(
+        since=began,
+        until=now,
+        quiet=[one for one in shown if one.entry.id in first],
+        best=[one for one in shown if one.entry.id not in first],
+        left_out=len(found.posts) - len(posts),
+        by_time=off,
+    )
+
+
+async def _left(reads: Reads, viewer: int, now: int) -> int:
+    """Return the id of the newest entry that the member has read at home."""
+    mark = (await marks(reads.graph, viewer, (HOME,))).get(HOME)
+    return floor_at(now - _USUAL_DAYS * _DAY_MS) if mark is None else mark.last_read_id
+
+
+def _for_period(recipe: Recipe, period: int) -> Recipe:
+    return replace(recipe, half_life_hours=min(max(period / _HOUR_MS, 1.0), MOST_HALF_LIFE_HOURS))
+
+
+async def _missed(
+    reads: Reads, viewer: int, interests: Interests, after: int, now: int
+) -> tuple[dict[int, Proposal], frozenset[int]]:
+    """Return what followees brought since an id was made, and the quiet among those whose lists were read."""
+    friends = closest_followees(interests, _FRIENDS)
+    at_home, posted = await asyncio.gather(
+        home.newest(reads, viewer, _HOME), reads.graph.assoc_ranges(friends, POSTED, Cursor(limit=_POSTS_EACH))
+    )
+    found = Candidates()
+    found.add((id_ for id_ in at_home if id_ > after), Source.FOLLOWEES)
+    found.add((row.id2 for rows in posted.values() for row in rows if row.time > after), Source.FOLLOWEES)
+    return await proposals(reads, viewer, found), _quiet(posted, friends, now)
+
+
+def _quiet(posted: Mapping[int, Sequence[Assoc]], friends: Sequence[int], now: int) -> frozenset[int]:
+    month = floor_at(now - QUIET_DAYS * _DAY_MS)
+    return frozenset(id_ for id_ in friends if sum(row.time > month for row in posted.get(id_, ())) <= QUIET_MOST)
+
+
+def _of_period(found: Scored, proposed: Mapping[int, Proposal], after: int) -> Scored:
+    """Leave out older posts that only an answer by a followee brings."""
+    rows = [
+        row
+        for row, post in enumerate(found.posts)
+        if post.id > after or proposed[post.id].source & Source.FRIENDS_SHARED.value
+    ]
+    return found.only(rows)
+
+
+def _newest(found: Scored, limit: int) -> Chosen:
+    by_time = sorted(range(len(found.posts)), key=lambda row: -found.posts[row].id)
+    return Chosen([], by_time[:limit])

@@ -1,0 +1,351 @@
+"""The For You feed: ranking stages with a fixed number of bulk reads each, and pages of the result.
+
+1. Sources propose ids (`sources`), at most 1,000 posts.
+2. Hydration reads the posts, their authors, and the viewer's relation to them (`hydration.Sight`).
+3. Filters remove posts that the viewer may not see or does not want, and posts that a rule excludes (`scoring`).
+4. Scoring turns facts into a matrix, which `core.ranking.terms` scores at once (`scoring`).
+5. Diversification orders the posts and mixes in exploration (`core.ranking.diversity`).
+
+The ranking is cached for an hour. Later pages are parts of it, without posts that may no longer be shown; nothing else changes.
+If a stage fails, or all stages together exceed the deadline, the page is a page of the home timeline and says so.
+
+The feed is also available as a list, for clients that support only home and lists and page by the last id they have. Each member
+has one ranking for the list. The entries before an id are those that follow it in the ranking. The entries newer than an id are
+those that a new ranking has and the cached one lacks; they are put in front of it. For example, with a ranking of 5, 2, 9:
+
+    first page of two            5 2
+    before 2                     9
+    newer than 5, ranked 7 2 5   7        the ranking is 7, 5, 2, 9 from now on
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from shoal.core.errors import Unavailable
+from shoal.core.filters import FilterContext
+from shoal.core.model import MemberList, Post, Review
+from shoal.core.ranking.preferences import Interests
+from shoal.core.ranking.recipes import Recipe
+from shoal.core.ranking.reranking import EXPLORED_BELOW, Part, Placed, Ranked, Source, diversify
+from shoal.graph.access import access_post
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.graph.payloads.members import Tastes, tastes_of
+from shoal.queries import home, lists
+from shoal.queries.context import Reads
+from shoal.queries.foryou.interests import interests_of, wished
+from shoal.queries.foryou.ranking import (
+    Reading,
+    ReadingCursor,
+    Why,
+    decode_reading,
+    encode_reading,
+    new_reading_id,
+    reading_of,
+)
+from shoal.queries.foryou.scoring import RULE_WORDS, Rule, Scored, kept_out_by, scored
+from shoal.queries.foryou.sources import Proposal, candidates, proposals
+from shoal.queries.hydration import Entry, hydrate, sight
+from shoal.queries.pagination import check_limit
+from shoal.queries.pipeline import Page, sieve_of
+from shoal.throttled_log import ThrottledLog
+
+_outage = ThrottledLog(logging.getLogger(__name__))
+
+DEADLINE_SECONDS = 0.15
+_MOST_AT_ONCE = 64
+_EXPLORATION = Source.EXPLORATION.value
+MOST_PLACES = 500
+"""Posts in a reading."""
+
+OFF, LATE, FAILED = "off", "late", "failed"
+"""Why a page is one of the home timeline: the member turned ranking off, it took too long, a part of the network failed."""
+
+
+class RankedEntry(NamedTuple):
+    """An entry and, where it was ranked, why it is there."""
+
+    entry: Entry
+    why: Why | None
+
+
+class ForYou(NamedTuple):
+    """A page. `next` is the cursor of the page after it; empty at the end."""
+
+    entries: list[RankedEntry]
+    next: str
+    by_time: str = ""
+    """Why these are entries of the home timeline by time: `off`, `late` or `failed`; empty for a ranked page."""
+
+
+async def page(
+    reads: Reads,
+    viewer: int,
+    limit: int = 20,
+    cursor: ReadingCursor | None = None,
+    *,
+    explain: bool = False,
+    deadline: float = DEADLINE_SECONDS,
+) -> ForYou:
+    """Return a page for a member, by their own recipe or that of the server.
+
+    Raises `InvalidInput` for a limit below 1.
+    """
+    check_limit(Cursor(limit=limit))
+    with one_request():
+        before = await kept(reads, viewer, cursor.reading_id) if cursor is not None else None
+        if cursor is not None and before is not None:
+            return await _page_of(reads, viewer, before, cursor, limit)
+        reading = await new_reading(reads, viewer, explain=explain, deadline=deadline)
+        if isinstance(reading, str):
+            found = await home.page(reads, viewer, Cursor(limit=limit), direct=False)
+            return ForYou([RankedEntry(entry, None) for entry in found.entries], "", reading)
+        at = ReadingCursor(new_reading_id(viewer), cursor.place if cursor is not None else 0)
+        await keep(reads, at.reading_id, reading)
+        return await _page_of(reads, viewer, reading, at, limit)
+
+
+async def new_reading(
+    reads: Reads, viewer: int, *, explain: bool = False, deadline: float = DEADLINE_SECONDS
+) -> Reading | str:
+    """Rank for a member, or return why the home timeline by time is to be shown instead: `off`, `late` or `failed`."""
+    tastes = await tastes_of(reads.graph, viewer)
+    if tastes.taste is not None and tastes.taste.off:
+        return OFF
+    try:
+        reading = await _in_time(reads, viewer, tastes, deadline, explain=explain)
+    except Unavailable:
+        _outage.warning("a feed could not be ranked; the home timeline is shown", exc_info=True)
+        return FAILED
+    return LATE if reading is None else reading
+
+
+async def _in_time(reads: Reads, viewer: int, tastes: Tastes, deadline: float, *, explain: bool) -> Reading | None:
+    """Rank; None when it takes longer than the deadline.
+
+    What takes longer goes on, for what it reads is remembered: if it were given up, the next attempt would not be in time
+    either. There is one for each viewer, and of all viewers no more than 64; beyond that nothing is ranked.
+    """
+    under_way = reads.being_ranked
+    if viewer in under_way or len(under_way) >= _MOST_AT_ONCE:
+        return None
+    task = under_way[viewer] = asyncio.create_task(_ranked(reads, viewer, tastes, explain=explain))
+    task.add_done_callback(lambda done: _let_go(under_way, viewer, done))
+    done, _ = await asyncio.wait({task}, timeout=deadline)
+    return task.result() if done else None
+
+
+def _let_go(under_way: dict[int, asyncio.Task[Reading]], viewer: int, done: asyncio.Task[Reading]) -> None:
+    del under_way[viewer]
+    if not done.cancelled():
+        # Whoever waits for it meets the error too; here nobody may be waiting any more.
+        done.exception()
+
+
+async def kept(reads: Reads, viewer: int, id_: int) -> Reading | None:
+    """Return the viewer's reading that was kept under an id; None when it is forgotten."""
+    try:
+        data = await reads.readings.get(id_)
+    except Unavailable:
+        return None
+    reading = decode_reading(data) if data is not None else None
+    return reading if reading is not None and reading.viewer == viewer else None
+
+
+async def keep(reads: Reads, id_: int, reading: Reading) -> None:
+    """Keep a reading for an hour under an id, if that is possible now."""
+    try:
+        await reads.readings.keep(id_, encode_reading(reading))
+    except Unavailable:
+        _outage.warning("a reading could not be kept: its next page is ranked anew")
+
+
+async def _page_of(reads: Reads, viewer: int, reading: Reading, at: ReadingCursor, limit: int) -> ForYou:
+    entries, place = await part(reads, viewer, reading, at.place, limit)
+    following = ReadingCursor(at.reading_id, place).encode() if place < len(reading) else ""
+    return ForYou(entries, following)
+
+
+async def part(reads: Reads, viewer: int, reading: Reading, place: int, limit: int) -> tuple[list[RankedEntry], int]:
+    """Return what a reading shows from a place on, and the place behind it.
+
+    What may not be shown any more makes room for the next.
+    """
+    sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME)
+    shown: list[RankedEntry] = []
+    while len(shown) < limit and place < len(reading):
+        ids = reading.part(place, place + limit - len(shown))
+        why = dict(zip(ids, reading.why(place, place + len(ids)), strict=True))
+        found = await sieve.admitted(await hydrate(reads.graph, viewer, ids))
+        shown += [
+            RankedEntry(entry, why[entry.id])
+            for entry in found
+            if kept_out_by(viewer, entry.post, entry.author.member, entry.relation, frozenset()) is None
+        ]
+        place += len(ids)
+    return shown, place
+
+
+async def _ranked(reads: Reads, viewer: int, tastes: Tastes, *, explain: bool) -> Reading:
+    recipe = recipe_for(reads, tastes)
+    interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
+    proposed = await _proposed(reads, viewer, interests, recipe)
+    return await _read(reads, viewer, tastes, interests, proposed, explain=explain)
+
+
+async def _proposed(reads: Reads, viewer: int, interests: Interests, recipe: Recipe) -> dict[int, Proposal]:
+    return await proposals(reads, viewer, await candidates(reads, viewer, interests, recipe.near_km))
+
+
+async def _read(
+    reads: Reads, viewer: int, tastes: Tastes, interests: Interests, proposed: Mapping[int, Proposal], *, explain: bool
+) -> Reading:
+    recipe = recipe_for(reads, tastes)
+    best = await scored(reads, viewer, tastes, recipe, interests, proposed)
+    own = tastes.taste is not None and tastes.taste.recipe is not None
+    author_most = recipe.author_most if own else author_most_for(interests, recipe)
+    return in_order(viewer, best, proposed, recipe, author_most, explain=explain)
+
+
+def author_most_for(interests: Interests, recipe: Recipe) -> int:
+    """Return how many posts of one author may stand among any ten, for a member who chose no recipe.
+
+    Somebody of whom nothing is known is shown as many authors as there are.
+    """
+    return recipe.author_most if interests.known else 1
+
+
+def in_order(
+    viewer: int,
+    best: Scored,
+    proposed: Mapping[int, Proposal],
+    recipe: Recipe,
+    author_most: int,
+    *,
+    explain: bool = False,
+) -> Reading:
+    """Return the reading of scored posts: the last stage, which reads nothing."""
+    placed = _placed(best.only(range(min(len(best.posts), MOST_PLACES))), proposed, author_most, recipe.exploration)
+    posts, values, _ = best.only([one.row for one in placed])
+    sources = [proposed[post.id].source for post in posts]
+    return reading_of(viewer, posts, sources, recipe, values if explain else None, placed)
+
+
+def recipe_for(reads: Reads, tastes: Tastes) -> Recipe:
+    """Return the recipe by which posts are ranked for a member: their own, or else that of the server."""
+    return reads.recipe if tastes.taste is None or tastes.taste.recipe is None else tastes.taste.recipe
+
+
+def _placed(best: Scored, proposed: Mapping[int, Proposal], author_most: int, exploration: float) -> list[Placed]:
+    ranked = [
+        Ranked(
+            author=post.author_id,
+            tag=post.tags[0] if post.tags else None,
+            source=source & -source,
+            part=_part(source, reactions),
+        )
+        for post, source, reactions in zip(
+            best.posts, [proposed[post.id].source for post in best.posts], best.author_reactions.tolist(), strict=True
+        )
+    ]
+    return diversify(ranked, author_most=author_most, exploration=exploration)
+
+
+def _part(source: int, reactions: float) -> Part:
+    """Return whether a post is ranked, explores an author whom few have reacted to, or fills the end."""
+    if source != _EXPLORATION:
+        return Part.RANKED
+    return Part.EXPLORING if reactions < EXPLORED_BELOW else Part.REST
+
+
+class Verdict(NamedTuple):
+    """Where a post is in a ranked feed, or which stage and rule keep it out."""
+
+    stage: str
+    rule: str
+    words: str
+    place: int | None = None
+    """From 1 on."""
+
+
+async def why_not(reads: Reads, viewer: int, post_id: int) -> Verdict:
+    """Return where a post would stand in the viewer's feed if it were ranked now, or what keeps it out.
+
+    Raises `NotFound` for a post that the viewer may not see.
+    """
+    with one_request():
+        return await _verdict(reads, viewer, await access_post(reads.graph, viewer, post_id))
+
+
+async def _verdict(reads: Reads, viewer: int, post: Post) -> Verdict:
+    tastes = await tastes_of(reads.graph, viewer)
+    if tastes.taste is not None and tastes.taste.off:
+        return Verdict("sources", OFF, "you have turned ranking off")
+    seen = sight(reads.graph, viewer)
+    if not await seen.look((post.id,)):
+        if post.review is Review.UPHELD:
+            return Verdict("filter", Rule.REPORTED.value, RULE_WORDS[Rule.REPORTED])
+        return Verdict("filter", "muted", "you mute its author")
+    member, stand = seen.members[post.author_id], seen.stands[post.author_id]
+    apart = await lists.set_apart(reads.graph, viewer)
+    if (rule := kept_out_by(viewer, post, member, stand, apart)) is not None:
+        return Verdict("filter", rule.value, RULE_WORDS[rule])
+    if not await (await sieve_of(reads.graph, viewer, FilterContext.HOME)).admitted(
+        await hydrate(reads.graph, viewer, (post.id,))
+    ):
+        return Verdict("filter", "filtered", "one of your filters hides it")
+    interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
+    proposed = await _proposed(reads, viewer, interests, recipe_for(reads, tastes))
+    if post.id not in proposed:
+        return Verdict(
+            "sources", "no_source", "none of your sources brings it: nobody and no tag near you leads to it now"
+        )
+    reading = await _read(reads, viewer, tastes, interests, proposed, explain=False)
+    ids = reading.part(0, len(reading))
+    if post.id not in ids:
+        return Verdict("score", "too_low", f"{len(ids)} posts have a higher score")
+    place = ids.index(post.id) + 1
+    return Verdict("shown", "", f"it stands at place {place} of {len(ids)}", place)
+
+
+FOR_YOU_LIST = 1
+"""Its id, which no list that a member makes can have: it is of the first millisecond that ids can say."""
+_TITLE = "For you"
+
+
+def for_you_list(owner: int) -> MemberList:
+    """Return the list as a member has it. It is not stored, and has no members."""
+    return MemberList(id=FOR_YOU_LIST, owner_id=owner, title=_TITLE)
+
+
+async def list_page(
+    reads: Reads, viewer: int, cursor: Cursor, *, deadline: float = DEADLINE_SECONDS
+) -> tuple[Page, str]:
+    """Return a page of the list, and why it is one of the home timeline by time: `off`, `late`, `failed`, or "" for a ranked page.
+
+    A reading is kept for an hour; then a cursor leads to the beginning of a new one. Raises `InvalidInput` for a limit below 1.
+    """
+    check_limit(cursor)
+    with one_request():
+        before = await kept(reads, viewer, viewer)
+        if before is not None and cursor.before < MAX_TIME and (place := before.place_of(cursor.before)) is not None:
+            return await _from(reads, viewer, before, place + 1, cursor.limit), ""
+        reading = await new_reading(reads, viewer, deadline=deadline)
+        if isinstance(reading, str):
+            return await home.page(reads, viewer, cursor, direct=False), reading
+        if before is not None and cursor.after:
+            fresh = reading.without(before)
+            await keep(reads, viewer, fresh.followed_by(before, MOST_PLACES))
+            return (await _from(reads, viewer, fresh, 0, cursor.limit))._replace(next=None), ""
+        await keep(reads, viewer, reading)
+        return await _from(reads, viewer, reading, 0, cursor.limit), ""
+
+
+async def _from(reads: Reads, viewer: int, reading: Reading, place: int, limit: int) -> Page:
+    shown, behind = await part(reads, viewer, reading, place, limit)
+    following = reading.part(behind - 1, behind) if behind < len(reading) else []
+    return Page([one.entry for one in shown], following[0] if following else None)

@@ -1,0 +1,183 @@
+"""Previews of the For You feed: compare recipes, and explain the effect of feedback on a post.
+
+`preview` compares a recipe with the member's current one, `first_entries` compares several recipes, and `effect_of` reports how
+"more like this" or "less like this" changes the terms of a post. Recipes with the same distance for nearby posts are compared on
+the same candidates and facts. No ranking is cached, and no post is marked as seen. `first_entries` also neither rebuilds a home
+timeline nor keeps it warm. The deadline of the feed does not apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from shoal.core.model import Post
+from shoal.core.ranking.preferences import Interests, Wishes
+from shoal.core.ranking.recipes import Recipe
+from shoal.graph.access import members_by_id
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.payloads.members import Tastes, tastes_of
+from shoal.queries import home
+from shoal.queries.context import Reads
+from shoal.queries.foryou.feed import author_most_for, in_order, part, recipe_for
+from shoal.queries.foryou.interests import interests_of, wished
+from shoal.queries.foryou.ranking import Reading, Why
+from shoal.queries.foryou.scoring import Judged, by_score, judged
+from shoal.queries.foryou.sources import Proposal, candidates, proposals
+from shoal.queries.hydration import Entry
+
+
+class Previewed(NamedTuple):
+    """An entry, why it would stand at its place, and where it stands by the present recipe."""
+
+    entry: Entry
+    why: Why | None
+    before: int | None
+    """From 1 on; None where it is not among the first 500."""
+
+
+class _Look(NamedTuple):
+    proposed: dict[int, Proposal]
+    found: Judged
+
+
+async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) -> list[Previewed]:
+    """Return the first entries by a recipe, as if the member had chosen it; ranking may be off meanwhile."""
+    with one_request():
+        tastes = await tastes_of(reads.graph, viewer)
+        interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
+        present = recipe_for(reads, tastes)
+        look = await _look(reads, viewer, tastes, interests, recipe.near_km)
+        # The distance that counts as nearby is all of a recipe that candidates depend on.
+        same = (
+            look
+            if present.near_km == recipe.near_km
+            else await _look(reads, viewer, tastes, interests, present.near_km)
+        )
+        own = tastes.taste is not None and tastes.taste.recipe is not None
+        most = present.author_most if own else author_most_for(interests, present)
+        wanted = _reading(viewer, look, recipe, recipe.author_most)
+        now = _reading(viewer, same, present, most)
+        places = {id_: place for place, id_ in enumerate(now.part(0, len(now)), 1)}
+        shown, _ = await part(reads, viewer, wanted, 0, limit)
+        return [Previewed(one.entry, one.why, places.get(one.entry.id)) for one in shown]
+
+
+async def _look(reads: Reads, viewer: int, tastes: Tastes, interests: Interests, near_km: float) -> _Look:
+    proposed = await proposals(reads, viewer, await candidates(reads, viewer, interests, near_km))
+    return _Look(proposed, await judged(reads, viewer, tastes, interests, proposed))
+
+
+def _reading(viewer: int, look: _Look, recipe: Recipe, author_most: int) -> Reading:
+    return in_order(viewer, by_score(look.found, recipe), look.proposed, recipe, author_most, explain=True)
+
+
+class LeftOut(StrEnum):
+    """Why the recipe of the server ranks nothing for a member."""
+
+    OWN_RECIPE = "own_recipe"
+    OFF = "off"
+    """They turned ranking off."""
+
+
+async def first_entries(
+    reads: Reads, viewer: int, recipes: Sequence[Recipe], limit: int, since: int
+) -> list[list[Entry]] | LeftOut:
+    """Return what a member would be shown first by each recipe if it were the server's, or why it would not matter to them.
+
+    Posts that were written before `since` (Unix ms) have no part in it. Posts that the member's filters hide make room for
+    the next, as in the feed.
+    """
+    with one_request():
+        tastes = await tastes_of(reads.graph, viewer)
+        if tastes.taste is not None and tastes.taste.off:
+            return LeftOut.OFF
+        if tastes.taste is not None and tastes.taste.recipe is not None:
+            return LeftOut.OWN_RECIPE
+        interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
+        # The distance that counts as nearby is all of a recipe that candidates depend on.
+        looks = {
+            near_km: await _look_since(reads, viewer, tastes, interests, near_km, since)
+            for near_km in dict.fromkeys(recipe.near_km for recipe in recipes)
+        }
+        return [await _shown(reads, viewer, looks[recipe.near_km], interests, recipe, limit) for recipe in recipes]
+
+
+async def _look_since(
+    reads: Reads, viewer: int, tastes: Tastes, interests: Interests, near_km: float, since: int
+) -> _Look:
+    found = await candidates(reads, viewer, interests, near_km, home.pulled)
+    proposed = await proposals(reads, viewer, found)
+    return _Look(proposed, await judged(reads, viewer, tastes, interests, proposed, since=since))
+
+
+async def _shown(
+    reads: Reads, viewer: int, look: _Look, interests: Interests, recipe: Recipe, limit: int
+) -> list[Entry]:
+    best = by_score(look.found, recipe)
+    reading = in_order(viewer, best, look.proposed, recipe, author_most_for(interests, recipe))
+    shown, _ = await part(reads, viewer, reading, 0, limit)
+    return [one.entry for one in shown]
+
+
+class Effect(NamedTuple):
+    """A term of a post before and after a tap."""
+
+    author_id: int
+    """The author who was meant; 0 where a tag was."""
+    tag: str
+    taps: int
+    """All taps for more, less those for less: -5 to 5."""
+    term: str
+    """`author` or `tags`."""
+    weight: float
+    before: float
+    """Value of the term, -1 to 1."""
+    after: float
+    words: str
+
+    @property
+    def contribution_before(self) -> float:
+        """Part of the term in the score, before."""
+        return self.before * self.weight
+
+    @property
+    def contribution(self) -> float:
+        """Part of the term in the score from now on."""
+        return self.after * self.weight
+
+
+async def effect_of(reads: Reads, viewer: int, post: Post, tag: str, before: Wishes, after: Wishes) -> Effect:
+    """Return what a change of the viewer's wishes moves, about a tag of a post or, where that is "", about its author."""
+    interests = await interests_of(reads, viewer)
+    weights = recipe_for(reads, await tastes_of(reads.graph, viewer)).weights
+    was, now = [_value(await wished(reads, interests, wishes), post, tag) for wishes in (before, after)]
+    weight = weights.tags if tag else weights.author
+    if tag:
+        meant = f"posts under #{tag}"
+    else:
+        authors = await members_by_id(reads.graph, (post.author_id,))
+        meant = f"posts by @{authors[post.author_id].name}"
+    return Effect(
+        author_id=0 if tag else post.author_id,
+        tag=tag,
+        taps=after.tags.get(tag, 0) if tag else after.authors.get(post.author_id, 0),
+        term="tags" if tag else "author",
+        weight=weight,
+        before=was,
+        after=now,
+        words=f"{meant} {_count_words((now - was) * weight)}",
+    )
+
+
+def _value(interests: Interests, post: Post, tag: str) -> float:
+    if not tag:
+        return interests.authors.get(post.author_id, 0.0)
+    return max(-1.0, min(1.0, sum(interests.tags.get(name, 0.0) for name in post.tags)))
+
+
+def _count_words(change: float) -> str:
+    if not change:
+        return "count as before"
+    return f"count {abs(change):.2f} {'more' if change > 0 else 'less'} than before"

@@ -1,0 +1,369 @@
+"""Scoring for the ranked feed: exclude candidates by rule, read facts about the rest in bulk, and compute their scores.
+
+Each exclusion rule has a name and does not depend on scores. The facts form a matrix with one row for each candidate, which
+`core.ranking.terms` scores at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.core.model import HELD, Media, Member, Post, Review, Visibility
+from shoal.core.places import Place, distance_km
+from shoal.core.ranking import terms
+from shoal.core.ranking.preferences import Interests, times_seen
+from shoal.core.ranking.recipes import Recipe
+from shoal.core.ranking.terms import CandidateFacts, Column, Matrix
+from shoal.core.visibility import Relation, is_sensitive, may_list_publicly
+from shoal.graph.cache.lru import Recent
+from shoal.graph.contract import Cursor
+from shoal.graph.payloads.members import Tastes
+from shoal.graph.schema import (
+    BOOKMARKS,
+    FOLLOWED_BY,
+    FOLLOWS,
+    LIKED_BY,
+    LIKES,
+    POSTED,
+    REACTS,
+    REPORTS_POST,
+    SHARED_BY,
+    SHARES,
+)
+from shoal.queries import lists, trends
+from shoal.queries.context import Reads
+from shoal.queries.foryou.sources import Proposal
+from shoal.queries.hydration import Row, Sight, sight
+from shoal.tagcloud.cloud import Word
+
+OPEN_TO_FOLLOWERS = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
+
+
+class Rule(StrEnum):
+    """Why a post that the viewer may see is not ranked for them. `RULE_WORDS` says it in words."""
+
+    OWN = "own"
+    DIRECT = "direct"
+    REPLY = "reply"
+    OPTED_OUT = "opted_out"
+    APART = "apart"
+    LANGUAGE = "language"
+    REPORTED = "reported"
+    NOT_PUBLIC = "not_public"
+    NOT_DISCOVERABLE = "not_discoverable"
+    SENSITIVE = "sensitive"
+
+
+RULE_WORDS: Mapping[Rule, str] = {
+    Rule.OWN: "it is your own",
+    Rule.DIRECT: "it is a direct post",
+    Rule.REPLY: "it answers somebody else's post, and says little without it",
+    Rule.OPTED_OUT: "its author keeps their posts out of ranked feeds",
+    Rule.APART: "you read its author in a list of their own",
+    Rule.LANGUAGE: "you follow its author in other languages only",
+    Rule.REPORTED: "it was reported, and moderators have not cleared it",
+    Rule.NOT_PUBLIC: "you do not follow its author, and it is not for public lists",
+    Rule.NOT_DISCOVERABLE: "you do not follow its author, who does not want to be found",
+    Rule.SENSITIVE: "you do not follow its author, and it is marked as sensitive",
+}
+
+
+def kept_out_by(viewer: int, post: Post, author: Member, relation: Relation, apart: frozenset[int]) -> Rule | None:
+    """Return the rule that keeps a post out of the viewer's ranked feed, which they may otherwise be shown; None for none.
+
+    `apart`: followees whom the viewer reads in an exclusive list.
+    """
+    if author.id == viewer:
+        return Rule.OWN
+    if post.visibility not in OPEN_TO_FOLLOWERS:
+        return Rule.DIRECT
+    if post.parent_id and post.parent_author_id != author.id:
+        return Rule.REPLY
+    if not author.rankable:
+        return Rule.OPTED_OUT
+    if post.review is Review.UPHELD or (post.review in HELD and not relation.following):
+        return Rule.REPORTED
+    if relation.following:
+        if author.id in apart:
+            return Rule.APART
+        wrong = relation.languages and post.language and post.language not in relation.languages
+        return Rule.LANGUAGE if wrong else None
+    if not may_list_publicly(viewer, post, author, relation):
+        return Rule.NOT_PUBLIC
+    if not author.discoverable:
+        return Rule.NOT_DISCOVERABLE
+    return Rule.SENSITIVE if is_sensitive(post, author) else None
+
+
+Ids = npt.NDArray[np.int64]
+
+_NEIGHBOURS = 40
+"""Newest followers, and newest followees, by which an author is compared with the viewer."""
+_HOUR_MS = 3_600_000
+_MARK_BITS = 14
+"""Bits of the hash by which members around the viewer are told from most others: a table of 16 KB."""
+_COUNTS = (LIKED_BY, SHARED_BY)
+
+
+async def facts_of(
+    reads: Reads,
+    interests: Interests,
+    seen: bytes,
+    rows: Sequence[Row],
+    proposals: Mapping[int, Proposal],
+    sight: Sight,
+) -> CandidateFacts:
+    """Return the facts about posts that were looked at: three reads, two more for authors not met within ten minutes."""
+    posts = [post for _, post, _ in rows]
+    ids = [post.id for post in posts]
+    authors = list({post.author_id for post in posts})
+    now = reads.tags.clock()
+    counts, received, around, growth, stirred = await asyncio.gather(
+        reads.graph.assoc_count(ids, _COUNTS),
+        reads.graph.assoc_count(authors, (LIKED_BY, SHARED_BY, POSTED)),
+        _neighbours(reads, [author for author in authors if not sight.members[author].hides_connections]),
+        _growth(reads),
+        trends.weights(reads, outdated=True),
+    )
+    circle = np.array(list({*interests.followees, *interests.followers}), np.int64)
+    common = _in_common(around, circle)
+    by = _positions(posts, authors)
+    liked = _column([counts[LIKED_BY].get(id_, 0) + counts[SHARED_BY].get(id_, 0) for id_ in ids])
+    reactions = _column([received[LIKED_BY].get(id_, 0) + received[SHARED_BY].get(id_, 0) for id_ in authors])[by]
+    posted = _column([received[POSTED].get(id_, 0) for id_ in authors])[by]
+    said = [_said(post, sight) for post in posts]
+    return CandidateFacts(
+        likes=liked,
+        friend_likes=_column([proposals[id_].friends for id_ in ids]),
+        friends_following=interests.near.of(np.array(authors, np.int64)).friends[by].astype(np.float64),
+        tag_affinity=_by_tags(posts, interests.tags, sum, 0.0),
+        author_affinity=_column([interests.authors.get(id_, 0.0) for id_ in authors])[by],
+        distance_km=_distances(interests.place, posts),
+        rising=_by_tags(posts, growth, max, 1.0),
+        recent=_column([stirred.get(id_, 0.0) for id_ in ids]),
+        # What another post of the author gets on average, than the one at hand.
+        usual=np.maximum(0.0, reactions - liked) / np.maximum(1.0, posted - 1.0),
+        common=_column([common.get(id_, 0) for id_ in authors])[by],
+        viewer_circle=np.full(len(posts), float(len(circle))),
+        author_circle=_column([len(around.get(id_, ())) for id_ in authors])[by],
+        seen=times_seen(seen, ids),
+        acted=_column([id_ in interests.acted for id_ in ids]),
+        age_hours=(now - _column([post.created_at for post in posts])) / _HOUR_MS,
+        described=_column([described for described, _ in said]),
+        words=_column([words for _, words in said]),
+        author_reactions=reactions,
+    )
+
+
+def _positions(posts: Sequence[Post], authors: Sequence[int]) -> Ids:
+    """Return where the author of each post stands among the authors."""
+    at = {author: position for position, author in enumerate(authors)}
+    return np.array([at[post.author_id] for post in posts], np.int64)
+
+
+def _by_tags(
+    posts: Sequence[Post], known: Mapping[str, float], together: Callable[[list[float]], float], without: float
+) -> Column:
+    """Return what is known of the tags of each post, together.
+
+    `without`: for a tag of which nothing is known, and for a post without tags.
+    """
+    if not known:
+        return np.full(len(posts), without)
+    get = known.get
+    return _column([together([get(tag, without) for tag in post.tags]) if post.tags else without for post in posts])
+
+
+def _distances(here: Place | None, posts: Sequence[Post]) -> Column:
+    """Return the kilometres from here to each post; NaN where one of them has no place."""
+    if here is None:
+        return np.full(len(posts), math.nan)
+    return _column([_away(here, post.place) for post in posts])
+
+
+def _away(here: Place, there: Place | None) -> float:
+    return math.nan if there is None else distance_km(*here, *there)
+
+
+def _column(values: Sequence[float]) -> Column:
+    return np.array(values, np.float64)
+
+
+_known: Recent[int, tuple[Post, tuple[Media, ...], tuple[float, int]]] = Recent(20_000)
+"""Descriptions and words of posts, by id; valid as long as the post and its media are the same."""
+
+
+def _said(post: Post, sight: Sight) -> tuple[float, int]:
+    """Return the part of the media of a post that are described (NaN: it has none), and its words without tags."""
+    media = sight.media(post) if post.media else ()
+    known = _known.get(post.id)
+    if known is not None and known[0] is post and known[1] == media:
+        return known[2]
+    described = sum(bool(item.description) for item in media) / len(media) if media else math.nan
+    said = described, _plain_words(post.text)
+    _known.put(post.id, (post, media, said))
+    return said
+
+
+def _plain_words(text: str) -> int:
+    words = text.split()
+    return len(words) - len([word for word in words if word[0] == "#"]) if "#" in text else len(words)
+
+
+async def _neighbours(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
+    """Return the newest followers and followees of each author; two reads, none for authors met within ten minutes."""
+    now = reads.tags.clock()
+    known = {author: held for author in authors if (held := reads.neighbours.get(author, now)) is not None}
+    if missing := [author for author in authors if author not in known]:
+        followers, followees = await asyncio.gather(
+            reads.lasting.assoc_ranges(missing, FOLLOWED_BY, Cursor(limit=_NEIGHBOURS)),
+            reads.lasting.assoc_ranges(missing, FOLLOWS, Cursor(limit=_NEIGHBOURS)),
+        )
+        for author in missing:
+            rows = (*followers.get(author, ()), *followees.get(author, ()))
+            known[author] = np.unique(np.array([row.id2 for row in rows], np.int64))
+            reads.neighbours.put(author, known[author], now)
+    return known
+
+
+def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
+    """Return how many members around each author are around the viewer too."""
+    if not around:
+        return {}
+    owners = np.repeat(np.arange(len(around)), [len(found) for found in around.values()])
+    ids = np.concatenate(list(around.values()))
+    # Most are not in the circle, and most of those are ruled out by a hash: to compare all of them exactly means to sort them.
+    marked = np.zeros(1 << _MARK_BITS, np.bool_)
+    marked[_marks(circle)] = True
+    likely = marked[_marks(ids)]
+    shared = owners[likely][_among(ids[likely], np.sort(circle))]
+    return dict(zip(around, np.bincount(shared, minlength=len(around)).tolist(), strict=True))
+
+
+def _among(ids: Ids, circle: Ids) -> npt.NDArray[np.bool_]:
+    """Return whether each is in the circle, which is sorted and not empty where any id is asked for."""
+    if not len(ids):
+        return np.zeros(0, np.bool_)
+    found: npt.NDArray[np.bool_] = circle[np.minimum(np.searchsorted(circle, ids), len(circle) - 1)] == ids
+    return found
+
+
+def _marks(ids: Ids) -> npt.NDArray[np.uint64]:
+    """Return a hash of each id (Fibonacci hashing: Knuth, The Art of Computer Programming 3, 6.4)."""
+    return (ids.view(np.uint64) * np.uint64(0x9E37_79B9_7F4A_7C15)) >> np.uint64(64 - _MARK_BITS)
+
+
+async def _growth(reads: Reads) -> dict[str, float]:
+    """Return the growth of tags on the rise: uses of today and yesterday over those of two ordinary days of the week before."""
+    return {word.name: _grown(word) for word in (await reads.tags.cloud("rising")).words}
+
+
+def _grown(word: Word) -> float:
+    latest = sum(day.uses for day in word.days[:2])
+    before = sum(day.uses for day in word.days[2:]) * 2 / max(1, len(word.days) - 2)
+    return (1.0 + latest) / (1.0 + before)
+
+
+_ACTS = (LIKES, SHARES, BOOKMARKS, REACTS)
+_OWN_POSTS = 20
+"""Newest own posts among which comments of the last minute are looked for."""
+
+
+class Judged(NamedTuple):
+    """Posts that a viewer may be shown, with what is known of each: a row of the facts for a post. No recipe has a part in it."""
+
+    posts: list[Post]
+    facts: CandidateFacts | None
+    """None where there are no posts."""
+
+
+class Scored(NamedTuple):
+    """Posts, the highest score first."""
+
+    posts: list[Post]
+    values: Matrix
+    """A row for each post, with the value of every term, as exact as 32 bits are."""
+    author_reactions: Column
+    """Likes and shares that all posts of its author got."""
+
+    def only(self, rows: Sequence[int]) -> Scored:
+        """Return the posts of some rows."""
+        at = list(rows)
+        return Scored([self.posts[row] for row in at], self.values[at], self.author_reactions[at])
+
+
+async def scored(
+    reads: Reads,
+    viewer: int,
+    tastes: Tastes,
+    recipe: Recipe,
+    interests: Interests,
+    proposed: Mapping[int, Proposal],
+) -> Scored:
+    """Return the proposed posts that the viewer may be shown and no rule keeps out, best first."""
+    return by_score(await judged(reads, viewer, tastes, interests, proposed), recipe)
+
+
+async def judged(
+    reads: Reads,
+    viewer: int,
+    tastes: Tastes,
+    interests: Interests,
+    proposed: Mapping[int, Proposal],
+    *,
+    since: int = 0,
+) -> Judged:
+    """Return the proposed posts that the viewer may be shown and no rule keeps out, with the facts about them.
+
+    `since`: posts that were written before this moment (Unix ms) are left out.
+    """
+    seen = sight(reads.graph, viewer)
+    admitted, acted = await _admitted(seen, viewer, proposed)
+    rows = [row for row in admitted if row[1].created_at >= since]
+    if not rows:
+        return Judged([], None)
+    memory = tastes.seen.memory if tastes.seen is not None else b""
+    interests = interests._replace(acted=interests.acted | acted)
+    return Judged([post for _, post, _ in rows], await facts_of(reads, interests, memory, rows, proposed, seen))
+
+
+def by_score(found: Judged, recipe: Recipe) -> Scored:
+    """Return judged posts by their scores, the highest first."""
+    if found.facts is None:
+        return Scored([], np.empty((0, len(terms.TERMS))), np.empty(0))
+    values = terms.values(found.facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
+    # A reading keeps the values with 32 bits: so the scores that it explains are those that made the order.
+    values = values.astype(np.float32).astype(np.float64)
+    ids = np.array([post.id for post in found.posts], np.int64)
+    order = terms.best_first(terms.scores(terms.contributions(values, recipe)), ids)
+    return Scored([found.posts[at] for at in order.tolist()], values[order], found.facts.author_reactions[order])
+
+
+async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal]) -> tuple[list[Row], frozenset[int]]:
+    """Return the posts that the viewer may be shown and no rule keeps out, and those of them that they acted on.
+
+    Interests are remembered for a minute, but a post that the viewer has just liked must drop at once.
+    """
+    rows, apart = await asyncio.gather(seen.look(list(proposed)), lists.set_apart(seen.graph, viewer))
+    members, stands = seen.members, seen.stands
+    rows = [
+        row
+        for row in rows
+        if kept_out_by(viewer, row[1], members[row[1].author_id], stands[row[1].author_id], apart) is None
+    ]
+    found, own = await asyncio.gather(
+        seen.graph.assoc_get(viewer, (REPORTS_POST, *_ACTS), [row[0] for row in rows]),
+        seen.graph.assoc_range(viewer, POSTED, Cursor(limit=_OWN_POSTS)),
+    )
+    written = (await seen.graph.obj_get([row.id2 for row in own])).values() if own else ()
+    acted = {id_ for act in _ACTS for id_ in found[act]} | {
+        post.parent_id for post in written if isinstance(post, Post)
+    }
+    return [row for row in rows if row[0] not in found[REPORTS_POST]], frozenset(acted)

@@ -1,0 +1,182 @@
+"""Sources of For you: ids of posts that may interest a member, each with the sources that bring it.
+
+Ids travel first. Lists of many members and tags are read in bulk, so that the number of reads does not depend on how many follow
+whom; every source has a cap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, zip_longest
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from shoal.core.model import Post, Share
+from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, Place
+from shoal.core.ranking.preferences import Interests
+from shoal.core.ranking.reranking import Source
+from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.schema import LIKES, POSTED, PUBLIC_LISTS, PUBLISHED, TAG_OF, tag_id
+from shoal.queries import home, public_timelines, trends
+from shoal.queries.context import Reads
+
+Key = TypeVar("Key", bound=Hashable)
+
+MOST = 1_000
+"""Candidates that are ranked."""
+_HOME = 200
+"""Newest entries of the home timeline."""
+_FRIENDS = 60
+"""Followees whose likes and posts are looked at: those whose posts the member likes most, then the newest."""
+_FRIEND_LIKES = 5
+_FRIENDS_OF_FRIENDS = 30
+_AUTHORS = 20
+_POSTS_EACH = 4
+"""Newest entries of each friend, friend of friends and liked author."""
+_TAGS = 15
+_RISING = 10
+_TAGGED_EACH = 8
+_NEW_EACH = 2
+"""Newest public posts of each data source, for exploration."""
+_POPULAR = 100
+_NEARBY = 60
+
+
+@dataclass
+class Candidates:
+    """Ids of posts and shares, before anything is known of them."""
+
+    sources: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """`Source` as a plain number: thousands are combined for a page."""
+    likers: Counter[int] = field(default_factory=Counter)
+    """How many of the friends who were asked like a post."""
+
+    def add(self, ids: Iterable[int], source: Source) -> None:
+        """Note that a source brings these ids."""
+        sources, bit = self.sources, source.value
+        for id_ in ids:
+            sources[id_] |= bit
+
+
+Newest = Callable[[Reads, int, int], Awaitable[list[int]]]
+"""The ids of the newest entries of a member's home, so many of them."""
+
+
+async def candidates(
+    reads: Reads, viewer: int, interests: Interests, near_km: float, newest: Newest = home.newest
+) -> Candidates:
+    """Return the candidates of a member: eight reads side by side, besides those of `newest`.
+
+    `near_km`: how far from the member's own place a post counts as nearby.
+    """
+    graph = reads.graph
+    closest = closest_followees(interests, _FRIENDS)
+    followed = {viewer, *interests.followees}
+    most_friends = interests.near.ids[np.argsort(-interests.near.friends.astype(np.int32), kind="stable")]
+    near = [id_ for id_ in most_friends.tolist() if id_ not in followed][:_FRIENDS_OF_FRIENDS]
+    liked = _strongest({id_: force for id_, force in interests.authors.items() if id_ not in followed}, _AUTHORS)
+    tags = _strongest(interests.tags, _TAGS)
+    rising = [word.name for word in (await reads.tags.cloud("rising")).words[:_RISING]]
+    tag_ids = {tag_id(tag): tag for tag in (*tags, *rising)}
+    (at_home, trending, around), (likes, posted, tagged, new) = await asyncio.gather(
+        asyncio.gather(
+            newest(reads, viewer, _HOME),
+            trends.ids(reads, outdated=True),
+            _around(reads, interests.place, near_km),
+        ),
+        asyncio.gather(
+            graph.assoc_ranges(closest, LIKES, Cursor(limit=_FRIEND_LIKES)),
+            graph.assoc_ranges(list(dict.fromkeys((*closest, *near, *liked))), POSTED, Cursor(limit=_POSTS_EACH)),
+            graph.assoc_ranges(list(tag_ids), TAG_OF, Cursor(limit=_TAGGED_EACH)),
+            graph.assoc_ranges(PUBLIC_LISTS, PUBLISHED, Cursor(limit=_NEW_EACH)),
+        ),
+    )
+    found = Candidates()
+    found.add(at_home, Source.FOLLOWEES)
+    found.likers.update(row.id2 for rows in likes.values() for row in rows)
+    found.add(found.likers, Source.FRIENDS_LIKED)
+    found.add(_of(posted, closest), Source.FOLLOWEES)
+    found.add(_of(posted, near), Source.FRIENDS_OF_FRIENDS)
+    found.add(_of(posted, liked), Source.AUTHORS_LIKED)
+    for id_, tag in tag_ids.items():
+        entries = [row.id2 for row in tagged.get(id_, ())]
+        if tag in interests.followed_tags:
+            found.add(entries, Source.TAGS_FOLLOWED)
+        elif tag in interests.tags:
+            found.add(entries, Source.TAGS_LIKED)
+        if tag in rising:
+            found.add(entries, Source.RISING)
+    found.add(trending[:_POPULAR], Source.POPULAR)
+    found.add(around, Source.NEARBY)
+    found.add(_of(new, PUBLIC_LISTS), Source.EXPLORATION)
+    return found
+
+
+def closest_followees(interests: Interests, most: int) -> list[int]:
+    """Return the followees whose posts a member likes most; of those that are liked as much, the newest."""
+    return sorted(interests.followees, key=lambda id_: -interests.authors.get(id_, 0.0))[:most]
+
+
+async def _around(reads: Reads, place: Place | None, near_km: float) -> list[int]:
+    if place is None:
+        return []
+    radius = min(max(near_km, MIN_RADIUS_KM), MAX_RADIUS_KM)
+    return await public_timelines.newest(reads, Disk(*place, radius), _NEARBY)
+
+
+def _of(lists: Mapping[int, Sequence[Assoc]], owners: Iterable[int]) -> Iterable[int]:
+    return (row.id2 for owner in owners for row in lists.get(owner, ()))
+
+
+def _strongest(strengths: Mapping[Key, float], most: int) -> list[Key]:
+    """Return the keys of the highest strengths above 0, the highest first."""
+    return sorted((key for key, force in strengths.items() if force > 0), key=lambda key: -strengths[key])[:most]
+
+
+_BITS = Source.FOLLOWEES.value, Source.FRIENDS_SHARED.value, Source.FRIENDS_COMMENTED.value
+
+
+class Proposal(NamedTuple):
+    """A post that is proposed to a viewer."""
+
+    source: int
+    """`Source`."""
+    friends: int
+    """How many friends like or share it."""
+
+
+async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, Proposal]:
+    """Return the posts behind the candidates by their ids, at most 1,000: shared posts for their shares, and for a friend's comment
+    the post that it answers. One read.
+    """
+    nodes = await reads.graph.obj_get(list(found.sources))
+    sources: defaultdict[int, int] = defaultdict(int)
+    friends = Counter(found.likers)
+    followees, shared, commented = _BITS
+    for id_, source in found.sources.items():
+        node = nodes.get(id_)
+        if isinstance(node, Share):
+            if node.author_id != viewer:
+                sources[node.post_id] |= shared if source & followees else source
+                friends[node.post_id] += bool(source & followees)
+        elif isinstance(node, Post):
+            if not node.parent_id or node.parent_author_id == node.author_id:
+                sources[id_] |= source
+            elif source & followees:
+                sources[node.parent_id] |= commented
+    return {id_: Proposal(sources[id_], friends[id_]) for id_ in _in_turn(sources)}
+
+
+def _in_turn(sources: Mapping[int, int]) -> Iterable[int]:
+    """Return at most 1,000 ids: if there are more, the first of each source, then the second of each, and so on."""
+    if len(sources) <= MOST:
+        return sources
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for id_, source in sources.items():
+        groups[source & -source].append(id_)
+    turns = chain.from_iterable(zip_longest(*groups.values()))
+    return islice((id_ for id_ in turns if id_ is not None), MOST)

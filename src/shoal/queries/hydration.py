@@ -1,0 +1,439 @@
+"""Hydration: load the full values for a list of ids in a fixed number of reads, without the values the viewer may not see.
+
+The values include the emoji reactions to each post: the count of each emoji, and whether the viewer added it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from shoal.core.filters import Filter
+from shoal.core.model import Media, Member, Poll, Post, Share
+from shoal.core.visibility import Relation, may_list, may_see, may_see_share
+from shoal.graph.access import relations
+from shoal.graph.contract import Assoc, Reader
+from shoal.graph.payloads.posts import EmojiPlace, chosen_of, emoji_places
+from shoal.graph.schema import (
+    BOOKMARKS,
+    CHOSEN_BY,
+    COMMENTED_BY,
+    EMOJI_PUT_BY,
+    FOLLOWED_BY,
+    FOLLOWS,
+    LIKED_BY,
+    LIKES,
+    MUTES_THREAD,
+    PINS,
+    POSTED,
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
+    REACTED_BY,
+    REACTS,
+    REPORTS_POST,
+    SHARED_BY,
+    SHARES,
+    VOTED_BY,
+    VOTES,
+    AnyNode,
+)
+
+
+class EmojiCount(msgspec.Struct, frozen=True):
+    """An emoji on a post."""
+
+    emoji: str
+    count: int
+    me: bool
+    """Whether the viewer put it there."""
+
+
+async def emoji_counts(
+    graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
+) -> dict[int, tuple[EmojiCount, ...]]:
+    """Return the emoji of each post, in the order in which they came there; two reads.
+
+    `mine` are the viewer's `REACTS` associations with the posts.
+    """
+    found = await placed_counts(graph, post_ids, mine)
+    return {post: tuple(count for _, count in counts) for post, counts in found.items()}
+
+
+async def placed_counts(
+    graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
+) -> dict[int, list[tuple[EmojiPlace, EmojiCount]]]:
+    """Return the emoji of each post as `emoji_counts` does, each with its place."""
+    there = await emoji_places(graph, post_ids)
+    ids = [place.id for places in there.values() for place in places]
+    counts = (await graph.assoc_count(ids, (EMOJI_PUT_BY,)))[EMOJI_PUT_BY] if ids else {}
+    chosen = {place.id for assoc in mine.values() for place in chosen_of(assoc)}
+    return {
+        post: [
+            (place, EmojiCount(place.emoji, n, place.id in chosen)) for place in places if (n := counts.get(place.id))
+        ]
+        for post, places in there.items()
+    }
+
+
+_POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY, REACTED_BY)
+_MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED, POSTED_ASIDE, POSTED_TO_FOLLOWERS)
+_VIEWER_STATE = (LIKES, SHARES, BOOKMARKS, MUTES_THREAD, REPORTS_POST)
+_POLL_COUNTS = (CHOSEN_BY, VOTED_BY)
+_NONE: Mapping[int, Assoc] = {}
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """A member with the counts that a profile shows."""
+
+    member: Member
+    followers: int = 0
+    following: int = 0
+    posts: int = 0
+    """Number of entries that the viewer may find."""
+
+
+class PollView(msgspec.Struct, frozen=True):
+    """A poll as a viewer sees it."""
+
+    poll: Poll
+    votes: tuple[int, ...] = ()
+    """Votes for each option, in the order of the options."""
+    voters: int = 0
+    choices: tuple[int, ...] | None = None
+    """Positions of the options that the viewer chose; None: they have not voted, or nobody is logged in."""
+
+
+class Filtered(msgspec.Struct, frozen=True):
+    """A filter of the viewer that matches a post, with the keywords and posts by which it does."""
+
+    filter: Filter
+    keywords: tuple[str, ...] = ()
+    posts: tuple[int, ...] = ()
+
+
+class SharedBy(msgspec.Struct, frozen=True):
+    """Other members who shared the post. Their shares are folded into this entry."""
+
+    first: tuple[Profile, ...]
+    """The first few."""
+    number: int
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An entry of a feed: a post and, if it is there as a share, its sharer."""
+
+    id: int
+    """Id of the post, or of the share: the cursor."""
+    post: Post
+    author: Profile
+    relation: Relation
+    """The viewer's relationship to the author."""
+    media: tuple[Media, ...] = ()
+    likes: int = 0
+    shares: int = 0
+    comments: int = 0
+    emoji: tuple[EmojiCount, ...] = ()
+    """Emoji that members put on the post."""
+    liked: bool = False
+    shared: bool = False
+    bookmarked: bool = False
+    pinned: bool = False
+    thread_muted: bool = False
+    """Whether the viewer has muted the thread."""
+    poll: PollView | None = None
+    filtered: tuple[Filtered, ...] = ()
+    """The viewer's filters that match the post in the context of this feed."""
+    matches: tuple[Filtered, ...] = ()
+    """The viewer's filters that match the post in any context."""
+    share: Share | None = None
+    sharer: Profile | None = None
+    sharer_relation: Relation | None = None
+    shared_by: SharedBy | None = None
+    reported: bool = False
+    """Whether the viewer reported the post: then no feed shows them the entry."""
+
+    @property
+    def reactions(self) -> int:
+        """Likes and shares of the post."""
+        return self.likes + self.shares
+
+
+Row = tuple[int, Post, Share | None]
+"""An entry before hydration: its id, the post, and the share if it is there as one."""
+
+Wanted = Callable[[Row], bool]
+"""A predicate on the post or share alone, asked before anything else is read."""
+
+_Rule = Callable[[Row, Mapping[int, Member], Mapping[int, Relation]], bool]
+"""A predicate that decides whether an entry is shown, from members who exist and the viewer's relationships to them."""
+
+_MANY = 200
+"""Above this number of entries, posts are read past the cache: they would evict what is read every day."""
+
+
+class Sight:
+    """Entries as a viewer sees them, read in two steps.
+
+    `look` reads what decides whether they are shown; `entries` reads the rest of those that are. Relations and members
+    that a look has read stay for the next one, so a page may take several looks.
+    """
+
+    def __init__(self, graph: Reader, viewer: int | None, rule: _Rule, lasting: Reader | None = None) -> None:
+        self.graph = graph
+        self.viewer = viewer
+        self.members: Mapping[int, Member] = {}
+        """Authors and sharers."""
+        self.stands: Mapping[int, Relation] = {}
+        """The viewer's relationships to them, and to authors whom a comment answers."""
+        self._rule = rule
+        self._lasting = lasting or graph
+        self._nodes: Mapping[int, AnyNode] = {}
+
+    async def look(self, ids: Sequence[int], wanted: Wanted | None = None) -> list[Row]:
+        """Return the wanted entries that the viewer may see, in the order of `ids`; four reads."""
+        rows = await _rows(self.graph if len(ids) <= _MANY else self._lasting, ids)
+        if wanted is not None:
+            rows = [row for row in rows if wanted(row)]
+        if not rows:
+            return rows
+        people = {post.author_id for _, post, _ in rows}
+        people.update([share.author_id for _, _, share in rows if share is not None])
+        beside = [
+            id_ for _, post, _ in rows if post.media or post.poll_id for id_ in (*post.media, post.poll_id) if id_
+        ]
+        nodes = await self.graph.obj_get([*people, *beside])
+        members = {id_: node for id_ in people if isinstance(node := nodes.get(id_), Member)}
+        # A home also asks how the viewer stands to whom a comment answers.
+        people.update([parent for _, post, _ in rows if (parent := post.parent_author_id)])
+        stands = await relations(self.graph, self.viewer, people)
+        rule = self._rule
+        rows = [row for row in rows if rule(row, members, stands)]
+        self._nodes = {**self._nodes, **nodes} if self._nodes else nodes
+        self.members = {**self.members, **members} if self.members else members
+        self.stands = {**self.stands, **stands} if self.stands else stands
+        return rows
+
+    def media(self, post: Post) -> tuple[Media, ...]:
+        """Return the media of a post that was looked at."""
+        return _media(post, self._nodes)
+
+    def poll(self, post: Post) -> Poll | None:
+        """Return the poll of a post that was looked at, without votes."""
+        return poll if isinstance(poll := self._nodes.get(post.poll_id), Poll) else None
+
+    async def entries(self, rows: Sequence[Row]) -> list[Entry]:
+        """Hydrate rows that were looked at; three reads, one more where there are polls, two more where there are emoji.
+
+        Posts that the viewer reported fall away here: `look` does not know them.
+        """
+        if not rows:
+            return []
+        found = await _assemble(self.graph, self.viewer, rows, self.members, self._nodes, self.stands)
+        return found if self._rule is _there else [entry for entry in found if not entry.reported]
+
+
+def sight(graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: Reader | None = None) -> Sight:
+    """Return the viewer's `Sight`. `unasked` entries come in a timeline or list, without those whom the viewer mutes;
+    otherwise the viewer asked for just these.
+    """
+    return Sight(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
+
+
+async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
+    """Return entries by id, in the order of `ids`, as the viewer may see them (`unasked`: see `sight`).
+
+    At most seven reads, one more where there are polls, and two more where there are emoji.
+    """
+    return await _hydrated(sight(graph, viewer, unasked=unasked), ids)
+
+
+async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
+    """Return the entry from which the member has just taken back something of their own; None when it is gone.
+
+    A post that they reported or may not see (any more) is returned bare: its id and its author, without content and counts.
+    """
+    seen = Sight(graph, member_id, _there)
+    rows = await seen.look((id_,))
+    if not rows:
+        return None
+    (entry,) = await seen.entries(rows)
+    shown = not entry.reported and _visible(member_id, may_see, rows[0], seen.members, seen.stands)
+    return entry if shown else _bare(entry)
+
+
+def _bare(entry: Entry) -> Entry:
+    """Return an entry without the post's text, media, poll and counts; of a suspended author only the name."""
+    post, author = entry.post, entry.author
+    return msgspec.structs.replace(
+        entry,
+        post=Post(
+            id=post.id, author_id=post.author_id, visibility=post.visibility, dated=post.dated, version=post.version
+        ),
+        author=Profile(Member(id=author.member.id, name=author.member.name)) if author.member.suspended else author,
+        media=(),
+        poll=None,
+        likes=0,
+        shares=0,
+        comments=0,
+        emoji=(),
+    )
+
+
+async def hydrate_reported(graph: Reader, ids: Sequence[int]) -> list[Entry]:
+    """Return reported entries for moderators, and for them alone: hidden or not, and whatever their visibility."""
+    return await _hydrated(Sight(graph, None, _there), ids)
+
+
+async def _hydrated(seen: Sight, ids: Sequence[int]) -> list[Entry]:
+    return await seen.entries(await seen.look(ids))
+
+
+def _there(row: Row, members: Mapping[int, Member], _stands: Mapping[int, Relation]) -> bool:
+    _, post, share = row
+    return post.author_id in members and (share is None or share.author_id in members)
+
+
+async def _rows(graph: Reader, ids: Sequence[int]) -> list[Row]:
+    """Read entries with their posts; missing ones are left out."""
+    nodes = await graph.obj_get(ids)
+    found = [node for id_ in ids if (node := nodes.get(id_)) is not None]
+    wanted = {node.post_id for node in found if type(node) is Share}
+    posts = await graph.obj_get(list(wanted)) if wanted else {}
+    rows: list[Row] = []
+    for node in found:
+        if type(node) is Post:
+            rows.append((node.id, node, None))
+        elif type(node) is Share and isinstance(post := posts.get(node.post_id), Post):
+            rows.append((node.id, post, node))
+    return rows
+
+
+def _visible(
+    viewer: int | None,
+    rule: Callable[[int | None, Post, Member | None, Relation], bool],
+    row: Row,
+    members: Mapping[int, Member],
+    stands: Mapping[int, Relation],
+) -> bool:
+    _, post, share = row
+    author = post.author_id
+    if not rule(viewer, post, members.get(author), stands[author]):
+        return False
+    if share is None:
+        return True
+    stand = stands[share.author_id]
+    if rule is may_list and stand.muting:
+        return False
+    return may_see_share(viewer, share, members.get(share.author_id), stand)
+
+
+async def _assemble(
+    graph: Reader,
+    viewer: int | None,
+    rows: Sequence[Row],
+    members: Mapping[int, Member],
+    nodes: Mapping[int, AnyNode],
+    stands: Mapping[int, Relation],
+) -> list[Entry]:
+    post_ids = list({post.id for _, post, _ in rows})
+    counts = await graph.assoc_count(post_ids, _POST_COUNTS)
+    if len(members) > len(rows):
+        # More was looked at than is shown.
+        shown = {post.author_id for _, post, _ in rows}
+        shown.update([share.author_id for _, _, share in rows if share is not None])
+        members = {id_: members[id_] for id_ in shown}
+    known = await profiles(graph, members, viewer, stands)
+    roots = [root for _, post, _ in rows if (root := post.root_id)]
+    polls = [poll for _, post, _ in rows if post.poll_id and isinstance(poll := nodes.get(post.poll_id), Poll)]
+    likes, shares, comments, reacted = (counts[atype] for atype in _POST_COUNTS)
+    types = (
+        *_VIEWER_STATE,
+        *((PINS,) if viewer in members else ()),
+        *((VOTES,) if polls else ()),
+        *((REACTS,) if reacted else ()),
+    )
+    # Of posts, of roots of threads and of polls: one read, for no type has anything of another's kind.
+    wanted = list({*post_ids, *roots, *[poll.id for poll in polls]}) if roots or polls else post_ids
+    state = await graph.assoc_get(viewer, types, wanted) if viewer is not None else {}
+    views = await _poll_views(graph, polls, state.get(VOTES, {})) if polls else {}
+    emoji = await emoji_counts(graph, list(reacted), state.get(REACTS, _NONE)) if reacted else {}
+    liked, shared, bookmarked, muted, reported, pinned = (state.get(atype, _NONE) for atype in (*_VIEWER_STATE, PINS))
+    answer: list[Entry] = []
+    for entry_id, post, share in rows:
+        id_ = post.id
+        answer.append(
+            # Some by position: with more than thirty things to put in order, the interpreter packs them into a dictionary.
+            Entry(
+                entry_id,
+                post,
+                known[post.author_id],
+                stands[post.author_id],
+                _media(post, nodes) if post.media else (),
+                likes.get(id_, 0),
+                shares.get(id_, 0),
+                comments.get(id_, 0),
+                emoji.get(id_, ()) if emoji else (),
+                liked=id_ in liked,
+                shared=id_ in shared,
+                bookmarked=id_ in bookmarked,
+                pinned=id_ in pinned,
+                thread_muted=(post.root_id or id_) in muted,
+                poll=views.get(post.poll_id) if views else None,
+                share=share,
+                sharer=known[share.author_id] if share else None,
+                sharer_relation=stands[share.author_id] if share else None,
+                reported=id_ in reported,
+            )
+        )
+    return answer
+
+
+async def _poll_views(graph: Reader, polls: Sequence[Poll], voted: Mapping[int, Assoc]) -> dict[int, PollView]:
+    """Return the votes of each poll, by its id; one read."""
+    ids = [id_ for poll in polls for id_ in (poll.id, *[option.id for option in poll.options])]
+    counts = await graph.assoc_count(ids, _POLL_COUNTS)
+    chosen, voters = (counts[atype] for atype in _POLL_COUNTS)
+    return {
+        poll.id: PollView(
+            poll,
+            votes=tuple(chosen.get(option.id, 0) for option in poll.options),
+            voters=voters.get(poll.id, 0),
+            choices=tuple(voted[poll.id].data) if poll.id in voted else None,
+        )
+        for poll in polls
+    }
+
+
+def _media(post: Post, nodes: Mapping[int, AnyNode]) -> tuple[Media, ...]:
+    return tuple(node for id_ in post.media if isinstance(node := nodes.get(id_), Media))
+
+
+async def profiles(
+    graph: Reader, members: Mapping[int, Member], viewer: int | None, stands: Mapping[int, Relation]
+) -> dict[int, Profile]:
+    """Return members with their counts, as the viewer may know them; one read.
+
+    Everybody is told how many of a member's entries are open; the member and their followers, how many followers may
+    find. Direct and hidden posts are in no count.
+    """
+    counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
+    followers, following, posted, aside, reserved = (counts[atype] for atype in _MEMBER_COUNTS)
+    if reserved:
+        strange = (id_ for id_ in reserved if id_ != viewer and not stands[id_].following)
+        posted = {**posted, **{id_: posted.get(id_, 0) - reserved[id_] for id_ in strange}}
+    if aside:
+        posted = {**posted, **{id_: posted.get(id_, 0) - aside[id_] for id_ in aside}}
+    return {
+        id_: Profile(member, followers.get(id_, 0), following.get(id_, 0), posted.get(id_, 0))
+        for id_, member in members.items()
+    }
+
+
+async def profiles_by_id(graph: Reader, viewer: int | None, ids: Sequence[int]) -> list[Profile]:
+    """Return profiles in the order of `ids`, without members who are deleted or suspended. Three reads."""
+    nodes = await graph.obj_get(ids)
+    members = {id_: node for id_ in ids if isinstance(node := nodes.get(id_), Member) and not node.suspended}
+    found = await profiles(graph, members, viewer, await relations(graph, viewer, members))
+    return [found[id_] for id_ in members]

@@ -1,0 +1,118 @@
+"""The timeline of a list: posts and shares of its members, pulled from each. The owner must follow its members."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+
+from shoal.core.model import MemberList, Post, RepliesPolicy, Visibility
+from shoal.core.visibility import may_come
+from shoal.graph.access import own_list
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.contract import Cursor, Reader
+from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
+from shoal.queries.context import Reads
+from shoal.queries.hydration import Entry, Row, Sight, sight
+from shoal.queries.pagination import RowReader, pull
+from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_shares, itself, read_folded, unfolded
+
+MAX_LISTS = 1_000
+MAX_MEMBERS = 1_000
+"""More than anybody may have; `MAX_LISTS` is too."""
+
+
+async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direct: bool = True) -> Page:
+    """Return a page of the timeline of the viewer's own list, with or without direct messages.
+
+    Raises `NotFound` for any other list.
+    """
+    with one_request():
+        shown = await own_list(reads.graph, viewer, list_id)
+        folds = _folds(reads, viewer, shown, await members_of(reads.graph, shown), direct=direct)
+        return await read_folded(folds, cursor, NO_SIEVE)
+
+
+async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
+    """Return the entries that are in the list at this moment, as `page` would show them, in the order of `ids`."""
+    with one_request():
+        shown = await own_list(reads.graph, viewer, list_id)
+        members = await members_of(reads.graph, shown)
+        folds = _folds(reads, viewer, shown, members)
+        rows = await _wanted(folds.seen, shown, members, await folds.seen.look(ids))
+        return await folds.seen.entries(await unfolded(folds, rows)) if rows else []
+
+
+def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int], *, direct: bool = True) -> Folds:
+    """Describe the list as rows: which belong to it, and which leave shares out of it."""
+    seen = sight(reads.graph, viewer, lasting=reads.lasting)
+    skeleton = partial(pull, reads.graph, {POSTED: members})
+
+    async def sift(ids: Sequence[int]) -> list[Row]:
+        rows = await _wanted(seen, shown, members, await seen.look(ids))
+        return rows if direct else [row for row in rows if row[1].visibility is not Visibility.DIRECT]
+
+    def opened(cursor: Cursor) -> RowReader[int, Row]:
+        return RowReader(cursor, skeleton, sift, itself)
+
+    return Folds(seen, opened, partial(folds_shares, reads.graph, viewer))
+
+
+async def members_of(graph: Reader, shown: MemberList) -> list[int]:
+    """Return the members of a list whom its owner follows at this moment (or who are the owner), the newest first."""
+    listed = [assoc.id2 for assoc in await graph.assoc_range(shown.id, LISTS, Cursor(limit=MAX_MEMBERS))]
+    followed = (await graph.assoc_get(shown.owner_id, (FOLLOWS,), listed))[FOLLOWS]
+    return [id_ for id_ in listed if id_ in followed or id_ == shown.owner_id]
+
+
+async def owned(graph: Reader, member_id: int) -> list[MemberList]:
+    """Return the member's lists, oldest first."""
+    ids = [
+        assoc.id2 for assoc in await graph.assoc_range(member_id, OWNS_LIST, Cursor(limit=MAX_LISTS, oldest_first=True))
+    ]
+    nodes = await graph.obj_get(ids) if ids else {}
+    return [node for id_ in ids if isinstance(node := nodes.get(id_), MemberList)]
+
+
+async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberList]:
+    """Return the owner's lists that a member is on."""
+    lists = await owned(graph, owner)
+    if not lists or (member_id != owner and not (await graph.assoc_get(owner, (FOLLOWS,), (member_id,)))[FOLLOWS]):
+        return []
+    listed = (await graph.assoc_get(member_id, (LISTED_IN,), [one.id for one in lists]))[LISTED_IN]
+    return [one for one in lists if one.id in listed]
+
+
+async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
+    """Return the members whose posts the viewer reads in an exclusive list, and not at home."""
+    apart = [one.id for one in await owned(graph, viewer) if one.exclusive]
+    listed = await graph.assoc_ranges(apart, LISTS, Cursor(limit=MAX_MEMBERS)) if apart else {}
+    return frozenset(assoc.id2 for page in listed.values() for assoc in page)
+
+
+async def _wanted(seen: Sight, shown: MemberList, members: Collection[int], rows: Sequence[Row]) -> list[Row]:
+    on_list = frozenset(members)
+    heard: Collection[int] = on_list
+    if shown.replies is RepliesPolicy.FOLLOWED:
+        parents = {post.parent_author_id for _, post, _ in rows if post.parent_author_id}
+        heard = (await seen.graph.assoc_get(shown.owner_id, (FOLLOWS,), list(parents)))[FOLLOWS] if parents else ()
+    elif shown.replies is RepliesPolicy.NONE:
+        heard = ()
+    return [row for row in rows if _is_wanted(seen, shown, on_list, heard, row)]
+
+
+def _is_wanted(seen: Sight, shown: MemberList, members: Collection[int], heard: Collection[int], row: Row) -> bool:
+    _, post, share = row
+    by = post.author_id if share is None else share.author_id
+    if by not in members:
+        return False
+    if by != shown.owner_id and not may_come(post, share, seen.stands[by]):
+        return False
+    return share is not None or _in_earshot(shown, post, heard)
+
+
+def _in_earshot(shown: MemberList, post: Post, heard: Collection[int]) -> bool:
+    """Return whether the list hears a comment: one on the author's own post, on the owner's, or on a post of those
+    `heard`.
+    """
+    parent = post.parent_author_id
+    return not parent or parent in (post.author_id, shown.owner_id) or parent in heard

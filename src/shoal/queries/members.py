@@ -1,0 +1,421 @@
+"""Lists of members: followers, followees, members who like, share or react to a post, the member directory, and contact discovery.
+
+The directory contains members who want to be found, ordered by their last post or by the time they joined.
+
+Contact discovery returns members who may match an entry of an address book or of a follow list from another network. A member
+matches by the hash of their e-mail address if they allow it (`email`), by an external account that their profile names (`link`),
+or, as weaker evidence, by the same user name (`name`). None of the three proves identity. The list is not stored. Members who do
+not want to be found, who are silenced or suspended, whom the viewer blocks or mutes, or who block the viewer are left out, as if
+they did not exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Literal, NamedTuple, TypeVar
+
+from shoal.core.email import check_hashes
+from shoal.core.errors import InvalidInput
+from shoal.core.handles import FollowList, ForeignHandle, read_archive, read_handles
+from shoal.core.model import OPEN, Member, Share
+from shoal.core.text import check_user_name
+from shoal.core.visibility import Relation, may_see_share
+from shoal.graph.access import access_post, full_relations, members_by_id, relation, relations
+from shoal.graph.cache.dependencies import compared, good_until
+from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.member_lookup import declared_handles
+from shoal.graph.payloads.follows import mute_terms
+from shoal.graph.payloads.posts import EmojiPlace
+from shoal.graph.schema import (
+    DECLARED_BY,
+    EMOJI_PUT_BY,
+    FOLLOWED_BY,
+    FOLLOWS,
+    LIKED_BY,
+    MUTES,
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
+    REACTS,
+    SHARED_BY,
+    AnyNode,
+    AssocType,
+    Key,
+    email_hash_id,
+    handle_id,
+    user_name_key,
+)
+from shoal.queries.context import Reads
+from shoal.queries.hydration import EmojiCount, Profile, placed_counts, profiles, profiles_by_id
+from shoal.queries.pagination import check_limit
+from shoal.search.contract import Order
+from shoal.search.indexing import is_listed
+
+PAGE = 25
+"""Members on a page by default."""
+_FOLLOWEES = 5_000
+_RECEIVED = (LIKED_BY, SHARED_BY)
+_NOT_OPEN = (POSTED_ASIDE, POSTED_TO_FOLLOWERS)
+_MOST_NOT_OPEN = 2_000
+"""Posts in each of these lists whose likes and shares are subtracted."""
+_FAMILIAR = 80
+
+
+class MemberPage(NamedTuple):
+    """A page of members with the cursor of each (the time of the association); `next` is None at the end."""
+
+    profiles: list[Profile]
+    times: list[int]
+    next: int | None
+    data: Sequence[bytes] = ()
+    """The data of each association."""
+
+
+class Likers(NamedTuple):
+    """The number of likes of a post, and its newest likers."""
+
+    total: int
+    newest: list[Profile]
+
+
+class EmojiReactors(EmojiCount, frozen=True):
+    """An emoji on a post, and the newest few members who put it there."""
+
+    newest: tuple[Profile, ...] = ()
+
+
+class Received(NamedTuple):
+    """Total likes and shares of a member's posts."""
+
+    likes: int
+    shares: int
+
+
+async def page(
+    reads: Reads,
+    viewer: int | None,
+    of: int,
+    atype: AssocType,
+    cursor: Cursor,
+    *,
+    severed: bool = False,
+    followed_by: int = 0,
+) -> MemberPage:
+    """Return a page of the members in a list, without those who have blocked the viewer or whom the viewer has blocked.
+
+    With `severed` they are included, for the list of blocked members. A sharer whose share is not open is left out, as
+    are expired mutes; with `followed_by`, so is everybody but that member and their followees. The members of the next
+    page are read ahead, so that they are in memory when it is asked for. Raises `InvalidInput` for a limit below 1.
+    """
+    check_limit(cursor)
+    found = await reads.graph.assoc_range(of, atype, cursor.of(2 * cursor.limit + 1))
+    here, ahead = found[: cursor.limit], found[cursor.limit : 2 * cursor.limit]
+    kept = await _kept(reads, atype, here, followed_by)
+    _read_ahead(reads, _ids(atype, ahead))
+    people, shown = await _people(reads, viewer, atype, kept, severed=severed)
+    if cursor.oldest_first:
+        people, shown = people[::-1], shown[::-1]
+        after = here[0].time if here else None
+    else:
+        after = here[-1].time if len(found) > len(here) else None
+    return MemberPage(people, [assoc.time for assoc in shown], after, [assoc.data for assoc in shown])
+
+
+async def _kept(reads: Reads, atype: AssocType, found: Sequence[Assoc], followed_by: int) -> Sequence[Assoc]:
+    if atype is MUTES:
+        now = time.time_ns() // 1_000_000
+        terms = {assoc.id2: mute_terms(assoc.data) for assoc in found}
+        for one in terms.values():
+            good_until(one.expires_at, now)
+        return [assoc for assoc in found if not terms[assoc.id2].over(now)]
+    if followed_by:
+        followed = (await reads.graph.assoc_get(followed_by, (FOLLOWS,), [assoc.id2 for assoc in found]))[FOLLOWS]
+        return [assoc for assoc in found if assoc.id2 in followed or assoc.id2 == followed_by]
+    return found
+
+
+async def _people(
+    reads: Reads, viewer: int | None, atype: AssocType, found: Sequence[Assoc], *, severed: bool = False
+) -> tuple[list[Profile], list[Assoc]]:
+    nodes = await reads.graph.obj_get(_ids(atype, found))
+    members = {assoc.id2: node for assoc in found if isinstance(node := nodes.get(assoc.id2), Member)}
+    stands = await relations(reads.graph, viewer, members)
+    there = [assoc for assoc in found if assoc.id2 in members and not members[assoc.id2].suspended]
+    if atype is SHARED_BY:
+        shown = [assoc for assoc in there if _named(viewer, assoc, nodes, members, stands)]
+    else:
+        shown = [assoc for assoc in there if severed or not stands[assoc.id2].severed]
+    numbers = await profiles(reads.graph, {assoc.id2: members[assoc.id2] for assoc in shown}, viewer, stands)
+    return [numbers[assoc.id2] for assoc in shown], shown
+
+
+async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, list[Profile]]:
+    """Return, for each member, the viewer's followees who follow them; nobody for a member who hides their connections.
+
+    Only the viewer's newest 5,000 followees are considered, and at most 80 returned for each member.
+    """
+    followees = [assoc.id2 for assoc in await reads.graph.assoc_range(viewer, FOLLOWS, Cursor(limit=_FOLLOWEES))]
+    members = await members_by_id(reads.graph, ids)
+    open_ones = [id_ for id_, member in members.items() if not (member.hides_connections or member.suspended)]
+    answers = await asyncio.gather(*[reads.graph.assoc_get(id_, (FOLLOWED_BY,), followees) for id_ in open_ones])
+    known = {
+        id_: [followee for followee in followees if followee in answer[FOLLOWED_BY]][:_FAMILIAR]
+        for id_, answer in zip(open_ones, answers, strict=True)
+    }
+    everybody = list({followee for found in known.values() for followee in found})
+    shown = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, everybody)}
+    return {id_: [shown[one] for one in known.get(id_, ()) if one in shown] for id_ in members}
+
+
+def _ids(atype: AssocType, found: Sequence[Assoc]) -> list[int]:
+    """Return the ids of the members and, in a list of sharers, of their shares."""
+    shares = [_share_id(assoc) for assoc in found] if atype is SHARED_BY else []
+    return [assoc.id2 for assoc in found] + shares
+
+
+def _share_id(assoc: Assoc) -> int:
+    return int.from_bytes(assoc.data)
+
+
+def _named(
+    viewer: int | None,
+    assoc: Assoc,
+    nodes: Mapping[int, AnyNode],
+    members: Mapping[int, Member],
+    stands: Mapping[int, Relation],
+) -> bool:
+    """Return whether a sharer may be named: their share is still there, and open."""
+    share = nodes.get(_share_id(assoc))
+    if not isinstance(share, Share) or share.visibility not in OPEN:
+        return False
+    return may_see_share(viewer, share, members[assoc.id2], stands[assoc.id2])
+
+
+def _read_ahead(reads: Reads, ids: Sequence[int]) -> None:
+    if ids:
+        task = asyncio.ensure_future(reads.graph.obj_get(ids))
+        # Nobody waits for it; a failure will be met again by the page itself.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5) -> Likers:
+    """Return how many like a post, in O(1), and the newest few. Raises `NotFound` if the viewer may not see it."""
+    post = await access_post(reads.graph, viewer, post_id)
+    total = (await reads.graph.assoc_count((post.id,), (LIKED_BY,)))[LIKED_BY].get(post.id, 0)
+    found = await reads.graph.assoc_range(post.id, LIKED_BY, Cursor(limit=newest))
+    return Likers(total, (await _people(reads, viewer, LIKED_BY, found))[0])
+
+
+async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest: int = 10) -> list[EmojiReactors]:
+    """Return the emoji of a post with the newest members of each, in a fixed number of reads.
+
+    Raises `NotFound` if the viewer may not see the post.
+    """
+    found = await _placed(reads, viewer, post_id)
+    lists = await reads.graph.assoc_ranges([place.id for place, _ in found], EMOJI_PUT_BY, Cursor(limit=newest))
+    ids = list({assoc.id2 for listed in lists.values() for assoc in listed})
+    stands = await relations(reads.graph, viewer, ids)
+    shown = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, ids)}
+    return [
+        EmojiReactors(
+            counted.emoji,
+            counted.count,
+            counted.me,
+            tuple(
+                shown[one.id2] for one in lists.get(place.id, ()) if one.id2 in shown and not stands[one.id2].severed
+            ),
+        )
+        for place, counted in found
+    ]
+
+
+async def emoji_page(
+    reads: Reads, viewer: int | None, post_id: int, emoji: str, cursor: Cursor
+) -> tuple[EmojiCount, MemberPage]:
+    """Return an emoji of a post and a page of the members who put it there, newest first.
+
+    Raises `NotFound` if the viewer may not see the post, and `InvalidInput` for a limit below 1.
+    """
+    for place, counted in await _placed(reads, viewer, post_id):
+        if place.emoji == emoji:
+            return counted, await page(reads, viewer, place.id, EMOJI_PUT_BY, cursor)
+    return EmojiCount(emoji, 0, me=False), MemberPage([], [], None)
+
+
+async def _placed(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[EmojiPlace, EmojiCount]]:
+    post = await access_post(reads.graph, viewer, post_id)
+    mine = (await reads.graph.assoc_get(viewer, (REACTS,), (post.id,)))[REACTS] if viewer is not None else {}
+    return (await placed_counts(reads.graph, (post.id,), mine)).get(post.id, [])
+
+
+async def received(reads: Reads, viewer: int | None, member: int) -> Received:
+    """Return the total likes and shares of the member's posts that the viewer could find.
+
+    The member sees the totals, which are two counters. Others see them without the posts that are listed as not open:
+    followers without direct and hidden posts, strangers also without posts for followers. Of a member who has more
+    such posts than are counted, others see no totals.
+    """
+    graph = reads.graph
+    counts = await graph.assoc_count((member,), (*_RECEIVED, *_NOT_OPEN))
+    totals = Received(*(counts[atype].get(member, 0) for atype in _RECEIVED))
+    if viewer == member or not any(totals) or not any(counts[atype].get(member) for atype in _NOT_OPEN):
+        return totals
+    lists = (POSTED_ASIDE,) if (await relation(graph, viewer, member)).following else _NOT_OPEN
+    if any(counts[atype].get(member, 0) > _MOST_NOT_OPEN for atype in lists):
+        return Received(0, 0)
+    found = await asyncio.gather(*(graph.assoc_range(member, atype, Cursor(limit=_MOST_NOT_OPEN)) for atype in lists))
+    ids = {assoc.id2 for listed in found for assoc in listed}
+    private = await graph.assoc_count(list(ids), _RECEIVED)
+    return Received(
+        *(max(0, total - sum(private[atype].values())) for atype, total in zip(_RECEIVED, totals, strict=True))
+    )
+
+
+async def directory_page(reads: Reads, viewer: int | None, order: Order, limit: int, offset: int = 0) -> list[Profile]:
+    """Part of the directory; whom the viewer mutes, and who has to do with them by a block, is left out of it. Three reads."""
+    ids = await compared(partial(reads.search.directory, order, limit, offset))
+    found = await members_by_id(reads.graph, ids)
+    stands = await relations(reads.graph, viewer, found)
+    # In the order of the index: members come in another one where some of them were in memory.
+    shown = {
+        id_: member
+        for id_ in ids
+        if (member := found.get(id_)) and is_listed(member) and not stands[id_].severed and not stands[id_].muting
+    }
+    return list((await profiles(reads.graph, shown, viewer, stands)).values())
+
+
+T = TypeVar("T")
+
+MOST_FOUND = 500
+"""Members of one answer."""
+_AT_ONCE = 500
+"""Accounts that are looked up together."""
+_EACH = 5
+"""Members who may declare one account and be found by it: those who declared it first."""
+
+MatchKind = Literal["email", "link", "name"]
+
+
+class ContactMatch(NamedTuple):
+    """A member who may be meant by what was `given`, a hash or a handle in its one form, and how the viewer stands to them."""
+
+    profile: Profile
+    given: str
+    match: MatchKind
+    following: bool
+    requested: bool
+
+
+class ContactsFound(NamedTuple):
+    """Members who were found: those whom the viewer does not follow first, and of these the surer ones first."""
+
+    matches: list[ContactMatch]
+    asked: int
+    """Different accounts or hashes that were looked for."""
+    unreadable: int
+    """Entries of the list that name nobody, such as the numbers of X."""
+    more: bool
+    """Whether more members were found than an answer has room for. Lists may be sent in parts."""
+
+
+class _Claim(NamedTuple):
+    """A possible match, before the member is looked at."""
+
+    member_id: int
+    given: ForeignHandle | str
+    match: MatchKind
+
+    def holds(self, member: Member) -> bool:
+        """Return whether the member, as they are now, is meant: what led to them may be of a moment ago."""
+        if isinstance(self.given, str):
+            return member.email_hash == self.given
+        if self.match == "name":
+            return member.name == self.given.user_name
+        return self.given in declared_handles(member)
+
+
+async def contacts_by_hash(reads: Reads, viewer: int, hashes: Sequence[str]) -> ContactsFound:
+    """Find members by hashes of their e-mail addresses, those who allow it. Raises as `check_hashes`."""
+    asked = check_hashes(hashes)
+
+    async def claims(part: Sequence[str]) -> list[_Claim]:
+        by_id = {email_hash_id(digest): digest for digest in part}
+        lists = await reads.lasting.assoc_ranges(list(by_id), DECLARED_BY, Cursor(limit=_EACH, oldest_first=True))
+        return [_Claim(row.id2, by_id[id_], "email") for id_, rows in lists.items() for row in rows]
+
+    return await _found(reads, viewer, asked, claims)
+
+
+async def followees_in_archive(reads: Reads, viewer: int, archive: bytes) -> ContactsFound:
+    """Find members by the follow list in a file of another network's archive. Raises as `read_archive`."""
+    # In a thread: four megabytes would hold up whoever is served meanwhile.
+    return await _followees(reads, viewer, await asyncio.to_thread(read_archive, archive))
+
+
+async def followees_by_handle(reads: Reads, viewer: int, handles: Sequence[str]) -> ContactsFound:
+    """Find members by handles, addresses and links of accounts elsewhere. Raises `TooLarge` past 10,000."""
+    return await _followees(reads, viewer, read_handles(handles))
+
+
+async def _followees(reads: Reads, viewer: int, listed: FollowList) -> ContactsFound:
+    found = await _found(reads, viewer, listed.handles, lambda part: _claims(reads, part))
+    return found._replace(unreadable=listed.unreadable)
+
+
+async def _found(
+    reads: Reads, viewer: int, asked: Sequence[T], claims: Callable[[Sequence[T]], Awaitable[list[_Claim]]]
+) -> ContactsFound:
+    """Six reads at most for every 500; past the cache, which would have to forget what others need."""
+    matches: dict[int, ContactMatch] = {}
+    for start in range(0, len(asked), _AT_ONCE):
+        for match in await _shown(reads, viewer, await claims(asked[start : start + _AT_ONCE])):
+            known = matches.get(match.profile.member.id)
+            if known is None or (known.match, match.match) == ("name", "link"):
+                matches[match.profile.member.id] = match
+    ordered = sorted(matches.values(), key=lambda one: (one.following, one.requested, one.match == "name"))
+    return ContactsFound(ordered[:MOST_FOUND], len(asked), unreadable=0, more=len(ordered) > MOST_FOUND)
+
+
+async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim]:
+    """Return who may be meant by these accounts, those who declare them first; two reads."""
+    by_id = {handle_id(str(handle)): handle for handle in handles if handle.site}
+    lists = await reads.lasting.assoc_ranges(list(by_id), DECLARED_BY, Cursor(limit=_EACH, oldest_first=True))
+    declared = [_Claim(row.id2, by_id[id_], "link") for id_, rows in lists.items() for row in rows]
+    keys = dict(_user_names(handles))
+    owners = await reads.lasting.key_get(list(keys))
+    return [*declared, *(_Claim(owner, keys[key], "name") for key, owner in owners.items())]
+
+
+def _user_names(handles: Sequence[ForeignHandle]) -> Iterator[tuple[Key, ForeignHandle]]:
+    """Yield the keys of members who would have the same user name here."""
+    for handle in handles:
+        try:
+            yield user_name_key(check_user_name(handle.user_name)), handle
+        except InvalidInput:
+            continue
+
+
+async def _shown(reads: Reads, viewer: int, claims: Sequence[_Claim]) -> list[ContactMatch]:
+    """Return the claims that hold, of members whom the viewer may be shown; each member once."""
+    members = await members_by_id(reads.lasting, list({claim.member_id for claim in claims} - {viewer}))
+    held: dict[int, _Claim] = {}
+    for claim in claims:
+        member = members.get(claim.member_id)
+        if member is not None and is_listed(member) and claim.holds(member):
+            held.setdefault(claim.member_id, claim)
+    if not held:
+        return []
+    stands = await full_relations(reads.graph, viewer, held)
+    listed = {id_: members[id_] for id_ in held if _may_be_shown(stands[id_])}
+    known = await profiles(reads.graph, listed, viewer, stands)
+    return [
+        ContactMatch(known[id_], str(held[id_].given), held[id_].match, stands[id_].following, stands[id_].requested)
+        for id_ in listed
+    ]
+
+
+def _may_be_shown(stand: Relation) -> bool:
+    return not stand.severed and not stand.muting

@@ -1,0 +1,257 @@
+"""Reads for moderators and admins: all members, reports, and the audit log, newest first.
+
+There is no list of all members. Objects are ordered by id, and therefore by time, and are read from old to new. A page scans one
+range of time after another, going back, with longer ranges where there was little activity, and reads a bounded part of the
+network.
+
+The audit log has one list for each data source. The address of an action on one's own account is in a list of that member.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Literal, NamedTuple, get_args
+
+from shoal.core.audit import AuditEntry, AuditVerb
+from shoal.core.errors import InvalidInput
+from shoal.core.ids import floor_at, milliseconds_of, shard_of
+from shoal.core.model import Member, Post, Report, Review
+from shoal.graph.contract import Assoc, Cursor, Reader, Scanner
+from shoal.graph.payloads.members import decode_entry
+from shoal.graph.schema import AUDITED, EVERYBODY, PUBLIC_LISTS, REPORTED, AnyNode, public_list
+from shoal.queries.pagination import look_through, pull_entries
+
+SCANS = 40
+"""Scans of one page: after so many it comes short, and its cursor goes on from there."""
+SCANNED = 2_000
+"""Objects of one scan."""
+_MILLISECOND = floor_at(1_800_000_000_001) - floor_at(1_800_000_000_000)
+_STRETCH = 86_400_000 * _MILLISECOND
+"""Where a page begins to look: a day."""
+_AHEAD_MS = 3_600_000
+"""Ids may be ahead of our clock by so much."""
+
+Wanted = Callable[[Member], bool]
+MemberState = Literal["active", "pending", "disabled", "silenced", "sensitized", "suspended"]
+
+
+class Members(NamedTuple):
+    """A page, newest first. `next` is the `before` of the page that follows; None at the end."""
+
+    members: list[Member]
+    next: int | None
+
+
+def is_in(member: Member, state: MemberState) -> bool:
+    """Whether a member is in a state. Active is one who is neither suspended nor disabled."""
+    match state:
+        case "active":
+            return not (member.suspended or member.disabled)
+        case "suspended":
+            return member.suspended and not member.pending
+        case "pending":
+            return member.pending
+        case "disabled":
+            return member.disabled
+        case "silenced":
+            return member.silenced
+        case "sensitized":
+            return member.sensitized
+    raise InvalidInput(f"state: one of {', '.join(get_args(MemberState))}, not {state!r}", field="state")
+
+
+async def members_page(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
+    """A page of the members who are wanted, with `after < id < before`: the newest of them, or the oldest (`oldest_first`)."""
+    return await (_oldest if cursor.oldest_first else _newest)(scanner, cursor, wanted)
+
+
+async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
+    found: list[Member] = []
+    after, ended = cursor.after, False
+    for _ in range(SCANS):
+        scanned = await scanner.obj_scan(after, SCANNED)
+        found += [member for member in _members(scanned, wanted) if member.id < cursor.before]
+        ended = len(scanned) < SCANNED or scanned[-1].id >= cursor.before
+        if ended or len(found) >= cursor.limit:
+            break
+        after = scanned[-1].id
+    if not found:
+        # Nothing was found in what was scanned: the pages above and below it begin where the scan ended.
+        return Members(found, None if ended else after)
+    found = found[: cursor.limit][::-1]
+    return Members(found, found[-1].id)
+
+
+async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
+    high = min(cursor.before, floor_at(time.time_ns() // 1_000_000 + _AHEAD_MS))
+    stretch, found, scans, began = _STRETCH, list[Member](), 0, high
+    # A page always comes further than it began, or its cursor would lead nowhere.
+    while scans < SCANS or high == began:
+        scans += 1
+        low = max(high - stretch, cursor.after + 1)
+        if low >= high:
+            return Members(found, None)
+        scanned = await scanner.obj_scan(low - 1, SCANNED)
+        here = [node for node in scanned if node.id < high]
+        if len(here) == SCANNED:
+            if stretch > _MILLISECOND:
+                # The end of the stretch was not reached, and the newest are there: one with half as much in it.
+                stretch = max(min(stretch, here[-1].id - low) // 2, _MILLISECOND)
+                continue
+            here += await _rest(scanner, here[-1].id, high)
+        found += list(_members(here, wanted))[::-1]
+        if len(found) > cursor.limit:
+            return Members(found[: cursor.limit], found[cursor.limit - 1].id)
+        high = low
+        if len(here) <= SCANNED // 8:
+            stretch *= 4
+    return Members(found, high)
+
+
+async def _rest(scanner: Scanner, after: int, high: int) -> list[AnyNode]:
+    """Everything up to the end of a stretch that cannot be shorter."""
+    found: list[AnyNode] = []
+    while scanned := [node for node in await scanner.obj_scan(after, SCANNED) if node.id < high]:
+        found += scanned
+        after = scanned[-1].id
+    return found
+
+
+def _members(nodes: list[AnyNode], wanted: Wanted) -> list[Member]:
+    return [node for node in nodes if isinstance(node, Member) and wanted(node)]
+
+
+class WantedReports(NamedTuple):
+    """Which reports: open or resolved ones, made by one member, about one member."""
+
+    resolved: bool = False
+    reporter_id: int | None = None
+    target_id: int | None = None
+    waiting: bool = False
+    """Only those about a post that waits for moderators."""
+
+    def admits(self, report: Report) -> bool:
+        """Whether a report is wanted."""
+        return (
+            bool(report.closed_at) is self.resolved
+            and self.reporter_id in (None, report.reporter_id)
+            and self.target_id in (None, report.target_id)
+        )
+
+
+class Reports(NamedTuple):
+    """A page, newest first, which may come short. `next` is the `before` of the page that follows; None at the end."""
+
+    reports: list[Report]
+    next: int | None
+
+
+async def reports_page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> Reports:
+    """A page of the reports that are wanted. Raises `InvalidInput` for a limit below 1."""
+
+    async def read(at: Cursor) -> list[Assoc]:
+        return await graph.assoc_range(EVERYBODY, REPORTED, at)
+
+    async def sift(listed: Sequence[Assoc]) -> list[Report]:
+        nodes = await graph.obj_get([assoc.id2 for assoc in listed])
+        filed = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Report) and wanted.admits(node)]
+        return await _about_waiting(graph, filed) if wanted.waiting else filed
+
+    return Reports(*await look_through(cursor, cursor.limit + 1, read, sift, lambda report: report.id))
+
+
+async def _about_waiting(graph: Reader, reports: Sequence[Report]) -> list[Report]:
+    """Return the reports about posts that wait for moderators; one read."""
+    ids = list({id_ for report in reports for id_ in report.post_ids})
+    nodes = await graph.obj_get(ids) if ids else {}
+    waiting = {id_ for id_ in ids if isinstance(post := nodes.get(id_), Post) and post.review is Review.WAITING}
+    return [report for report in reports if not waiting.isdisjoint(report.post_ids)]
+
+
+_SEARCHED = 200
+"""Entries that are read at once where only some are wanted."""
+_EXPORTED = 500
+
+
+class WantedEntries(NamedTuple):
+    """Entries of one actor, about one target, of some acts; None and no verbs: all."""
+
+    actor_id: int | None = None
+    """0: nobody who is logged in, or the command line."""
+    target_id: int | None = None
+    verbs: frozenset[AuditVerb] = frozenset()
+
+    def admits(self, entry: AuditEntry) -> bool:
+        """Whether an entry is wanted."""
+        return (
+            self.actor_id in (None, entry.actor_id)
+            and self.target_id in (None, entry.target_id)
+            and (not self.verbs or entry.verb in self.verbs)
+        )
+
+
+class DatedEntry(NamedTuple):
+    """An entry with its id, and the address that it came from, wherever that is kept."""
+
+    id: int
+    entry: AuditEntry
+    address: str
+
+    @property
+    def at(self) -> int:
+        """Return the moment, in Unix milliseconds."""
+        return milliseconds_of(self.id)
+
+
+class AuditPage(NamedTuple):
+    """A page, newest first, which may come short. `next` is the `before` of the page that follows; None at the end."""
+
+    entries: list[DatedEntry]
+    next: int | None
+
+
+async def audit_page(graph: Reader, cursor: Cursor, wanted: WantedEntries) -> AuditPage:
+    """A page of the entries that are wanted. Raises `InvalidInput` for a limit below 1."""
+    at_once = cursor.limit + 1 if wanted == WantedEntries() else max(_SEARCHED, cursor.limit + 1)
+
+    async def read(at: Cursor) -> list[Assoc]:
+        return await pull_entries(graph, AUDITED, PUBLIC_LISTS, at)
+
+    async def sift(listed: Sequence[Assoc]) -> list[tuple[Assoc, AuditEntry]]:
+        decoded = [(assoc, decode_entry(assoc)) for assoc in listed]
+        return [one for one in decoded if wanted.admits(one[1])]
+
+    found, following = await look_through(cursor, at_once, read, sift, lambda one: one[0].id2)
+    return AuditPage(await _with_addresses(graph, found), following)
+
+
+async def everything(graph: Reader) -> AsyncGenerator[DatedEntry, None]:
+    """All entries, oldest first; a fixed number of them is in memory at a time."""
+    at = Cursor(limit=_EXPORTED, oldest_first=True)
+    while listed := await pull_entries(graph, AUDITED, PUBLIC_LISTS, at):
+        for one in await _with_addresses(graph, [(assoc, decode_entry(assoc)) for assoc in listed]):
+            yield one
+        at = at.past(listed[-1].time)
+
+
+async def own(graph: Reader, member_id: int, listed: Sequence[Assoc]) -> list[DatedEntry]:
+    """The entries of a part of a member's own list: acts on their own account, and log-ins that failed."""
+    addresses = {assoc.id2: assoc.data.decode() for assoc in listed}
+    public = public_list(shard_of(member_id))
+    entries = (await graph.assoc_get(public, (AUDITED,), list(addresses)))[AUDITED] if addresses else {}
+    return [
+        DatedEntry(id_, decode_entry(entries[id_]), address) for id_, address in addresses.items() if id_ in entries
+    ]
+
+
+async def _with_addresses(graph: Reader, found: Sequence[tuple[Assoc, AuditEntry]]) -> list[DatedEntry]:
+    """Return entries with their addresses; one read for each member of whom there are some, side by side."""
+    held: dict[int, list[int]] = {}
+    for assoc, entry in found:
+        if entry.holder_id:
+            held.setdefault(entry.holder_id, []).append(assoc.id2)
+    answers = await asyncio.gather(*(graph.assoc_get(holder, (AUDITED,), ids) for holder, ids in held.items()))
+    kept: Mapping[int, str] = {id_: one.data.decode() for answer in answers for id_, one in answer[AUDITED].items()}
+    return [DatedEntry(assoc.id2, entry, kept.get(assoc.id2, entry.address)) for assoc, entry in found]

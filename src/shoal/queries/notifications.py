@@ -1,0 +1,376 @@
+"""The notifications of a member, newest first, one by one or grouped, and notification requests.
+
+Each stored notification is checked again before it is shown: the actor, the post, and whether the viewer may see it now. A
+notification request represents a sender whose notifications the member's policy holds back. Requests are computed from the held
+notifications when they are read, and nothing else is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.core.errors import NotFound
+from shoal.core.filters import FilterContext
+from shoal.core.model import Member, Post, Report, Role, ScheduledPost, Share
+from shoal.core.visibility import Relation, may_see_share
+from shoal.graph.access import relations
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor
+from shoal.graph.payloads.members import CLEARED, NOTIFICATIONS, marks
+from shoal.graph.payloads.notifications import (
+    ABOUT_POSTS,
+    ABOUT_REPORTS,
+    FOR_STAFF,
+    GROUPED,
+    Group,
+    Kind,
+    Notice,
+    group_of,
+    notice_of,
+)
+from shoal.graph.schema import HELD, NOTIFIED, AnyNode
+from shoal.queries.context import Reads
+from shoal.queries.hydration import Entry, Profile, hydrate, profiles
+from shoal.queries.pagination import Fit, RowReader, check_limit, read_items
+from shoal.queries.pipeline import sieve_of
+
+MOST_OF_A_GROUP = 400
+"""Notifications of a group that are read."""
+_A_GROUP = 4
+"""Notifications that are read at once for each group of a page."""
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """A notification."""
+
+    time: int
+    """When it happened, a snowflake: its id among the member's notifications."""
+    notice: Notice
+    actor: Profile
+    entry: Entry | None = None
+    report: Report | None = None
+    target: Profile | None = None
+    """The reported member."""
+    scheduled: ScheduledPost | None = None
+    """The scheduled post that could not be published."""
+
+
+class NotificationPage(NamedTuple):
+    """A page of notifications. `next` is the `before` of the page that follows; None at the end."""
+
+    items: list[Notification]
+    next: int | None
+
+
+class Grouped(msgspec.Struct, frozen=True):
+    """A group of similar notifications on a page, newest first; `group` is None for a single one."""
+
+    group: Group | None
+    items: list[Notification]
+
+
+class GroupedPage(NamedTuple):
+    """A page of groups, the one with the newest notification first; `items` are all notifications in them."""
+
+    groups: list[Grouped]
+    items: list[Notification]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationQuery:
+    """A choice of notifications."""
+
+    kinds: frozenset[Kind] | None = None
+    """The kinds to include; None for all."""
+    without: frozenset[Kind] = frozenset()
+    actor_id: int = 0
+    about: int = 0
+    held: bool = False
+    """Whether to include notifications that the viewer's policy holds back."""
+
+    def admits(self, notice: Notice) -> bool:
+        """Return whether a notification is included."""
+        if notice.kind in self.without or (self.kinds is not None and notice.kind not in self.kinds):
+            return False
+        return self.actor_id in (0, notice.actor_id) and self.about in (0, notice.about)
+
+
+ALL = NotificationQuery()
+
+
+async def page(reads: Reads, viewer: int, cursor: Cursor, query: NotificationQuery = ALL) -> NotificationPage:
+    """Return a page of the viewer's notifications. Raises `InvalidInput` for a limit below 1."""
+    return await _read(reads, viewer, cursor, query)
+
+
+async def one(reads: Reads, viewer: int, time: int) -> Notification:
+    """Return the notification with this time. Raises `NotFound`."""
+    found = (await page(reads, viewer, Cursor(time + 1, time - 1, 1))).items if 0 < time < MAX_TIME else []
+    if not found:
+        raise NotFound("Record not found")
+    return found[0]
+
+
+async def grouped(
+    reads: Reads, viewer: int, cursor: Cursor, query: NotificationQuery = ALL, kinds: Collection[Kind] = GROUPED
+) -> GroupedPage:
+    """Return a page of `cursor.limit` groups; notifications of `kinds` are grouped.
+
+    A page is a stretch of the ungrouped list: the next page may go on with a group of this one.
+    """
+
+    def fitting(found: Sequence[Notification]) -> int:
+        known: set[object] = set()
+        for at, item in enumerate(found):
+            known.add(_together(item, kinds) or item.time)
+            if len(known) > cursor.limit:
+                return at
+        return len(found)
+
+    items, after = await _read(reads, viewer, cursor, query, fitting, _A_GROUP * cursor.limit)
+    groups: dict[object, Grouped] = {}
+    for item in items:
+        group = _together(item, kinds)
+        groups.setdefault(group or item.time, Grouped(group, [])).items.append(item)
+    return GroupedPage(list(groups.values()), items, after)
+
+
+async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification]:
+    """Return the notifications of a group, newest first. Raises `NotFound` when it is empty."""
+    query = NotificationQuery(frozenset({group.kind}), about=group.about)
+    found = await page(reads, viewer, Cursor(group.last, max(group.first, 0), MOST_OF_A_GROUP), query)
+    if not found.items:
+        raise NotFound("Record not found")
+    return found.items
+
+
+async def unread(
+    reads: Reads, viewer: int, limit: int, query: NotificationQuery = ALL, kinds: Collection[Kind] | None = None
+) -> int:
+    """Count the notifications since the viewer's read marker, up to `limit`; with `kinds`, groups instead."""
+    read = (await marks(reads.graph, viewer, (NOTIFICATIONS,))).get(NOTIFICATIONS)
+    cursor = Cursor(after=read.last_read_id if read else 0, limit=limit)
+    if kinds is None:
+        return len((await page(reads, viewer, cursor, query)).items)
+    return len((await grouped(reads, viewer, cursor, query, kinds)).groups)
+
+
+def _together(item: Notification, kinds: Collection[Kind]) -> Group | None:
+    return group_of(item.notice, item.time) if item.notice.kind in kinds else None
+
+
+async def _read(
+    reads: Reads,
+    viewer: int,
+    cursor: Cursor,
+    query: NotificationQuery,
+    fitting: Fit[Notification] | None = None,
+    at_once: int = 0,
+) -> NotificationPage:
+    """Read a page, `at_once` notifications at a time, until it is full."""
+    cleared = (await marks(reads.graph, viewer, (CLEARED,))).get(CLEARED)
+    at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
+
+    async def read(at: Cursor) -> list[Assoc]:
+        lists = await asyncio.gather(
+            *(reads.graph.assoc_range(viewer, atype, at) for atype in ((NOTIFIED, HELD) if query.held else (NOTIFIED,)))
+        )
+        return heapq.nsmallest(at.limit, chain(*lists), key=_time if at.oldest_first else _newest)
+
+    async def sift(found: Sequence[Assoc]) -> list[tuple[Assoc, Notice]]:
+        rows = [(assoc, notice) for assoc in found if (notice := notice_of(assoc))]
+        return rows if query == ALL else [row for row in rows if query.admits(row[1])]
+
+    async def show(rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
+        return await shown(reads, viewer, rows)
+
+    rows = RowReader(at, read, sift, _time)
+    return NotificationPage(*await read_items(at, rows, show, _time, fitting, at_once=at_once))
+
+
+def _time(one: Assoc | Notification) -> int:
+    return one.time
+
+
+def _newest(one: Assoc) -> int:
+    return -one.time
+
+
+async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
+    """Return the notifications that the viewer may be shown now, with everything that they show; at most fourteen
+    reads.
+    """
+    posts = dict.fromkeys(notice.about for _, notice in rows if notice.kind in ABOUT_POSTS)
+    sieve = await sieve_of(reads.graph, viewer, FilterContext.NOTIFICATIONS)
+    found = await hydrate(reads.graph, viewer, list(posts), unasked=False)
+    entries = {entry.id: entry for entry in await sieve.admitted(found)}
+    actors = {notice.actor_id for _, notice in rows}
+    nodes = await reads.graph.obj_get(list({viewer, *actors, *_objects(rows)}))
+    targets = {node.target_id for node in nodes.values() if isinstance(node, Report)}
+    if targets:
+        nodes = {**nodes, **await reads.graph.obj_get(list(targets))}
+    stands = await relations(reads.graph, viewer, actors | targets)
+    own = nodes.get(viewer)
+    staff = (
+        isinstance(own, Member) and own.role is not Role.NONE and not own.unguarded(required=reads.staff_second_factor)
+    )
+    shown = [row for row in rows if _may_show(viewer, *row, entries, nodes, stands, staff=staff)]
+    people = {id_: node for id_ in actors | targets if isinstance(node := nodes.get(id_), Member)}
+    known = await profiles(reads.graph, people, viewer, stands)
+    return [_made(assoc, notice, entries, nodes, known) for assoc, notice in shown]
+
+
+def _objects(rows: Sequence[tuple[Assoc, Notice]]) -> set[int]:
+    """Return further objects that must exist: the share, whose id is the time, the report, and the scheduled post."""
+    shares = {assoc.time for assoc, notice in rows if notice.kind is Kind.SHARE}
+    return shares | {
+        notice.about for _, notice in rows if notice.kind in ABOUT_REPORTS or notice.kind is Kind.UNPUBLISHED
+    }
+
+
+def _may_show(
+    viewer: int,
+    assoc: Assoc,
+    notice: Notice,
+    entries: Mapping[int, Entry],
+    nodes: Mapping[int, AnyNode],
+    stands: Mapping[int, Relation],
+    *,
+    staff: bool,
+) -> bool:
+    actor, stand = nodes.get(notice.actor_id), stands[notice.actor_id]
+    if not isinstance(actor, Member) or actor.suspended or stand.severed or stand.muting_notifications:
+        return False
+    if notice.kind in FOR_STAFF:
+        return staff and (notice.kind is Kind.REGISTRATION or isinstance(nodes.get(notice.about), Report))
+    if notice.kind is Kind.VERDICT:
+        report = nodes.get(notice.about)
+        return isinstance(report, Report) and bool(report.closed_at)
+    if notice.kind is Kind.UNPUBLISHED:
+        return _refused(nodes, notice) is not None
+    if notice.kind not in ABOUT_POSTS:
+        return True
+    entry = entries.get(notice.about)
+    return entry is not None and _still_so(viewer, assoc, notice, entry.post, actor, nodes, stand)
+
+
+def _refused(nodes: Mapping[int, AnyNode], notice: Notice) -> ScheduledPost | None:
+    """Return the scheduled post that could not be published; None if it was moved, published or cancelled since."""
+    node = nodes.get(notice.about) if notice.kind is Kind.UNPUBLISHED else None
+    return node if isinstance(node, ScheduledPost) and node.refused else None
+
+
+def _still_so(
+    viewer: int, assoc: Assoc, notice: Notice, post: Post, actor: Member, nodes: Mapping[int, AnyNode], stand: Relation
+) -> bool:
+    """Return whether the act stands: a mention may have been edited out, a share taken back."""
+    if notice.kind is Kind.MENTION:
+        return any(mention.id == viewer for mention in post.mentions)
+    if notice.kind is Kind.SHARE:
+        share = nodes.get(assoc.time)
+        return isinstance(share, Share) and may_see_share(viewer, share, actor, stand)
+    return True
+
+
+def _made(
+    assoc: Assoc,
+    notice: Notice,
+    entries: Mapping[int, Entry],
+    nodes: Mapping[int, AnyNode],
+    known: Mapping[int, Profile],
+) -> Notification:
+    entry = entries.get(notice.about) if notice.kind in ABOUT_POSTS else None
+    report = nodes.get(notice.about) if notice.kind in ABOUT_REPORTS else None
+    found = report if isinstance(report, Report) else None
+    target = known.get(found.target_id) if found else None
+    if target and target.member.suspended and notice.kind is Kind.VERDICT:
+        target = Profile(Member(id=target.member.id, name=target.member.name))
+    return Notification(assoc.time, notice, known[notice.actor_id], entry, found, target, _refused(nodes, notice))
+
+
+MOST_LOOKED_AT = 1_000
+"""How many held notifications are looked at, from the newest."""
+MOST_COUNTED = 100
+"""Larger counts are not told exactly: nobody needs them, and they may grow without end."""
+
+Held = tuple[Assoc, Notice]
+
+
+class NoticeRequest(msgspec.Struct, frozen=True):
+    """A sender, and what is held back of theirs: how many, the first and the last (snowflakes), the newest post of it."""
+
+    sender: Profile
+    count: int
+    first: int
+    last: int
+    entry: Entry | None
+
+
+class NoticeRequests(NamedTuple):
+    """A page. `next` is the `before` of the page that follows; None at the end."""
+
+    items: list[NoticeRequest]
+    next: int | None
+
+
+class HeldBack(NamedTuple):
+    """How many requests there are, and notifications in them; each up to `MOST_COUNTED`."""
+
+    requests: int
+    notifications: int
+
+
+async def requests_page(reads: Reads, viewer: int, cursor: Cursor) -> NoticeRequests:
+    """A page of requests; the cursor is the time of the newest notification of each."""
+    check_limit(cursor)
+    groups = [
+        group for group in (await _by_sender(reads, viewer)).values() if cursor.after < group[0][0].time < cursor.before
+    ]
+    ordered = groups[::-1] if cursor.oldest_first else groups
+    wanted = sorted(ordered[: cursor.limit], key=lambda group: -group[0][0].time)
+    more = len(groups) > cursor.limit or cursor.oldest_first
+    items = await _make_requests(reads, viewer, wanted)
+    return NoticeRequests(items, wanted[-1][0][0].time if more and wanted else None)
+
+
+async def sender_request(reads: Reads, viewer: int, sender_id: int) -> NoticeRequest:
+    """The request of one sender. Raises `NotFound`."""
+    group = (await _by_sender(reads, viewer)).get(sender_id)
+    found = await _make_requests(reads, viewer, [group]) if group else []
+    if not found:
+        raise NotFound("Record not found")
+    return found[0]
+
+
+async def held_back(reads: Reads, viewer: int) -> HeldBack:
+    """How much waits for the viewer to decide."""
+    groups = await _by_sender(reads, viewer)
+    return HeldBack(min(len(groups), MOST_COUNTED), min(sum(map(len, groups.values())), MOST_COUNTED))
+
+
+async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
+    """Held notifications by sender, newest first; the sender of the newest one comes first."""
+    groups: dict[int, list[Held]] = {}
+    for assoc in await reads.graph.assoc_range(viewer, HELD, Cursor(limit=MOST_LOOKED_AT)):
+        if notice := notice_of(assoc):
+            groups.setdefault(notice.actor_id, []).append((assoc, notice))
+    return groups
+
+
+async def _make_requests(reads: Reads, viewer: int, groups: Sequence[Sequence[Held]]) -> list[NoticeRequest]:
+    """Requests of these groups, without those of senders whom the viewer is not shown (any more)."""
+    newest: Mapping[int, Sequence[Held]] = {group[0][0].time: group for group in groups}
+    made = []
+    for item in await shown(reads, viewer, [group[0] for group in groups]):
+        group = newest[item.time]
+        made.append(
+            NoticeRequest(item.actor, min(len(group), MOST_COUNTED), group[-1][0].time, group[0][0].time, item.entry)
+        )
+    return made

@@ -1,0 +1,418 @@
+"""Pagination: read bounded pages from one list or from the k-way merge of many lists.
+
+Five readers share this module:
+
+- `pull` returns the newest entries of many lists without reading any list to its end.
+- `stored` returns the entries at given positions in the union of many lists.
+- `entries_page` and `objects_page` return pages of a list that needs no filtering.
+- `look_through` returns pages of a list from which few entries match. It reads a bounded part of the list for each page; an empty
+  page is not the end, because its cursor continues in either direction.
+- `read_items` reads rows in growing batches, filters them and stops when the page is full. Clients stop at an empty page, so an
+  empty page from `read_items` means the end of the list, however many rows were read. Only a page with at least one item may be
+  cut short by the work limit, and its cursor lies past the rows that were read. Each iteration passes at least one row, so the
+  loop ends.
+
+A position is the index of a stored entry, whether or not the viewer may see it; 0 is the newest. Positions are found by counting,
+without reading newer entries. A hidden entry leaves a gap, and later entries keep their positions. A deleted entry has no
+position. With b hidden:
+
+    stored, newest first     a b c d e
+    positions                0 1 2 3 4
+    from 0 to 2              a c        from 3 to 4: d e
+
+An entry that several sources contain (its author and a tag, or two tags) has one adjacent position for each of them, and is
+returned at the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from heapq import merge
+from itertools import islice
+from typing import Generic, Protocol, TypeVar
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Node
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
+from shoal.graph.schema import POSTED, TAG_OF, AssocType
+
+Sources = Mapping[AssocType, Sequence[int]]
+"""Lists to merge: for each type of list, the objects that they belong to."""
+
+
+def check_limit(at: Cursor) -> None:
+    """Raise `InvalidInput` for a limit below 1: after an empty page there is nothing to go on from."""
+    if at.limit < 1:
+        raise InvalidInput("limit: at least 1", field="limit")
+
+
+async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
+    """Return the first `at.limit` distinct times in the union of the lists, in the cursor's direction; exact, two reads
+    a type.
+
+    First a few entries of every list. The `limit`-th of those bounds the answer, so a second read asks only the lists
+    whose few entries all lie within the bound, and only up to it.
+    """
+    found: set[int] = set()
+    for atype, id1s in sources.items():
+        if id1s:
+            found |= (await _pull(graph, atype, id1s, at)).keys()
+    return sorted(found, reverse=not at.oldest_first)[: at.limit]
+
+
+async def pull_entries(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> list[Assoc]:
+    """As `pull`, of lists of one type that share no time: the entries themselves."""
+    found = await _pull(graph, atype, id1s, at)
+    return [found[time] for time in sorted(found, reverse=not at.oldest_first)[: at.limit]]
+
+
+async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> dict[int, Assoc]:
+    few = min(at.limit, 2 + 2 * at.limit // len(id1s))
+    lists = await _read(graph, atype, id1s, at.of(few))
+    times = _by_time(lists)
+    bounded = at
+    if len(times) >= at.limit:
+        bounded = _until(at, sorted(times, reverse=not at.oldest_first)[at.limit - 1])
+    more = [
+        id1
+        for id1, page in lists.items()
+        if len(page) == few < at.limit and bounded.after < page[-1].time < bounded.before
+    ]
+    return times | _by_time(await _read(graph, atype, more, bounded)) if more else times
+
+
+def _until(at: Cursor, bound: int) -> Cursor:
+    """Limit the stretch: nothing past the bound can be in the answer."""
+    return at._replace(before=bound) if at.oldest_first else at._replace(after=bound)
+
+
+async def _read(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> dict[int, list[Assoc]]:
+    return await graph.assoc_ranges(id1s, atype, at)
+
+
+def _by_time(lists: Mapping[int, Sequence[Assoc]]) -> dict[int, Assoc]:
+    return {entry.time: entry for page in lists.values() for entry in page}
+
+
+NEAR = 512
+NEAR_PER_LIST = 16
+"""So many entries before a position are read rather than counted, and at least so many for each list: a count costs more."""
+_AROUND = 1 / 32
+"""How far beside the likely place of a position the entries are counted too, as a share of the time where it must be."""
+
+
+async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list[int]:
+    """Return the ids at these positions in the union of the lists, newest first.
+
+    One more is read before them: an entry that has the position before too is not at `first`.
+    """
+    begin = max(first - 1, 0)
+    before, newer = await _near(graph, sources, begin)
+    found = (await _from(graph, sources, before, last + 1 - newer))[begin - newer :]
+    ids = list(dict.fromkeys(found))
+    return ids[1:] if first else ids
+
+
+async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, int]:
+    """Return a time, and how many entries are not older: at most `position`, and not much fewer."""
+    near = max(NEAR, NEAR_PER_LIST * sum(map(len, sources.values())))
+    if position < near:
+        return MAX_TIME, 0
+    if (span := await _span(graph, sources)) is None:
+        return MAX_TIME, 0
+    low, high = span
+    older, newer = await _not_older(graph, sources, span)
+    if older <= position:
+        return low, older
+    if newer > position:
+        return MAX_TIME, 0
+    # More than `position` are not older than `low`, and no more than that not older than `high`.
+    even = True
+    while position - newer >= near and high - low > 1:
+        times = _guesses(low, high, (position - near // 2 - newer) / (older - newer), even=even)
+        even = False
+        for time, count in zip(times, await _not_older(graph, sources, times), strict=True):
+            if count > position:
+                low, older = time, count
+                break
+            high, newer = time, count
+    return high, newer
+
+
+def _guesses(low: int, high: int, share: float, *, even: bool) -> list[int]:
+    """Return times between two, newest first: around that with this share of the entries behind it, if they come evenly.
+
+    Unless they are taken to be `even`, the quarters of the time are among them, so that it is cut into a quarter at worst.
+    """
+    shares = [share - _AROUND, share, share + _AROUND, *(() if even else (0.25, 0.5, 0.75))]
+    times = {high - int((high - low) * share) for share in shares}
+    return sorted((time for time in times if low < time < high), reverse=True) or [(low + high) // 2]
+
+
+async def _span(graph: Reader, sources: Sources) -> tuple[int, int] | None:
+    """Return the time of the oldest entry of all lists, and the moment after that of the newest."""
+    times = []
+    for atype, id1s in sources.items():
+        if id1s:
+            for first in (Cursor(limit=1), Cursor(limit=1, oldest_first=True)):
+                times += [page[0].time for page in (await graph.assoc_ranges(id1s, atype, first)).values()]
+    return (min(times), max(times) + 1) if times else None
+
+
+async def _not_older(graph: Reader, sources: Sources, times: Sequence[int]) -> list[int]:
+    """Return how many entries of all lists together are not older than each of these times."""
+    counts = [0] * len(times)
+    for atype, id1s in sources.items():
+        if id1s:
+            for ranks in (await graph.assoc_ranks(id1s, atype, [time - 1 for time in times])).values():
+                counts = [count + rank for count, rank in zip(counts, ranks, strict=True)]
+    return counts
+
+
+async def _from(graph: Reader, sources: Sources, before: int, limit: int) -> list[int]:
+    """Return the newest `limit` entries from before a time, each as often as a source brings it."""
+    part = Cursor(before=before, limit=limit)
+    posted = await pull(graph, {POSTED: sources.get(POSTED, ())}, part)
+    if not (tags := sources.get(TAG_OF, ())):
+        return posted
+    # Nothing older than the last of `limit` entries is among the first `limit`, however many sources bring them.
+    part = _down_to(part, posted)
+    part = _down_to(part, await pull(graph, {TAG_OF: tags}, part))
+    tagged = await graph.assoc_ranges(tags, TAG_OF, part)
+    lists = [posted, *([entry.time for entry in entries] for entries in tagged.values())]
+    return list(islice(merge(*lists, reverse=True), limit))
+
+
+def _down_to(part: Cursor, ids: Sequence[int]) -> Cursor:
+    return part._replace(after=ids[-1] - 1) if len(ids) == part.limit else part
+
+
+N = TypeVar("N", bound=Node)
+
+
+async def entries_page(
+    graph: Reader, owner: int, atype: AssocType, cursor: Cursor
+) -> tuple[Sequence[Assoc], int | None]:
+    """A page of the entries of a list, and the `before` of the page that follows; None at the end."""
+    found = await graph.assoc_range(owner, atype, cursor.of(cursor.limit + 1))
+    page = found[: cursor.limit]
+    if cursor.oldest_first:
+        return page[::-1], page[0].time if page else None
+    return page, page[-1].time if len(found) > len(page) else None
+
+
+async def objects_page(
+    graph: Reader, owner: int, atype: AssocType, kind: type[N], cursor: Cursor
+) -> tuple[list[N], int | None]:
+    """A page of the objects of one kind that a list leads to, and the `before` of the page that follows; None at the end."""
+    page, after = await entries_page(graph, owner, atype, cursor)
+    nodes = await graph.obj_get([entry.id2 for entry in page])
+    return [node for entry in page if isinstance(node := nodes.get(entry.id2), kind)], after
+
+
+LOOKS = 25
+"""Reads of one page: after so many it comes short, and its cursor goes on from there."""
+
+Item = TypeVar("Item")
+
+
+async def look_through(
+    cursor: Cursor,
+    at_once: int,
+    read: Callable[[Cursor], Awaitable[Sequence[Assoc]]],
+    sift: Callable[[Sequence[Assoc]], Awaitable[Sequence[Item]]],
+    place: Callable[[Item], int],
+) -> tuple[list[Item], int | None]:
+    """Return a page of what `sift` keeps, newest first, and the `before` of the page that follows; None at the end.
+
+    `read` gives `at_once` entries, more than the limit, and fewer only at the end of the list; `place` says where an item stands
+    in it. A page of the oldest that has nothing yet returns where it came to: pages above and below begin there. Raises
+    `InvalidInput` for a limit below 1.
+    """
+    check_limit(cursor)
+    found: list[Item] = []
+    at, ended = cursor, False
+    for _ in range(LOOKS):
+        listed = await read(at.of(at_once))
+        found += await sift(listed)
+        ended = len(listed) < at_once
+        if ended or len(found) > cursor.limit:
+            break
+        at = at.past(listed[-1].time)
+    here = found[: cursor.limit]
+    reached = None if ended else at.after if cursor.oldest_first else at.before
+    if cursor.oldest_first:
+        return here[::-1], place(here[0]) if here else reached
+    return here, place(here[-1]) if len(found) > cursor.limit else reached
+
+
+Raw = TypeVar("Raw")
+Row = TypeVar("Row")
+
+SLACK = 3
+"""How many more rows than wanted are read, so that a few that fall away cost no second read."""
+MOST_AT_ONCE = 1_000
+"""The largest batch."""
+MOST_SHOWN = 200
+"""The most rows that are shown at once."""
+ENOUGH = 20_000
+"""After looking at this many rows, a page that has something is answered: a twentieth of a second, on SQLite."""
+
+Fit = Callable[[Sequence[Item]], int]
+"""How many of these, from the first, fit on a page."""
+
+
+class Taking(Protocol[Row]):
+    """Rows that are taken one part after the other."""
+
+    async def take(self, n: int) -> list[Row]:
+        """Return the next `n` rows; fewer where that would be too much work, an empty list only at the end."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing follows."""
+        ...
+
+    @property
+    def drained(self) -> bool:
+        """Whether all that was looked at has been taken."""
+        ...
+
+    @property
+    def looked(self) -> int:
+        """How many rows of the list were looked at."""
+        ...
+
+    @property
+    def at(self) -> Cursor:
+        """The part of the list behind what was looked at."""
+        ...
+
+
+class RowReader(Generic[Raw, Row]):
+    """The rows of a list that are wanted, from a cursor on, in its direction.
+
+    `read` gives up to `cursor.limit` raw rows, fewer only at the end of the list; `place` says where one of them stands in it;
+    `sift` makes of some of them the rows that are wanted, in their order.
+    """
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        read: Callable[[Cursor], Awaitable[Sequence[Raw]]],
+        sift: Callable[[Sequence[Raw]], Awaitable[Sequence[Row]]],
+        place: Callable[[Raw], int],
+    ) -> None:
+        self._read = read
+        self._sift = sift
+        self._place = place
+        self._cursor = cursor
+        self._seen: Raw | None = None
+        self._raw: Sequence[Raw] = ()
+        self._ready: list[Row] = []
+        self._at_end = False
+        self._found = 0
+        self.looked = 0
+        """How many raw rows were looked at."""
+
+    @property
+    def at(self) -> Cursor:
+        """The part of the list behind what was looked at."""
+        return self._behind(self._seen)
+
+    def _behind(self, last: Raw | None) -> Cursor:
+        return self._cursor if last is None else self._cursor.past(self._place(last))
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing follows."""
+        return self._at_end and not self._raw and not self._ready
+
+    @property
+    def drained(self) -> bool:
+        """Whether every row that was found has been taken."""
+        return not self._ready
+
+    async def take(self, n: int) -> list[Row]:
+        """Return the next `n` rows: fewer at the end or once `ENOUGH` were looked at, none only at the end."""
+        while len(self._ready) < n and not (self._at_end and not self._raw):
+            if self._ready and self.looked >= ENOUGH:
+                break
+            await self._go_on(n - len(self._ready))
+        taken, self._ready = self._ready[:n], self._ready[n:]
+        return taken
+
+    async def _go_on(self, missing: int) -> None:
+        wanted = likely(missing, self.looked, self._found)
+        if len(self._raw) < wanted and not self._at_end:
+            if self.looked >= MOST_SHOWN:
+                # Stores that are embedded answer at once: others get a turn.
+                await asyncio.sleep(0)
+            await self._refill(min(wanted + SLACK, MOST_AT_ONCE) - len(self._raw))
+        part, self._raw = self._raw[:wanted], self._raw[wanted:]
+        if part:
+            found = await self._sift(part)
+            self._ready += found
+            self._found += len(found)
+            self.looked += len(part)
+            self._seen = part[-1]
+
+    async def _refill(self, size: int) -> None:
+        last = self._raw[-1] if self._raw else self._seen
+        more = await self._read(self._behind(last).of(size))
+        self._at_end = len(more) < size
+        self._raw = [*self._raw, *more] if self._raw else more
+
+
+async def unsifted(rows: Sequence[Raw]) -> Sequence[Raw]:
+    """The sieve of a list all of whose rows are wanted."""
+    return rows
+
+
+def likely(missing: int, looked: int, found: int) -> int:
+    """How many to look at to find what is missing, if it goes on as it went so far."""
+    if not looked:
+        return missing
+    return min(missing * looked // max(found, 1) + 1, MOST_AT_ONCE)
+
+
+async def read_items(
+    cursor: Cursor,
+    rows: Taking[Row],
+    show: Callable[[Sequence[Row]], Awaitable[Sequence[Item]]],
+    place: Callable[[Item], int],
+    fits: Fit[Item] | None = None,
+    *,
+    at_once: int = 0,
+) -> tuple[list[Item], int | None]:
+    """The items of a page, always newest first, and the `before` of the page that follows; None at the end.
+
+    `show` makes items of rows; some may fall away. A page has `cursor.limit` items, or as many as `fits` says, which is asked
+    of all so far, read `at_once`. Raises `InvalidInput` for a limit below 1.
+    """
+    check_limit(cursor)
+    step = at_once or cursor.limit + 1
+    kept: list[Item] = []
+    after: int | None = None
+    taken = 0
+    while True:
+        # One more than is missing tells whether another page follows.
+        missing = step - len(kept) if len(kept) < step else step
+        part = await rows.take(min(likely(missing, taken, len(kept)), max(missing, MOST_SHOWN)))
+        taken += len(part)
+        if part:
+            kept += await show(part)
+        fit = min(len(kept), cursor.limit) if fits is None else fits(kept)
+        if fit < len(kept):
+            kept = kept[:fit]
+            after = place(kept[-1])
+            break
+        if rows.ended or (kept and rows.looked >= ENOUGH and rows.drained):
+            after = None if rows.ended else rows.at.before
+            break
+    if cursor.oldest_first:
+        # The page that follows a page of the oldest is older than all of it.
+        return kept[::-1], place(kept[0]) if kept else None
+    return kept, after

@@ -1,0 +1,457 @@
+"""The feed pipeline: read a skeleton of ids, check visibility, filter, hydrate in bulk, and refill until the page is full.
+
+Filters: an entry lists the filters of the viewer that match it, or is left out. A viewer's own posts are never filtered. A viewer
+without filters costs one read, which the cache in front of the graph answers.
+
+Deduplication: a post appears once in a stretch of a home or list timeline. A share is left out if the post itself or an older
+share of it is among the `REACH` entries below it. The entries that count are those the viewer would see without this rule:
+visible entries that belong to the timeline, including shares that the rule leaves out and entries that a filter hides. Whether an
+entry is shown therefore depends only on its neighbours, and neither on page boundaries nor on how much of the timeline is
+materialized. With a reach of 2, newest first:
+
+    entry    share of x by cy   u   share of x by bo   v   w   x   y
+    below    u, share by bo         v, w                   y
+    shown    no                 yes yes                yes yes yes yes
+
+The share by cy is left out, because the share by bo is among the two entries below it. The share by bo is shown, because x is the
+third entry below it. It also reports that cy shared x: an entry represents the shares among the `REACH` entries above it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from shoal.core.filters import Compiled, Filter, FilterContext, Text, compiled
+from shoal.core.model import Member, Post
+from shoal.graph.cache.dependencies import good_until
+from shoal.graph.cache.lru import Recent
+from shoal.graph.contract import MAX_TIME, Cursor, Reader
+from shoal.graph.payloads.members import filters_of
+from shoal.graph.schema import SHARED_BY
+from shoal.queries.context import Reads
+from shoal.queries.hydration import Entry, Filtered, Row, SharedBy, Sight, Wanted, profiles, sight
+from shoal.queries.pagination import ENOUGH, RowReader, likely, read_items
+
+
+class Page(NamedTuple):
+    """Entries, always newest first. `next` is the `before` of the page that follows; None at the end."""
+
+    entries: list[Entry]
+    next: int | None
+
+
+Skeleton = Callable[[Cursor], Awaitable[list[int]]]
+"""Gives up to `cursor.limit` ids in the cursor's direction; fewer only at the end."""
+Keep = Callable[[Sight, Sequence[Row]], Awaitable[list[Row]]]
+"""The feed's own filter: which of the rows that the viewer may see belong to it."""
+
+
+async def read_page(
+    reads: Reads,
+    viewer: int | None,
+    cursor: Cursor,
+    skeleton: Skeleton,
+    keep: Keep | None = None,
+    *,
+    wanted: Wanted | None = None,
+    unasked: bool = True,
+) -> Page:
+    """A page of what the viewer may see: `skeleton` proposes ids, of which `wanted` and `keep` leave out some before they cost
+    more than a look.
+
+    Whom the viewer mutes is left out of what comes `unasked`. Raises `InvalidInput` for a limit below 1.
+    """
+    seen = sight(reads.graph, viewer, unasked=unasked, lasting=reads.lasting)
+
+    async def sift(ids: Sequence[int]) -> list[Row]:
+        rows = await seen.look(ids, wanted)
+        return rows if keep is None else await keep(seen, rows)
+
+    rows = RowReader(cursor, skeleton, sift, itself)
+    return Page(*await read_items(cursor, rows, seen.entries, entry_id))
+
+
+def itself(id_: int) -> int:
+    """The place of an id in a skeleton."""
+    return id_
+
+
+def entry_id(entry: Entry) -> int:
+    """The place of an entry in a feed."""
+    return entry.id
+
+
+_MANY = 50
+"""Keywords above which other tasks get a turn between two entries."""
+
+_compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
+"""Prepared filters by id and version."""
+
+
+class Sieve:
+    """The viewer's active filters, applied to the entries of one context.
+
+    Entries carry the matches of every context, since clients of the Mastodon API choose by the filter's `context` themselves.
+    """
+
+    def __init__(self, viewer: int, filters: Iterable[Filter], context: FilterContext | None = None) -> None:
+        self._viewer = viewer
+        self._context = context
+        self._filters = [_ready(filter_) for filter_ in filters]
+        self._words = sum(len(filter_.words) for filter_ in self._filters)
+
+    def __bool__(self) -> bool:
+        return bool(self._filters)
+
+    def matches(self, entry: Entry) -> tuple[Filtered, ...]:
+        """Return the filters of any context that match an entry, or the post that it shares."""
+        post = entry.post
+        if not self._filters or post.author_id == self._viewer:
+            return ()
+        text = Text(_pieces(entry))
+        found = (
+            Filtered(
+                filter=filter_.filter,
+                keywords=filter_.keywords_in(text),
+                posts=(post.id,) if post.id in filter_.posts else (),
+            )
+            for filter_ in self._filters
+        )
+        return tuple(match for match in found if match.keywords or match.posts)
+
+    async def marked(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries, each with the filters that match it."""
+        if not self._filters:
+            return list(entries)
+        answer: list[Entry] = []
+        for entry in entries:
+            matches = self.matches(entry)
+            here = tuple(match for match in matches if self._context in match.filter.contexts)
+            answer.append(structs.replace(entry, matches=matches, filtered=here))
+            if self._words > _MANY:
+                await asyncio.sleep(0)
+        return answer
+
+    async def admitted(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries as `marked` does, without those that an irreversible filter matches."""
+        if not self._filters:
+            return list(entries)
+        return [entry for entry in await self.marked(entries) if not dropped(entry)]
+
+
+NO_SIEVE = Sieve(0, ())
+"""The sieve of a viewer without filters."""
+
+
+def dropped(entry: Entry) -> bool:
+    """Return whether an irreversible filter matched the entry, so that it is left out."""
+    return any(match.filter.irreversible for match in entry.filtered)
+
+
+async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | None = None) -> Sieve:
+    """Return the viewer's filters, to be applied in this context; expired ones do not apply.
+
+    One read for viewers without filters, else two.
+    """
+    if viewer is None:
+        return NO_SIEVE
+    now = time.time_ns() // 1_000_000
+    owned = await filters_of(graph, viewer)
+    for filter_ in owned:
+        good_until(filter_.expires_at, now)
+    active = [filter_ for filter_ in owned if not 0 < filter_.expires_at <= now]
+    return Sieve(viewer, active, context) if active else NO_SIEVE
+
+
+async def filtered(
+    graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext | None = None
+) -> list[Entry]:
+    """Return the entries, each with the viewer's filters that match it: all of them, and those of this context."""
+    return await (await sieve_of(graph, viewer, context)).marked(entries) if entries else []
+
+
+def _pieces(entry: Entry) -> Iterable[str]:
+    """Yield all readable text of a post, as it was typed."""
+    post = entry.post
+    yield post.text
+    if post.spoiler:
+        yield post.spoiler
+    if entry.poll is not None:
+        yield from (option.title for option in entry.poll.poll.options)
+    yield from (item.description for item in entry.media if item.description)
+
+
+def _ready(filter_: Filter) -> Compiled:
+    key = (filter_.id, filter_.version)
+    known = _compiled.get(key)
+    if known is not None and (known.filter is filter_ or known.filter == filter_):
+        return known
+    made = compiled(filter_)
+    _compiled.put(key, made, 1 + len(made.words))
+    return made
+
+
+REACH = 40
+"""How many entries a share is compared with."""
+NAMED = 3
+"""How many sharers of a post are named."""
+
+Opened = Callable[[Cursor], RowReader[int, Row]]
+"""All rows of a timeline from a cursor on."""
+
+
+class Folds(NamedTuple):
+    """The inputs for folding a timeline."""
+
+    seen: Sight
+    opened: Opened
+    wanted: Callable[[], Awaitable[bool]]
+    """Whether the viewer wants shares left out; called only when one might be."""
+    tags: Collection[int] = ()
+    """Tags that bring posts of anybody into the timeline."""
+
+    async def repeats(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the shares among the rows whose post may also stand in the timeline in another way."""
+        shares = [row for row in rows if row[2] is not None]
+        counts = await self.spread(shares) if shares else {}
+        return [row for row in shares if counts.get(row[1].id, 0) > 1 or self._comes_itself(row[1])]
+
+    def _comes_itself(self, post: Post) -> bool:
+        author = post.author_id
+        return author == self.seen.viewer or self.seen.stands[author].following or bool(self.tags and post.tags)
+
+    async def spread(self, rows: Iterable[Row]) -> Mapping[int, int]:
+        """Return the number of sharers of each post."""
+        return (await self.seen.graph.assoc_count(list({row[1].id for row in rows}), (SHARED_BY,)))[SHARED_BY]
+
+
+class Folding:
+    """The rows of a timeline from a cursor on, without the shares that are left out.
+
+    Reads beyond the page only where something there could matter: there is a share on it whose post may stand in the timeline
+    in another way too, or a post that others shared. A `thorough` one reads always.
+    """
+
+    def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:
+        self.shared_by: dict[int, list[int]] = {}
+        """Sharers by the id of an entry that was taken and stands for their shares, the oldest first."""
+        self._folds = folds
+        self._down = not cursor.oldest_first
+        self._thorough = thorough
+        self._on: bool | None = None
+        self._cursor = cursor
+        self._own = folds.opened(cursor)
+        self._ahead: RowReader[int, Row] | None = self._own
+        # Of the newest page all that stands above is known.
+        self._newest = self._down and cursor.before == MAX_TIME
+        self._behind: RowReader[int, Row] | None = None
+        self._shares = thorough
+        """Whether any share was seen."""
+        self._rows: list[Row] = []
+        """Rows in the direction of the cursor: those of the page, and behind them up to `REACH` others."""
+        self._page_rows = 0
+        self._earlier: list[Row] = []
+        """Rows in front of the page, the nearest first."""
+        self._next = 0
+        self._kept = 0
+        self._ready: list[Row] = []
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing follows."""
+        return self._decided and not self._ready
+
+    @property
+    def looked(self) -> int:
+        """How many entries were looked at."""
+        return self._own.looked
+
+    async def take(self, n: int) -> list[Row]:
+        """Return the next `n` rows; an empty list only at the end."""
+        if self._newest and not self._rows and not await self._begin(n):
+            return list(self._rows)
+        while len(self._ready) < n and not self._decided and not (self._ready and self.looked >= ENOUGH):
+            wanted = likely(n - len(self._ready), self._next, self._kept)
+            if self._next == self._page_rows:
+                self._rows += await self._own.take(wanted)
+                self._page_rows = len(self._rows)
+            first, self._next = self._next, min(self._next + wanted, self._page_rows)
+            stay = await self._folded(first, self._next)
+            self._kept += len(stay)
+            self._ready += stay
+        taken, self._ready = self._ready[:n], self._ready[n:]
+        return taken
+
+    async def _begin(self, n: int) -> bool:
+        """Read the first rows of the newest page; return whether any is a share. Mostly none is, and that is all."""
+        self._rows = rows = await self._own.take(n)
+        self._page_rows = len(rows)
+        self._shares = self._thorough or any([row[2] for row in rows])  # noqa: C419  # a list is quicker than a generator here
+        if not self._shares:
+            self._next = self._kept = len(rows)
+        return self._shares
+
+    @property
+    def at(self) -> Cursor:
+        """The part of the timeline behind what was decided over."""
+        return self._cursor.past(self._rows[self._next - 1][0]) if self._next else self._cursor
+
+    @property
+    def drained(self) -> bool:
+        """Whether every row that stays has been taken."""
+        return not self._ready
+
+    @property
+    def _decided(self) -> bool:
+        """Whether every row of the page's part was decided over."""
+        return self._own.ended and self._next == self._page_rows
+
+    async def _folded(self, first: int, end: int) -> list[Row]:
+        """Return the rows of this range that stay."""
+        rows = self._rows[first:end]
+        if not self._shares:
+            self._shares = any(row[2] is not None for row in rows)
+        if self._on is False or (self._newest and not self._shares):
+            return rows
+        repeats = await self._folds.repeats(rows)
+        stands_for = [] if self._newest else await self._standing(rows)
+        if self._thorough:
+            repeats = stands_for = rows
+        if (repeats or stands_for) and not await self._wanted():
+            return rows
+        below, above = _places(rows, repeats, first), _places(rows, stands_for, first)
+        down, up = (below, above) if self._down else (above, below)
+        if down:
+            await self._read_ahead(down[-1] + 1 + REACH)
+        if up:
+            await self._read_behind(REACH - up[0])
+        several = _several(chain(self._earlier, self._rows))
+        return [row for at, row in enumerate(rows, first) if row[1].id not in several or self._stays(at)]
+
+    async def _wanted(self) -> bool:
+        if self._on is None:
+            self._on = await self._folds.wanted()
+        return self._on
+
+    async def _standing(self, rows: Sequence[Row]) -> list[Row]:
+        """Return the rows whose posts others shared."""
+        counts = await self._folds.spread(rows) if rows else {}
+        return [row for row in rows if counts.get(row[1].id, 0) > (row[2] is not None)]
+
+    async def _read_ahead(self, size: int) -> None:
+        while len(self._rows) < size and self._ahead is not None:
+            more = await self._ahead.take(max(size - len(self._rows), REACH // 2))
+            self._rows += more
+            if self._ahead is self._own:
+                self._page_rows = len(self._rows)
+            if not more:
+                own = self._ahead is self._own
+                self._ahead = self._folds.opened(_behind_the_end(self._cursor)) if own else None
+
+    async def _read_behind(self, size: int) -> None:
+        if self._newest or len(self._earlier) >= size:
+            return
+        if self._behind is None:
+            self._behind = self._folds.opened(_before_the_start(self._cursor))
+        while len(self._earlier) < size and (more := await self._behind.take(size - len(self._earlier))):
+            self._earlier += more
+
+    def _stays(self, at: int) -> bool:
+        """Whether the entry stays; its other sharers are noted in `shared_by`."""
+        id_, post, share = self._rows[at]
+        near = self._rows[max(0, at - REACH) : at][::-1]
+        before = near + self._earlier[: REACH - len(near)]
+        after = self._rows[at + 1 : at + 1 + REACH]
+        above, below = (before, after) if self._down else (after, before)
+        if share is not None and any(other.id == post.id for _, other, _ in below):
+            return False
+        if sharers := [other.author_id for _, shown, other in above if other is not None and shown.id == post.id]:
+            self.shared_by[id_] = sharers
+        return True
+
+
+def _several(rows: Iterable[Row]) -> set[int]:
+    """Posts that more than one of the rows shows."""
+    known, several = set[int](), set[int]()
+    for _, post, _ in rows:
+        (several if post.id in known else known).add(post.id)
+    return several
+
+
+def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
+    """Return the positions of some of the rows, the first of which is at `first`."""
+    ids = {row[0] for row in some}
+    return [at for at, row in enumerate(rows, first) if row[0] in ids]
+
+
+async def folds_shares(graph: Reader, viewer: int) -> bool:
+    """Whether a member wants posts to stand once in their timelines; they may switch it off."""
+    member = (await graph.obj_get((viewer,))).get(viewer)
+    return isinstance(member, Member) and member.folds_shares
+
+
+def _behind_the_end(cursor: Cursor) -> Cursor:
+    if cursor.oldest_first:
+        return Cursor(after=cursor.before - 1, oldest_first=True)
+    return Cursor(before=cursor.after + 1)
+
+
+def _before_the_start(cursor: Cursor) -> Cursor:
+    if cursor.oldest_first:
+        return Cursor(before=cursor.after + 1)
+    return Cursor(after=cursor.before - 1, oldest_first=True)
+
+
+async def read_folded(folds: Folds, cursor: Cursor, sieve: Sieve, *, thorough: bool = False) -> Page:
+    """A page of a timeline, folded, with what the viewer's filters say of it."""
+    folding = Folding(folds, cursor, thorough=thorough)
+
+    async def show(rows: Sequence[Row]) -> list[Entry]:
+        found = await folds.seen.entries(rows)
+        return await sieve.admitted(await _with_sharers(folds.seen, found, folding.shared_by))
+
+    return Page(*await read_items(cursor, folding, show, entry_id))
+
+
+async def unfolded(folds: Folds, rows: Sequence[Row]) -> list[Row]:
+    """Return the entries that are not left out of the timeline."""
+    repeats = await folds.repeats(rows)
+    if not repeats or not await folds.wanted():
+        return list(rows)
+    newest, oldest = max(row[0] for row in repeats), min(row[0] for row in repeats)
+    stream, there, under = folds.opened(Cursor(before=newest)), {row[0]: row for row in rows}, 0
+    while under < REACH and (more := await stream.take(REACH)):
+        there.update((row[0], row) for row in more)
+        under = sum(id_ < oldest for id_ in there)
+    gone = {row[0] for row in repeats if _repeated(row, there)}
+    return [row for row in rows if row[0] not in gone]
+
+
+def _repeated(row: Row, there: Mapping[int, Row]) -> bool:
+    below = heapq.nlargest(REACH, (id_ for id_ in there if id_ < row[0]))
+    return any(there[id_][1].id == row[1].id for id_ in below)
+
+
+async def _with_sharers(seen: Sight, entries: list[Entry], shared_by: Mapping[int, Sequence[int]]) -> list[Entry]:
+    """Return the entries, each with its other sharers; one read where there are any."""
+    named = {id_ for entry in entries for id_ in shared_by.get(entry.id, ())[:NAMED]}
+    if not named:
+        return entries
+    known = await profiles(seen.graph, {id_: seen.members[id_] for id_ in named}, seen.viewer, seen.stands)
+
+    def told(entry: Entry) -> Entry:
+        sharers = shared_by.get(entry.id)
+        if not sharers:
+            return entry
+        first = tuple(known[id_] for id_ in sharers[:NAMED])
+        return msgspec.structs.replace(entry, shared_by=SharedBy(first, len(sharers)))
+
+    return list(map(told, entries))

@@ -1,0 +1,99 @@
+"""Public timelines: the newest public posts on the server, under one or more tags, or near a location.
+
+Comments on the posts of other members and shares are not part of the public timeline. Its posts are in one list for each data
+source, from the commit that creates a post to the commit that deletes it. Nearby posts come from the lists of the cells that
+cover a disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shoal.core.model import Post
+from shoal.core.places import Disk, cover
+from shoal.core.visibility import may_list_publicly
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import CELL_OF, PUBLIC_LISTS, PUBLISHED, TAG_OF, cell_id, tag_id
+from shoal.queries.context import Reads
+from shoal.queries.hydration import Row, Sight
+from shoal.queries.pagination import pull
+from shoal.queries.pipeline import Page, read_page
+
+
+async def public_page(reads: Reads, viewer: int | None, cursor: Cursor, *, only_media: bool = False) -> Page:
+    """A page of it, as the viewer may have it."""
+
+    async def skeleton(at: Cursor) -> list[int]:
+        return await pull(reads.graph, {PUBLISHED: PUBLIC_LISTS}, at)
+
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if listed_publicly(seen, row[1])]
+
+    def wanted(row: Row) -> bool:
+        return row[1].published and bool(row[1].media or not only_media)
+
+    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wanted)
+
+
+def listed_publicly(seen: Sight, post: Post) -> bool:
+    """Whether a post that was looked at, and that the viewer may have listed, is for the timelines of everybody."""
+    author = post.author_id
+    return may_list_publicly(seen.viewer, post, seen.members[author], seen.stands[author])
+
+
+@dataclass(frozen=True, slots=True)
+class TagQuery:
+    """Which posts are wanted: under one of `any_of` at least, under each of `all_of`, under none of `none_of` (canonical)."""
+
+    any_of: frozenset[str]
+    all_of: frozenset[str] = frozenset()
+    none_of: frozenset[str] = frozenset()
+    only_media: bool = False
+
+    def admits(self, row: Row) -> bool:
+        """Whether an entry is wanted. A tag's list may be behind an edit that took the tag away; the post itself is not."""
+        tags = frozenset(row[1].tags)
+        if not tags & self.any_of or tags & self.none_of or self.all_of - tags:
+            return False
+        return bool(row[1].media) or not self.only_media
+
+
+async def tag_page(reads: Reads, viewer: int | None, query: TagQuery, cursor: Cursor) -> Page:
+    """A page of the public posts that are wanted."""
+    sources = [tag_id(tag) for tag in query.any_of]
+
+    async def skeleton(at: Cursor) -> list[int]:
+        if len(sources) > 1:
+            return await pull(reads.graph, {TAG_OF: sources}, at)
+        found = await reads.graph.assoc_range(sources[0], TAG_OF, at)
+        return [entry.id2 for entry in found]
+
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if listed_publicly(seen, row[1])]
+
+    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=query.admits)
+
+
+async def newest(reads: Reads, disk: Disk, limit: int) -> list[int]:
+    """Return the ids of the newest posts of the cells that cover the disk: some lie a little beyond it."""
+    return await pull(reads.graph, {CELL_OF: [cell_id(cell) for cell in cover(disk)]}, Cursor(limit=limit))
+
+
+async def nearby_page(
+    reads: Reads, viewer: int | None, disk: Disk, cursor: Cursor, *, only_media: bool = False
+) -> Page:
+    """A page of the public posts whose place lies in the disk, newest first."""
+    cells = [cell_id(cell) for cell in cover(disk)]
+
+    async def skeleton(at: Cursor) -> list[int]:
+        return await pull(reads.graph, {CELL_OF: cells}, at)
+
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if listed_publicly(seen, row[1])]
+
+    def wanted(row: Row) -> bool:
+        # Cells reach beyond the disk, and their lists may be behind an edit that moved the post.
+        return disk.has(row[1].place) and bool(row[1].media or not only_media)
+
+    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wanted)

@@ -1,0 +1,228 @@
+"""Search for members, posts and tags, limited to what the viewer may see.
+
+The index proposes; each proposal is read from the graph, and matched once more. So a search never shows a wording from
+before an edit, and nobody finds what they may not see. Members are found by their exact names, and one's own newest
+posts by their words, without the index: both at once after they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec import structs
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Member, Post
+from shoal.core.places import Disk
+from shoal.core.text import canonical_tag, check_user_name
+from shoal.core.tokenizer import MAX_CLAUSES, Clause, clause_of, fold
+from shoal.core.visibility import Relation, is_hushed
+from shoal.graph.access import members_by_id, relations
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, user_name_key
+from shoal.queries.context import Reads
+from shoal.queries.hydration import Entry, Profile, Row, Sight, profiles
+from shoal.queries.pipeline import Page, read_page
+from shoal.search.contract import Ask, PostRow, by, fits, says
+from shoal.search.indexing import beside, is_listed, name_words, note_words, post_row, whole_row
+from shoal.search.query import read_question
+
+MOST = 400
+"""Maximum position that a search can reach."""
+_CANDIDATES = 200
+"""Members that are considered for one page, to put those with many followers first."""
+_OWN = 20
+"""Own posts that are found without the index."""
+_FOLLOWED = 10_000
+_NAMED, _CALLED, _NOTED = range(3)
+
+
+class _Asked(NamedTuple):
+    """A query as the index takes it, and the disks in which its proposals must lie."""
+
+    ask: Ask
+    near: tuple[Disk, ...]
+
+    def fits(self, post: Post, row: PostRow, *, shy: bool) -> bool:
+        """Whether this post, whose row this is, is one that is looked for; `shy` says it of its author."""
+        return fits(self.ask, row, shy=shy) and all(disk.has(post.place) for disk in self.near)
+
+
+class ResultRange(NamedTuple):
+    """A stretch of the results, by position."""
+
+    limit: int
+    offset: int = 0
+
+    @property
+    def end(self) -> int:
+        """The position after its last result."""
+        return min(self.offset + self.limit, MOST)
+
+
+async def member_named(reads: Reads, name: str) -> Member | None:
+    """Return the member with exactly this user name, in whichever case; None for nobody, and for a suspended member."""
+    try:
+        key = user_name_key(check_user_name(name, reserved=True))
+    except InvalidInput:
+        return None
+    id_ = (await reads.graph.key_get((key,))).get(key)
+    node = (await reads.graph.obj_get((id_,))).get(id_) if id_ else None
+    return node if isinstance(node, Member) and not node.suspended else None
+
+
+async def members(
+    reads: Reads, viewer: int | None, text: str, part: ResultRange, *, following: bool = False
+) -> list[Profile]:
+    """Find members: the one with exactly this name; then by the beginning of the user name, by words in the names, and
+    by words in the note. Within each group, the viewer's followees come first, then those with most followers.
+
+    Only members who want to be found, but for an exact name; `following`: only the viewer's followees. At most seven
+    reads.
+    """
+    exact = await member_named(reads, text)
+    clauses = [one for word in text.split()[:MAX_CLAUSES] if (one := clause_of(word, open_ended=True))]
+    among = None
+    if following:
+        among = (
+            []
+            if viewer is None
+            else [e.id2 for e in await reads.graph.assoc_range(viewer, FOLLOWS, Cursor(limit=_FOLLOWED))]
+        )
+    ids = await reads.search.members(clauses, fold(text.strip()), _CANDIDATES, among=among) if clauses else []
+    if exact is not None and (among is None or exact.id in among):
+        ids = [exact.id, *(id_ for id_ in ids if id_ != exact.id)]
+    found = await members_by_id(reads.graph, ids)
+    stands = await relations(reads.graph, viewer, found)
+    ranks = {
+        id_: rank
+        for id_, member in found.items()
+        if (rank := _rank(member, clauses, text, stands[id_], exact, anybody=following)) is not None
+    }
+    # Of those who are not on the page only what their place depends on is read.
+    followers = (await reads.graph.assoc_count(list(ranks), (FOLLOWED_BY,)))[FOLLOWED_BY]
+    ordered = sorted(
+        ranks, key=lambda id_: (ranks[id_], not stands[id_].following, -followers.get(id_, 0), found[id_].name)
+    )
+    shown = {id_: found[id_] for id_ in ordered[part.offset : part.end]}
+    return list((await profiles(reads.graph, shown, viewer, stands)).values())
+
+
+def _rank(
+    member: Member, clauses: Sequence[Clause], text: str, stand: Relation, exact: Member | None, *, anybody: bool
+) -> int | None:
+    """Return a member's rank among the results, -1 for the exact name and 0 the next best; None if they must not be
+    found.
+    """
+    if exact is not None and member.id == exact.id:
+        return -1
+    if member.suspended or not (is_listed(member) or anybody) or stand.severed:
+        return None
+    words = name_words(member)
+    if all(says(words, clause) for clause in clauses):
+        return _NAMED if member.name.startswith(fold(text.strip())) else _CALLED
+    noted = note_words(member)
+    return _NOTED if all(says(noted, clause._replace(open=False)) for clause in clauses) else None
+
+
+async def posts(
+    reads: Reads, viewer: int, text: str, cursor: Cursor, *, offset: int = 0, author: int | None = None
+) -> list[Entry]:
+    """Find posts by their words, newest first: posts for everybody, unless their author does not want that; one's own;
+    and those that mention the viewer. See `discovery/question.py` for the query language.
+    """
+    asked = await _resolved(reads, viewer, text, author)
+    if asked is None or offset + cursor.limit > MOST:
+        return []
+    own = await _own_that_fit(reads, viewer, asked)
+
+    async def skeleton(at: Cursor) -> list[int]:
+        found = await reads.search.posts(structs.replace(asked.ask, before=at.before, after=at.after), at.limit)
+        fresh = [id_ for id_ in own if at.after < id_ < at.before]
+        return sorted({*found, *fresh}, reverse=True)[: at.limit]
+
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if _still_fits(asked, seen, row[1])]
+
+    wanted = cursor._replace(limit=cursor.limit + offset, oldest_first=False)
+    page: Page = await read_page(reads, viewer, wanted, skeleton, keep)
+    return page.entries[offset:]
+
+
+async def _resolved(reads: Reads, viewer: int, text: str, author: int | None) -> _Asked | None:
+    """Return the query; None when nothing can match."""
+    question = read_question(text)
+    if question.nothing:
+        return None
+    every, none = list(question.ask.every), list(question.ask.none)
+    for names, clauses in ((question.by, every), (question.not_by, none)):
+        for name in names:
+            id_ = await _id_of(reads, viewer, name)
+            if id_ is not None:
+                clauses.append(Clause((by(id_),)))
+            elif names is question.by:
+                return None
+    if author is not None:
+        every.append(Clause((by(author),)))
+    seer = None if question.public_only else viewer
+    ask = structs.replace(question.ask, every=tuple(every), none=tuple(none), viewer=seer)
+    return _Asked(ask, question.near)
+
+
+async def _id_of(reads: Reads, viewer: int, name: str) -> int | None:
+    if name == "me":
+        return viewer
+    member = await member_named(reads, name.removeprefix("@").partition("@")[0])
+    return member.id if member else None
+
+
+def _still_fits(asked: _Asked, seen: Sight, post: Post) -> bool:
+    author = seen.members[post.author_id]
+    hushed = is_hushed(seen.viewer, post, author, seen.stands[author.id])
+    return not hushed and asked.fits(post, post_row(post, seen.poll(post), seen.media(post)), shy=not author.indexable)
+
+
+async def _own_that_fit(reads: Reads, viewer: int, asked: _Asked) -> list[int]:
+    """Return which of the viewer's own newest posts match; two reads, and one more where they have polls or media."""
+    newest = await own_newest(reads, viewer)
+    ids = dict.fromkeys(id_ for post in newest for id_ in beside(post))
+    nodes = await reads.graph.obj_get(list(ids)) if ids else {}
+    return [post.id for post in newest if asked.fits(post, whole_row(post, nodes), shy=False)]
+
+
+async def own_newest(reads: Reads, viewer: int) -> list[Post]:
+    """Return the viewer's newest posts; two reads."""
+    listed = await reads.graph.assoc_range(viewer, POSTED, Cursor(limit=_OWN))
+    nodes = await reads.graph.obj_get([entry.id2 for entry in listed])
+    return [post for entry in listed if isinstance(post := nodes.get(entry.id2), Post)]
+
+
+async def tags(reads: Reads, viewer: int | None, text: str, part: ResultRange) -> list[str]:
+    """Find tags (canonical) by their beginning, with or without a `#`: the most used first, then by name.
+
+    Denied tags are left out, and a tag that is merged into another is returned as that one.
+    """
+    prefix = canonical_tag(text.strip().removeprefix("#"))
+    if not prefix or any(character.isspace() for character in prefix):
+        return []
+    uses = {tag.name: tag.uses for tag in await reads.search.tags(prefix, part.end + _CANDIDATES)}
+    for name, n in (await _own_uses(reads, viewer, prefix)).items():
+        uses[name] = max(n, uses.get(name, 0))
+    if prefix not in uses and (known := await reads.tags.counted((prefix,))):
+        uses[prefix] = known[prefix].uses
+    leads = await reads.tags.shown_as(uses)
+    shown: dict[str, int] = {}
+    for name, lead in leads.items():
+        shown[lead] = shown.get(lead, 0) + uses[name]
+    return sorted(shown, key=lambda name: (-shown[name], name))[part.offset : part.end]
+
+
+async def _own_uses(reads: Reads, viewer: int | None, prefix: str) -> dict[str, int]:
+    """Count the viewer's own latest uses, which may not have reached the index."""
+    uses: dict[str, int] = {}
+    for post in await own_newest(reads, viewer) if viewer is not None else []:
+        for name in post_row(post).tags:
+            if name.startswith(prefix):
+                uses[name] = uses.get(name, 0) + 1
+    return uses

@@ -1,0 +1,201 @@
+"""Live timelines: entries that arrive, change or leave in a viewer's timeline, as the viewer may see them at that moment.
+
+A stream starts now or after a given position. A viewer who may have missed updates reads the timeline again. An edit is sent to
+viewers who follow the author or a tag of the post; a viewer who has the post as a share sees the edit on the next read. Entries
+are read and checked against the viewer's subscription when an update is delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+
+import msgspec
+
+from shoal.core.errors import NotFound
+from shoal.core.model import Visibility
+from shoal.core.visibility import Relation, may_list_publicly
+from shoal.graph.access import relations
+from shoal.graph.cache.coherence import another_request
+from shoal.graph.schema import tag_id
+from shoal.queries import home, lists
+from shoal.queries.context import Reads
+from shoal.queries.hydration import Entry, hydrate
+from shoal.streaming.contract import Position
+from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
+from shoal.streaming.subscriptions import HOME, Everybody, Home, Interest, Listed, TagInterest
+from shoal.streaming.updates import (
+    ConversationChanged,
+    NotificationMade,
+    OfEntry,
+    OfMember,
+    PostDeleted,
+    PostEdited,
+    PostHidden,
+    PostNarrowed,
+    ShareDeleted,
+)
+
+
+async def among(reads: Reads, viewer: int, interest: Interest, ids: Sequence[int]) -> list[Entry]:
+    """Return the entries that the viewer may see and that match this interest now."""
+    if not ids:
+        return []
+    if isinstance(interest, Home):
+        return await home.among(reads, viewer, ids)
+    if isinstance(interest, Listed):
+        return await _of_list(reads, viewer, interest.list_id, ids)
+    return [entry for entry in await hydrate(reads.graph, viewer, ids) if _public(viewer, entry, interest)]
+
+
+async def _of_list(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
+    try:
+        return await lists.among(reads, viewer, list_id, ids)
+    except NotFound:
+        # It is gone.
+        return []
+
+
+def _public(viewer: int, entry: Entry, interest: Interest) -> bool:
+    post = entry.post
+    if entry.share is not None or post.visibility is not Visibility.PUBLIC:
+        return False
+    if not may_list_publicly(viewer, post, entry.author.member, entry.relation):
+        return False
+    if isinstance(interest, TagInterest):
+        return interest.tag_id in map(tag_id, post.tags)
+    return isinstance(interest, Everybody) and post.published and bool(entry.media or not interest.only_media)
+
+
+_GOING = (PostDeleted, PostHidden, ShareDeleted)
+
+
+class _News(msgspec.Struct, frozen=True):
+    """The base of all news. `position` is where to go on after it."""
+
+    position: str
+
+
+class Arrived(_News, frozen=True):
+    """An entry came to the timeline that the viewer listens to."""
+
+    entry: Entry
+
+
+class Edited(_News, frozen=True):
+    """A post in it was edited, or is for fewer people, the viewer among them."""
+
+    entry: Entry
+
+
+class Removed(_News, frozen=True):
+    """The entry with this id is no longer in it, if it ever was."""
+
+    id: int
+
+
+class Refresh(_News, frozen=True):
+    """Something may have been missed: the timeline is to be read again."""
+
+
+class Notified(_News, frozen=True):
+    """The viewer has a notification; `time` is its place among their notifications."""
+
+    time: int
+
+
+class Conversed(_News, frozen=True):
+    """A thread of direct posts that the viewer takes part in has something new."""
+
+    root_id: int
+
+
+class Refiltered(_News, frozen=True):
+    """The viewer's filters changed."""
+
+
+News = Arrived | Edited | Removed | Refresh
+OfViewer = Notified | Conversed | Refiltered
+
+
+async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) -> AsyncGenerator[News, None]:
+    """Yield everything that happens in the viewer's home from the first step on, or after the `position` of earlier
+    news.
+
+    Ends when the hub closes, or the viewer is suspended. News may be repeated, and news of acts in quick succession may
+    come in another order: each says what is so when it is read. Raises `Unavailable`.
+    """
+    async with aclosing(everything(reads, hub, viewer, HOME, after)) as told_of:
+        async for one in told_of:
+            if isinstance(one, News):
+                yield one
+
+
+async def everything(
+    reads: Reads, hub: Hub, viewer: int, to: Interest, after: str | None = None
+) -> AsyncGenerator[News | OfViewer, None]:
+    """Yield all updates for a viewer who listens `to` something, as `news` does. Raises `Unavailable`."""
+    async with hub.connect(viewer, None if after is None else Position(after), to=to) as connection:
+        while heard := await connection.take():
+            for one in await told(reads, connection, heard):
+                yield one
+
+
+async def told(reads: Reads, connection: Connection, heard: Sequence[PlacedUpdate | Missed]) -> list[News | OfViewer]:
+    """Make news of the updates that wait for a viewer. They are read together, in as many reads as one would take."""
+    viewer, interest = connection.viewer, connection.interest
+    updates = [one.update for one in heard if isinstance(one, PlacedUpdate) and isinstance(one.update, OfEntry)]
+    shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]
+    with another_request():
+        found = await among(reads, viewer, interest, list(dict.fromkeys(shown)))
+        entries = {entry.id: entry for entry in found}
+        gone = {update.author_id for update in updates if update.entry_id not in entries}
+        stands = await relations(reads.graph, viewer, gone)
+    made: list[News | OfViewer | None] = []
+    for one in heard:
+        if isinstance(one, Missed):
+            made.append(Refresh(one.position))
+        elif isinstance(one.update, OfMember):
+            made.append(_of_viewer(one.position, one.update))
+        else:
+            made.append(_one(one.position, one.update, entries, stands, interest))
+    return [one for one in made if one is not None]
+
+
+def _of_viewer(position: Position, update: OfMember) -> OfViewer:
+    if isinstance(update, NotificationMade):
+        return Notified(position, update.time)
+    return Conversed(position, update.root_id) if isinstance(update, ConversationChanged) else Refiltered(position)
+
+
+def _one(
+    position: Position,
+    update: OfEntry,
+    entries: Mapping[int, Entry],
+    stands: Mapping[int, Relation],
+    interest: Interest,
+) -> News | None:
+    entry = entries.get(update.entry_id)
+    if entry is None:
+        stand = stands[update.author_id]
+        # Of those whom they do not see they hear nothing, not even this.
+        return Removed(position, update.entry_id) if _leaves(update, interest) and not _unheard(stand) else None
+    if isinstance(update, _GOING):
+        # Taken out of sight, but not of this viewer's; or back again.
+        return None
+    return Edited(position, entry) if isinstance(update, PostEdited | PostNarrowed) else Arrived(position, entry)
+
+
+def _leaves(update: OfEntry, interest: Interest) -> bool:
+    """Return whether an update may remove from the timeline something that the viewer had."""
+    if isinstance(update, (*_GOING, PostNarrowed)):
+        return True
+    if not isinstance(update, PostEdited):
+        return False
+    if isinstance(interest, TagInterest):
+        return interest.tag_id in update.left
+    return isinstance(interest, Home) and bool(update.left)
+
+
+def _unheard(stand: Relation) -> bool:
+    return stand.severed or stand.muting

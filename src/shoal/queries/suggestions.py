@@ -1,0 +1,373 @@
+"""Follow suggestions: members whom a viewer is likely to want to follow, the most likely first, each with its reasons.
+
+Candidates are friends of friends, members who follow the viewer, authors whose posts the viewer liked, shared or saved, authors
+of the newest posts under tags that interest the viewer or near the viewer's location, and the most followed members. The reasons
+for a candidate are read in bulk, and `core.ranking.people` turns them into a score. An author whose posts the viewer reported
+more than liked is not a candidate.
+
+Candidates and the most followed members are cached for a minute. Members whom the viewer follows, requested to follow, blocks,
+mutes or dismissed, who block the viewer, or who do not want to be found are never shown, whatever is cached.
+
+`portfolios` returns the newest photos of several members at once, for a look before following them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal.core.filters import FilterContext
+from shoal.core.model import Member
+from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, distance_km
+from shoal.core.ranking import people
+from shoal.core.ranking.people import REASON_NAMES, WEIGHTS, FriendsOfFriends, PeopleFacts
+from shoal.core.ranking.preferences import Interests
+from shoal.core.ranking.terms import Column, Matrix, best_first, scores
+from shoal.core.visibility import STRANGER
+from shoal.graph.access import members_by_id
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.cache.dependencies import compared
+from shoal.graph.contract import Cursor
+from shoal.graph.payloads.members import Tastes, tastes_of
+from shoal.graph.schema import (
+    BLOCKED_BY,
+    BLOCKS,
+    DISMISSES,
+    FOLLOWED_BY,
+    FOLLOWS,
+    MUTES,
+    POSTED,
+    REQUESTS,
+    TAG_OF,
+    AssocType,
+    tag_id,
+)
+from shoal.queries import public_timelines
+from shoal.queries.context import Reads, Suggested
+from shoal.queries.foryou.interests import interests_of, wished
+from shoal.queries.hydration import Entry, Profile, Row, profiles, sight
+from shoal.queries.pipeline import sieve_of
+from shoal.queries.public_timelines import listed_publicly
+from shoal.queries.tags import has_media, is_presentable
+from shoal.search.indexing import is_listed
+
+_ACTIVE = 2_000
+"""Members who are considered, of those who want to be found, the latest posters first: in most networks all."""
+_ASKED = 400
+_ASKED_FOLLOWS = 50
+"""Follows that are read of each of `_ASKED` active members, to find popular members in a larger network."""
+_FOUND = 500
+POPULAR = 100
+"""Maximum of members who count as the most followed."""
+
+
+async def most_followed(reads: Reads) -> list[int]:
+    """Return the most followed members, whether they posted lately or not.
+
+    The answer is the same for everybody. Three reads.
+    """
+    return await compared(partial(_latest, reads))
+
+
+async def _latest(reads: Reads) -> list[int]:
+    return await reads.popular.get(reads.tags.clock(), partial(_find_most_followed, reads))
+
+
+async def _find_most_followed(reads: Reads) -> list[int]:
+    active = await reads.search.directory("active", _ACTIVE)
+    lists = await reads.graph.assoc_ranges(active[:_ASKED], FOLLOWS, Cursor(limit=_ASKED_FOLLOWS)) if active else {}
+    often = Counter(entry.id2 for entries in lists.values() for entry in entries).most_common(_FOUND)
+    known = list(dict.fromkeys([*active, *(id_ for id_, _ in often)]))
+    followers = (await reads.graph.assoc_count(known, (FOLLOWED_BY,)))[FOLLOWED_BY] if known else {}
+    return sorted(known, key=lambda id_: -followers.get(id_, 0))[:POPULAR]
+
+
+KNOWN = (FOLLOWS, REQUESTS, BLOCKS, BLOCKED_BY, MUTES, DISMISSES)
+"""Associations from the viewer to members who are not suggested to them."""
+_KEPT = 200
+"""Candidates that are remembered: more than are shown, for some may not be shown a moment later."""
+FRIENDS_OF_FRIENDS = 300
+"""Friends of friends who are candidates: those with the strongest bonds."""
+_FOLLOWERS = 100
+_AUTHORS = 50
+"""Authors whom the viewer likes, those with tags that interest the viewer, and those from around: so many of each."""
+_TAGS = 10
+_TAGGED_EACH = 30
+_NEARBY = 60
+
+Stands = Mapping[AssocType, Mapping[int, object]]
+
+
+def is_known(stands: Stands, id_: int) -> bool:
+    """Return whether a member is not to be suggested, by the viewer's associations of the types `KNOWN`."""
+    return any(id_ in stands[atype] for atype in KNOWN)
+
+
+async def likely(reads: Reads, viewer: int, tastes: Tastes) -> Suggested:
+    """Return the 200 likeliest, none of whom the viewer knows or does not want. What the viewer has said of their interests counts.
+
+    At most 22 reads, those of the viewer's interests among them.
+    """
+    popular = await most_followed(reads)
+    if tastes.taste is not None and tastes.taste.off:
+        # Nothing is ranked for this member: what is the same for everybody is left.
+        return await _best(reads, viewer, popular, _Found())
+    interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
+    found = await _found(reads, viewer, interests)
+    return await _best(reads, viewer, [*_proposed(interests, found), *popular], found)
+
+
+@dataclass
+class _Found:
+    """Facts that speak for members, by their ids."""
+
+    near: FriendsOfFriends = field(default_factory=lambda: people.friends_of_friends({}, {}))
+    followers: frozenset[int] = frozenset()
+    liked: Mapping[int, float] = field(default_factory=dict)
+    likes: Mapping[int, int] = field(default_factory=dict)
+    affinities: Mapping[str, float] = field(default_factory=dict)
+    tags: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    away: dict[int, float] = field(default_factory=dict)
+    """Kilometres from the viewer's place to the nearest of their posts."""
+
+
+async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
+    """Return what speaks for members, among them authors of posts with tags of interest and from around. Seven reads."""
+    tags = sorted((tag for tag, force in interests.tags.items() if force > 0), key=lambda tag: -interests.tags[tag])
+    tagged, around = await asyncio.gather(
+        reads.graph.assoc_ranges([tag_id(tag) for tag in tags[:_TAGS]], TAG_OF, Cursor(limit=_TAGGED_EACH)),
+        _around(reads, interests),
+    )
+    found = _Found(
+        interests.near,
+        interests.followers,
+        interests.authors,
+        interests.likes,
+        {tag: interests.tags[tag] for tag in tags},
+    )
+    seen = sight(reads.graph, viewer)
+    rows = await seen.look(list(dict.fromkeys([*(row.id2 for rows in tagged.values() for row in rows), *around])))
+    for _, post, _ in rows:
+        if not listed_publicly(seen, post) or not seen.members[post.author_id].rankable:
+            continue
+        if shared := found.affinities.keys() & post.tags:
+            found.tags[post.author_id] |= shared
+        if interests.place is not None and post.place is not None:
+            away = distance_km(*interests.place, *post.place)
+            found.away[post.author_id] = min(away, found.away.get(post.author_id, math.inf))
+    return found
+
+
+async def _around(reads: Reads, interests: Interests) -> list[int]:
+    if interests.place is None:
+        return []
+    radius = min(max(reads.recipe.near_km, MIN_RADIUS_KM), MAX_RADIUS_KM)
+    return await public_timelines.newest(reads, Disk(*interests.place, radius), _NEARBY)
+
+
+def _proposed(interests: Interests, found: _Found) -> Iterable[int]:
+    """Return the candidates of the viewer's own, besides the most followed."""
+    followed = set(interests.followees)
+    near = [id_ for id_ in found.near.ids.tolist() if id_ not in followed][:FRIENDS_OF_FRIENDS]
+    followers = sorted(found.followers - followed, reverse=True)[:_FOLLOWERS]
+    forces = {id_: force for id_, force in found.liked.items() if force > 0 and id_ not in followed}
+    liked = sorted(forces, key=lambda id_: -forces[id_])[:_AUTHORS]
+    tagged = sorted(found.tags.keys() - followed, key=lambda id_: (-len(found.tags[id_]), -id_))[:_AUTHORS]
+    around = sorted(found.away.keys() - followed, key=lambda id_: (found.away[id_], -id_))[:_AUTHORS]
+    return (*near, *followers, *liked, *tagged, *around)
+
+
+async def _best(reads: Reads, viewer: int, proposed: Sequence[int], found: _Found) -> Suggested:
+    """Return the best candidates; two reads."""
+    ids = [id_ for id_ in dict.fromkeys(proposed) if id_ != viewer and found.liked.get(id_, 0.0) >= 0]
+    stands = await reads.graph.assoc_get(viewer, KNOWN, ids)
+    ids = [id_ for id_ in ids if not is_known(stands, id_)]
+    followers = (await reads.graph.assoc_count(ids, (FOLLOWED_BY,)))[FOLLOWED_BY] if ids else {}
+    through = found.near.of(np.array(ids, np.int64))
+    facts = PeopleFacts(
+        bonds=through.bonds.astype(np.float64),
+        followers=_column([followers.get(id_, 0) for id_ in ids]),
+        follows_you=_column([id_ in found.followers for id_ in ids]),
+        liked=_column([found.liked.get(id_, 0.0) for id_ in ids]),
+        tags=_column([sum([found.affinities[tag] for tag in found.tags.get(id_, ())]) for id_ in ids]),
+        distance_km=_column([found.away.get(id_, math.nan) for id_ in ids]),
+    )
+    numbers: dict[str, npt.NDArray[np.number]] = {
+        "friends": through.friends,
+        "followers": facts.followers,
+        "follows_you": facts.follows_you,
+        "liked": _column([found.likes.get(id_, 0) for id_ in ids]),
+        "tags": _column([len(found.tags.get(id_, ())) for id_ in ids]),
+        "nearby": facts.distance_km,
+    }
+    values = people.values(facts, near_km=reads.recipe.near_km)
+    order = best_first(scores(people.contributions(values)), np.array(ids, np.int64))[:_KEPT]
+    return Suggested(
+        ids=[ids[n] for n in order],
+        values=values[order],
+        numbers=np.stack([numbers[name] for name in REASON_NAMES], axis=1)[order],
+        friends=through.first[order],
+        tags=[_strongest(found, ids[n]) for n in order],
+    )
+
+
+def _column(values: Sequence[float]) -> Column:
+    return np.array(values, np.float64)
+
+
+def _strongest(found: _Found, member: int) -> tuple[str, ...]:
+    """Return up to two tags of a member that interest the viewer most."""
+    return tuple(sorted(found.tags.get(member, ()), key=lambda tag: (-found.affinities[tag], tag))[:2])
+
+
+MOST = 80
+"""Maximum of suggestions."""
+
+
+class SuggestionReason(NamedTuple):
+    """A reason of `core.ranking.people.REASONS` for a suggestion: the contribution is the value times the weight."""
+
+    source: str
+    number: float
+    """Followees, followers, liked posts, tags or kilometres; 1 for somebody who follows the viewer."""
+    value: float
+    weight: float
+    contribution: float
+    words: str
+    friends: tuple[str, ...] = ()
+    """User names of up to two of the followees who follow them."""
+
+
+class Suggestion(NamedTuple):
+    """A suggested member and why, the strongest reason first. The contributions add up to the score."""
+
+    profile: Profile
+    score: float
+    reasons: tuple[SuggestionReason, ...]
+
+    @property
+    def friends(self) -> int:
+        """How many of the viewer's followees who were asked follow them."""
+        return next((round(reason.number) for reason in self.reasons if reason.source == "friends"), 0)
+
+
+async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]:
+    """Suggest members to follow, the likeliest first.
+
+    At most 27 reads of the graph, and five within a minute.
+    """
+    held = await _suggested(reads, viewer)
+    friends = set(held.friends.ravel().tolist()) - {0}
+    everybody = list({*held.ids, *friends})
+    stands = await reads.graph.assoc_get(viewer, KNOWN, everybody)
+    members = await members_by_id(reads.graph, everybody)
+    contributed = _contributed(held, members)
+    scored = scores(contributed)
+    order = [
+        at
+        for at in best_first(scored, np.array(held.ids, np.int64)).tolist()
+        if (member := members.get(held.ids[at])) is not None and is_listed(member) and not is_known(stands, member.id)
+    ][: min(limit, MOST)]
+    shown = {held.ids[at]: members[held.ids[at]] for at in order}
+    # Members whom the viewer follows are not suggested.
+    known = await profiles(reads.graph, shown, viewer, dict.fromkeys(shown, STRANGER))
+    names = {id_: members[id_].name for id_ in friends if id_ in members and _may_be_named(stands, members[id_])}
+    return [
+        Suggestion(known[held.ids[at]], float(scored[at]), _reasons(held, at, contributed[at], names)) for at in order
+    ]
+
+
+def _contributed(held: Suggested, members: Mapping[int, Member]) -> Matrix:
+    """Return the contributions; who follows somebody who hides their connections is nobody's to know."""
+    contributed = people.contributions(held.values)
+    hidden = [at for at, id_ in enumerate(held.ids) if id_ in members and members[id_].hides_connections]
+    contributed[hidden, REASON_NAMES.index("friends")] = 0.0
+    return contributed
+
+
+def _may_be_named(stands: Stands, friend: Member) -> bool:
+    """Return whether the viewer may be told that this followee follows somebody."""
+    severed = any(friend.id in stands[atype] for atype in (BLOCKS, BLOCKED_BY, MUTES))
+    return friend.id in stands[FOLLOWS] and not (severed or friend.hides_connections or friend.suspended)
+
+
+def _reasons(held: Suggested, at: int, contributed: Column, names: Mapping[int, str]) -> tuple[SuggestionReason, ...]:
+    """Return what speaks for the suggestion in a row, by user names of followees who may be named."""
+    friends = tuple(names[id_] for id_ in held.friends[at].tolist() if id_ in names)
+    named = {"friends": friends, "tags": held.tags[at]}
+    columns = zip(REASON_NAMES, held.numbers[at], held.values[at], WEIGHTS.row(), contributed, strict=True)
+    found = [
+        SuggestionReason(
+            name,
+            number=float(number),
+            value=float(value),
+            weight=weight,
+            contribution=float(added),
+            words=people.words_of(name, number, named.get(name, ())),
+            friends=friends if name == "friends" else (),
+        )
+        for name, number, value, weight, added in columns
+        if added > 0
+    ]
+    return tuple(sorted(found, key=lambda reason: -reason.contribution))
+
+
+async def _suggested(reads: Reads, viewer: int) -> Suggested:
+    now = reads.tags.clock()
+    tastes = await tastes_of(reads.graph, viewer)
+    # What a member has just picked, or asked for, holds at once.
+    key = viewer, tastes.taste.version if tastes.taste is not None else 0
+    held = reads.suggested.get(key, now)
+    if held is None:
+        held = await likely(reads, viewer, tastes)
+        reads.suggested.put(key, held, now)
+    return held
+
+
+_LOOKED_AT = 12
+"""Newest posts of each member among which photos are looked for."""
+
+
+async def portfolios(reads: Reads, viewer: int, member_ids: Sequence[int], each: int = 3) -> dict[int, list[Entry]]:
+    """Return up to `each` posts with a picture for each member, newest first: posts that everybody may see.
+
+    A fixed number of reads. Members without such posts are left out.
+    """
+    with one_request():
+        lists = await reads.graph.assoc_ranges(list(member_ids), POSTED, Cursor(limit=_LOOKED_AT)) if member_ids else {}
+        seen = sight(reads.graph, viewer, lasting=reads.lasting)
+        ids = [entry.id2 for rows in lists.values() for entry in rows]
+        rows = [row for row in await seen.look(ids, _own) if is_presentable(seen, row[1])]
+        if not rows:
+            return {}
+        sieve = await sieve_of(reads.graph, viewer, FilterContext.PUBLIC)
+        admitted = await sieve.admitted(await seen.entries(_first(rows, each)))
+        found: dict[int, list[Entry]] = {}
+        for entry in admitted:
+            if not entry.filtered:
+                found.setdefault(entry.post.author_id, []).append(entry)
+        return found
+
+
+def _own(row: Row) -> bool:
+    return row[2] is None and has_media(row)
+
+
+def _first(rows: Sequence[Row], each: int) -> list[Row]:
+    """Return the first rows of each author."""
+    kept: list[Row] = []
+    counts: dict[int, int] = {}
+    for row in rows:
+        author = row[1].author_id
+        counts[author] = counts.get(author, 0) + 1
+        if counts[author] <= each:
+            kept.append(row)
+    return kept

@@ -1,0 +1,297 @@
+"""Tags: followed tags, featured tags on a profile, related tags, and tags that a new member may pick as interests.
+
+Related tags appear in the same posts more often than their frequencies predict. Only public posts are considered, so the result
+is the same for every viewer and reveals no more than the public list of the tag. Tags offered to a new member each have a
+picture, and are ordered by the number of members who used them today and yesterday.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from shoal.core.filters import FilterContext
+from shoal.core.model import MediaKind, MediaState, Member, Post, Visibility
+from shoal.core.text import check_tag
+from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_publicly
+from shoal.graph.access import members_by_id
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.cache.dependencies import compared
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
+from shoal.graph.payloads.members import tastes_of
+from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, POSTED, TAG_OF, tag_id
+from shoal.queries.context import Reads
+from shoal.queries.hydration import Entry, Row, Sight, sight
+from shoal.queries.pagination import entries_page
+from shoal.queries.pipeline import sieve_of
+from shoal.tagcloud.cloud import RelatedTag, Word, check_words, likeness
+
+_FEATURED = 100
+"""More than anybody may have."""
+_PAGE = 1_000
+_PAGES = 10
+"""Pages of a member's newest entries that are counted."""
+_RECENT = 200
+"""Newest entries from which tags are suggested."""
+
+
+class Featured(NamedTuple):
+    """A tag on a profile."""
+
+    place: int
+    """Place in the list, by which it is identified there."""
+    name: str
+    posts: int
+    """Open posts of the member under the tag, among their newest 10,000 entries."""
+    newest: int
+    """When the newest of those was written (Unix milliseconds); 0 when there is none."""
+
+
+class FollowedTags(NamedTuple):
+    """A page of the tags that a member follows; `next` is None at the end."""
+
+    tags: Sequence[Assoc]
+    """The associations; the data of each is the tag's name."""
+    next: int | None
+
+
+async def followed(reads: Reads, member_id: int, cursor: Cursor) -> FollowedTags:
+    """Return a page of the tags that a member follows, the newest follow first."""
+    return FollowedTags(*await entries_page(reads.graph, member_id, FOLLOWS_TAG, cursor))
+
+
+async def featured(graph: Reader, member_id: int) -> list[Featured]:
+    """Return the tags that a member features, the most recently featured first."""
+    held = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
+    return await counted(graph, member_id, held)
+
+
+async def names(graph: Reader, member_id: int) -> list[str]:
+    """Return the tags that a member features by their names alone, the most recently featured first; one read."""
+    held = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
+    return [assoc.data.decode() for assoc in held]
+
+
+async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[Featured]:
+    """Return these of the member's featured tags with their counts."""
+    names = [assoc.data.decode() for assoc in held]
+    found = await _posts_under(graph, member_id, names) if names else {}
+    return [
+        Featured(assoc.time, name, len(found[name]), max((post.created_at for post in found[name]), default=0))
+        for assoc, name in zip(held, names, strict=True)
+    ]
+
+
+async def suggested(reads: Reads, member_id: int, most: int = 10) -> list[str]:
+    """Suggest tags to feature: those that the member's newest posts use most, without those featured already."""
+    posted = await reads.graph.assoc_range(member_id, POSTED, Cursor(limit=_RECENT))
+    nodes = await reads.graph.obj_get([entry.time for entry in posted])
+    used = Counter(tag for node in nodes.values() if isinstance(node, Post) and node.open for tag in node.tags)
+    held = {assoc.id2 for assoc in await reads.graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))}
+    return [name for name, _ in used.most_common() if tag_id(name) not in held][:most]
+
+
+async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> dict[str, list[Post]]:
+    found: dict[str, list[Post]] = {name: [] for name in names}
+    before = MAX_TIME
+    for _ in range(_PAGES):
+        page = [entry.time for entry in await graph.assoc_range(member_id, POSTED, Cursor(before=before, limit=_PAGE))]
+        under = await asyncio.gather(*[graph.assoc_get(tag_id(name), (TAG_OF,), page) for name in names])
+        nodes = await graph.obj_get(list({id_ for answer in under for id_ in answer[TAG_OF]}))
+        posts = [node for node in nodes.values() if isinstance(node, Post) and node.open]
+        for name in names:
+            # A list of a tag may be behind an edit; the post itself is not.
+            found[name] += [post for post in posts if name in post.tags]
+        if len(page) < _PAGE:
+            break
+        before = page[-1]
+    return found
+
+
+POSTS = 400
+"""Newest posts with a tag that are considered."""
+MOST = 40
+"""Maximum of related tags."""
+_ONE_VOICE = 5
+"""Posts of one author that count: nobody can make two tags alike alone."""
+_CANDIDATES = 100
+
+
+class _Met(NamedTuple):
+    """The other tags in the posts of a tag, with their counts."""
+
+    posts: int
+    together: Counter[str]
+
+
+async def related(reads: Reads, name: str, limit: int = 20) -> list[RelatedTag]:
+    """Return the tags most like a tag, the closest first; at most 40.
+
+    Three reads of the graph, or none within a minute.
+
+    Raises `InvalidInput` for a name that cannot be a tag.
+    """
+    return await compared(partial(_related, reads, check_tag(name), limit))
+
+
+async def _related(reads: Reads, name: str, limit: int) -> list[RelatedTag]:
+    return (await related_to_each(reads, (name,)))[name][:limit]
+
+
+async def related_to_each(reads: Reads, names: Sequence[str], posts: int = POSTS) -> dict[str, list[RelatedTag]]:
+    """Return the related tags of several tags (canonical), from `posts` posts of each; three reads for all of them."""
+    now = reads.tags.clock()
+    known = {name: held for name in names if (held := reads.related.get((name, posts), now)) is not None}
+    if missing := [name for name in names if name not in known]:
+        for name, alike in (await _alike(reads, missing, posts)).items():
+            known[name] = alike
+            reads.related.put((name, posts), alike, now)
+    # What is remembered is older than what an admin said a moment ago.
+    shown = await reads.tags.shown_as({*known, *(tag.name for alike in known.values() for tag in alike)})
+    return {
+        name: [tag for tag in alike if name in shown and shown.get(tag.name) == tag.name]
+        for name, alike in known.items()
+    }
+
+
+async def _alike(reads: Reads, names: Sequence[str], posts: int) -> dict[str, list[RelatedTag]]:
+    met = await _met(reads, names, posts)
+    counted = await reads.tags.counted({*names, *(other for one in met.values() for other in one.together)})
+    found: dict[str, list[RelatedTag]] = {}
+    for name, one in met.items():
+        uses = counted[name].uses if name in counted else 0
+        alike: list[RelatedTag] = []
+        for other, together in one.together.items():
+            # The cloud may be a moment behind the graph.
+            form, other_uses = (counted[other].form, counted[other].uses) if other in counted else (other, together)
+            how = likeness(together, one.posts, uses, other_uses)
+            alike.append(RelatedTag(other, form, max(other_uses, together), together, how))
+        found[name] = sorted(alike, key=lambda tag: (-tag.likeness, -tag.together, tag.name))[:MOST]
+    return found
+
+
+async def _met(reads: Reads, names: Sequence[str], most: int) -> dict[str, _Met]:
+    groups = {name: await reads.tags.group(name) for name in names}
+    ids = dict.fromkeys(tag_id(each) for group in groups.values() for each in group)
+    lists = await reads.graph.assoc_ranges(list(ids), TAG_OF, Cursor(limit=most)) if ids else {}
+    newest = {
+        name: sorted({row.id2 for each in group for row in lists.get(tag_id(each), ())}, reverse=True)[:most]
+        for name, group in groups.items()
+    }
+    nodes = await reads.graph.obj_get(list({id_ for ids in newest.values() for id_ in ids})) if lists else {}
+    posts = {id_: node for id_, node in nodes.items() if isinstance(node, Post)}
+    authors = await members_by_id(reads.graph, list({post.author_id for post in posts.values()})) if posts else {}
+    shown = await reads.tags.shown_as({tag for post in posts.values() for tag in post.tags})
+    return {
+        name: _meetings(group, [posts[id_] for id_ in newest[name] if id_ in posts], authors, shown)
+        for name, group in groups.items()
+    }
+
+
+def _meetings(
+    group: Collection[str], posts: Sequence[Post], authors: Mapping[int, Member], shown: Mapping[str, str]
+) -> _Met:
+    together: Counter[str] = Counter()
+    looked = 0
+    for post in _heard(
+        post for post in posts if _is_everybodys(post, authors) and not set(group).isdisjoint(post.tags)
+    ):
+        looked += 1
+        together.update({shown[tag] for tag in post.tags if tag in shown}.difference(group))
+    first = sorted(together.items(), key=lambda met: (-met[1], met[0]))[:_CANDIDATES]
+    return _Met(looked, Counter(dict(first)))
+
+
+def _is_everybodys(post: Post, authors: Mapping[int, Member]) -> bool:
+    return post.visibility is Visibility.PUBLIC and may_list(None, post, authors.get(post.author_id), STRANGER)
+
+
+def _heard(posts: Iterator[Post]) -> Iterator[Post]:
+    voices: Counter[int] = Counter()
+    for post in posts:
+        voices[post.author_id] += 1
+        if voices[post.author_id] <= _ONE_VOICE:
+            yield post
+
+
+_LOOKED_AT = 12
+"""Newest posts under each tag among which a picture is looked for."""
+
+
+class TagOffer(NamedTuple):
+    """A tag that is offered, or was picked."""
+
+    name: str
+    uses: int
+    picked: bool
+    example: Entry | None
+    """A recent post under it with a picture that everybody may see, another for each tag; None where there is none."""
+
+
+async def offers(reads: Reads, viewer: int, limit: int = 40) -> list[TagOffer]:
+    """Return the tags that the member has picked and, behind them, those that are offered: `limit` in all, unless more were picked.
+
+    Five reads of the graph. Raises `InvalidInput` for a limit outside 1 to 200.
+    """
+    check_words(limit)
+    with one_request():
+        picked = (await tastes_of(reads.graph, viewer)).wishes.picked
+        uses = await _uses(reads, picked)
+        words = [*(await reads.tags.cloud("week")).words, *(await reads.tags.cloud("all")).words]
+        words.sort(key=lambda word: (-word.reasons.members, -word.uses))
+        offered = _first(words, limit, uses)
+        names = [*uses, *offered]
+        examples = await _examples(reads, viewer, names)
+        return [TagOffer(name, (uses | offered)[name], name in uses, examples.get(name)) for name in names]
+
+
+async def _uses(reads: Reads, picked: Sequence[str]) -> dict[str, int]:
+    if not picked:
+        return {}
+    counted, shown = await reads.tags.counted(picked), await reads.tags.shown_as(picked)
+    return {name: counted[name].uses if name in counted else 0 for name in picked if name in shown}
+
+
+def _first(words: Sequence[Word], limit: int, picked: dict[str, int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for word in words:
+        if len(picked) + len(found) >= limit:
+            break
+        if word.name not in picked:
+            found.setdefault(word.name, word.uses)
+    return found
+
+
+async def _examples(reads: Reads, viewer: int, names: Sequence[str]) -> dict[str, Entry]:
+    tags = {tag_id(name): name for name in names}
+    lists = await reads.graph.assoc_ranges(list(tags), TAG_OF, Cursor(limit=_LOOKED_AT)) if tags else {}
+    seen = sight(reads.graph, viewer, lasting=reads.lasting)
+    ids = dict.fromkeys(row.id2 for rows in lists.values() for row in rows)
+    rows = {row[0]: row for row in await seen.look(list(ids), has_media) if is_presentable(seen, row[1])}
+    chosen: dict[str, Row] = {}
+    for tag, name in tags.items():
+        free = (rows.pop(entry.id2) for entry in lists.get(tag, ()) if entry.id2 in rows)
+        if (row := next(free, None)) is not None:
+            chosen[name] = row
+    if not chosen:
+        return {}
+    sieve = await sieve_of(reads.graph, viewer, FilterContext.PUBLIC)
+    admitted = await sieve.admitted(await seen.entries(list(chosen.values())))
+    entries = {entry.id: entry for entry in admitted if not entry.filtered}
+    return {name: entries[row[0]] for name, row in chosen.items() if row[0] in entries}
+
+
+def has_media(row: Row) -> bool:
+    """Return whether a post has pictures, videos or sounds."""
+    return bool(row[1].media)
+
+
+def is_presentable(seen: Sight, post: Post) -> bool:
+    """Return whether a post may stand for a tag or its author: it has a picture, is for everybody, and its author may be found."""
+    author = seen.members[post.author_id]
+    pictures = [one for one in seen.media(post) if one.kind is MediaKind.IMAGE and one.state is MediaState.READY]
+    open_ = may_list_publicly(None, post, author, STRANGER) and not is_sensitive(post, author)
+    return bool(pictures) and open_ and author.discoverable and author.rankable

@@ -1,0 +1,167 @@
+"""The thread around a post: what it answers, and what answers it.
+
+The root of a thread lists all comments in it (`graph/payloads/threads.py`), so the page is laid out of one read. Comments from
+before there was such a list are found by the lists of the posts they answer, a level at a time, until `shoal check --repair`
+lists them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from shoal.core.model import Post
+from shoal.graph.access import access_post
+from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.payloads.posts import ThreadPlace, placed
+from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD, AssocType
+from shoal.queries.context import Reads
+from shoal.queries.hydration import Entry, hydrate
+from shoal.queries.pipeline import Page, read_page
+
+MOST = 20_000
+"""How many comments of one thread, the newest, a page is chosen from."""
+_MISFITS = 100
+"""How many comments may be too deep, with their ancestors, for the rest of a page before no more are tried."""
+_LISTS = (COMMENTED_BY, COMMENTED_ASIDE_BY)
+
+
+class Thread(NamedTuple):
+    """`above`: root first. `below`: each post before its comments, oldest first among sisters."""
+
+    above: list[Entry]
+    below: list[Entry]
+    more: bool = False
+    """Whether there are comments below that did not fit."""
+
+
+async def thread(reads: Reads, viewer: int | None, post_id: int, *, above: int, below: int) -> Thread:
+    """The thread of a post, up to `above` and `below` entries. Raises `NotFound` when the viewer may not see the post.
+
+    When more is below than fits, the viewer's own comments and the newest are chosen, each with its ancestors.
+    """
+    post = await access_post(reads.graph, viewer, post_id)
+    listed = await reads.graph.assoc_range(post.root_id or post.id, THREAD, Cursor(limit=MOST))
+    comments = {assoc.id2: placed(assoc) for assoc in listed}
+    up = await _ancestors(reads, post, comments, above)
+    tree = await _descendants(reads, post.id, comments, whole=len(listed) < MOST)
+    if len(tree) > below:
+        tree = await _with_authors(reads, tree)
+    chosen = _chosen(tree, post.id, viewer, below)
+    return Thread(
+        await hydrate(reads.graph, viewer, up, unasked=False),
+        await hydrate(reads.graph, viewer, chosen),
+        more=len(chosen) < len(tree) or len(listed) == MOST,
+    )
+
+
+async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor) -> Page:
+    """A page of the comments on a post itself, newest first, as the viewer may see them: all of them can be read so.
+
+    Raises `NotFound` when the viewer may not see the post.
+    """
+    post = await access_post(reads.graph, viewer, post_id)
+
+    async def skeleton(at: Cursor) -> list[int]:
+        found = await asyncio.gather(*(_direct(reads, post.id, atype, at) for atype in _LISTS))
+        return sorted((assoc.id2 for page in found for assoc in page), reverse=not at.oldest_first)[: at.limit]
+
+    return await read_page(reads, viewer, cursor, skeleton)
+
+
+async def _direct(reads: Reads, post_id: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+    return await reads.graph.assoc_range(post_id, atype, at)
+
+
+async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPlace], limit: int) -> list[int]:
+    """The root first. A chain ends where a post is gone; one that is not listed costs a read."""
+    chain: list[int] = []
+    at = post.parent_id
+    while at and len(chain) < limit:
+        if at in comments:
+            up = comments[at].parent_id
+        elif at == post.root_id:
+            up = 0
+        else:
+            node = (await reads.graph.obj_get((at,))).get(at)
+            if not isinstance(node, Post):
+                break
+            up = node.parent_id
+        chain.append(at)
+        at = up
+    return chain[::-1]
+
+
+async def _descendants(
+    reads: Reads, post_id: int, comments: Mapping[int, ThreadPlace], *, whole: bool
+) -> dict[int, ThreadPlace]:
+    """All comments below a post, each after its parent, the older of siblings first.
+
+    Where a post counts more comments than are listed, its own lists are read: two reads a level, on networks from before.
+    """
+    children: dict[int, set[int]] = {}
+    for comment in comments.values():
+        children.setdefault(comment.parent_id, set()).add(comment.id)
+    looked_at: Sequence[int] = [post_id, *_below(post_id, children)]
+    while whole and looked_at:
+        more = await _unlisted(reads, looked_at, children)
+        for parent, ids in more.items():
+            children.setdefault(parent, set()).update(ids)
+        looked_at = [id_ for ids in more.values() for new in ids for id_ in (new, *_below(new, children))]
+    parents = {child: parent for parent, ids in children.items() for child in ids}
+    return {id_: comments.get(id_) or ThreadPlace(id_, parents[id_], 0) for id_ in _below(post_id, children)}
+
+
+async def _unlisted(reads: Reads, ids: Sequence[int], children: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    """Comments on these posts that their thread does not list."""
+    counts = await reads.graph.assoc_count(ids, _LISTS)
+    lacking = [id_ for id_ in ids if sum(counts[atype].get(id_, 0) for atype in _LISTS) > len(children.get(id_, ()))]
+    if not lacking:
+        return {}
+    pages = await asyncio.gather(*(reads.graph.assoc_ranges(lacking, atype, Cursor(limit=MOST)) for atype in _LISTS))
+    found: dict[int, set[int]] = {}
+    for page in pages:
+        for parent, listed in page.items():
+            found.setdefault(parent, set()).update(assoc.id2 for assoc in listed)
+    return {parent: new for parent, every in found.items() if (new := every - children.get(parent, set()))}
+
+
+def _below(post_id: int, children: Mapping[int, Iterable[int]]) -> list[int]:
+    ordered: list[int] = []
+    waiting = sorted(children.get(post_id, ()), reverse=True)
+    while waiting:
+        at = waiting.pop()
+        ordered.append(at)
+        if at in children:
+            waiting += sorted(children[at], reverse=True)
+    return ordered
+
+
+async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPlace]) -> dict[int, ThreadPlace]:
+    """Return the comments with their authors, read from the posts where the thread's list does not tell them."""
+    unknown = [id_ for id_, comment in tree.items() if not comment.author_id]
+    nodes = await reads.graph.obj_get(unknown) if unknown else {}
+    authors = {id_: node.author_id for id_, node in nodes.items() if isinstance(node, Post)}
+    return {id_: comment._replace(author_id=authors.get(id_, comment.author_id)) for id_, comment in tree.items()}
+
+
+def _chosen(tree: Mapping[int, ThreadPlace], post_id: int, viewer: int | None, limit: int) -> list[int]:
+    """Choose up to `limit` comments, each with its ancestors: the viewer's own, the newest, then in reading order."""
+    if len(tree) <= limit:
+        return list(tree)
+    newest = sorted(tree, reverse=True)
+    own = [id_ for id_ in newest if tree[id_].author_id == viewer]
+    chosen: set[int] = set()
+    for candidates in (own, newest, tree):
+        misfits = 0
+        for id_ in candidates:
+            chain, at = list[int](), id_
+            while at != post_id and at not in chosen and len(chain) <= limit:
+                chain.append(at)
+                at = tree[at].parent_id
+            if len(chosen) + len(chain) <= limit:
+                chosen.update(chain)
+            elif (misfits := misfits + 1) > _MISFITS:
+                break
+    return [id_ for id_ in tree if id_ in chosen]

@@ -1,0 +1,349 @@
+"""Indexing: build index rows from graph objects, keep the index current, and fill it from the graph.
+
+A caller that knows an object changed reports its id, and the object is read in its current state. Requests that arrive while rows
+are being written are written together afterwards. After a write, the objects are read again; an object that changed during the
+write, and whose row another process may have written, is written again. The last row of an object therefore always matches the
+object.
+
+An index is filled when it is empty, when its format changed, or on request. Filling iterates over all objects by id and saves its
+progress. Changes during a fill arrive through their events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from shoal.core.model import Media, Member, Node, Poll, Post, Visibility
+from shoal.core.places import cells_of
+from shoal.core.text import parse
+from shoal.core.tokenizer import words_of
+from shoal.graph.contract import MAX_TIME, Reader, Scanner
+from shoal.graph.schema import AnyNode
+from shoal.search.contract import FORM, PUBLIC, FillState, IndexChange, MemberRow, PostRow, SearchIndex, by, to, within
+
+HAS_MEDIA = ":has:media"
+HAS_POLL = ":has:poll"
+HAS_LINK = ":has:link"
+IS_REPLY = ":is:reply"
+IS_SENSITIVE = ":is:sensitive"
+
+
+def written_in(language: str) -> str:
+    """Return the mark of a language: `en-GB` counts as `en`. Empty for anything that is not a language."""
+    main = language.partition("-")[0].partition("_")[0].lower()
+    return f":in:{main}" if main.isascii() and main.isalpha() else ""
+
+
+def beside(post: Post) -> tuple[int, ...]:
+    """Return the ids of objects whose words belong to a post: its poll and its media."""
+    return (post.poll_id, *post.media) if post.poll_id else post.media
+
+
+def whole_row(post: Post, nodes: Mapping[int, Node]) -> PostRow:
+    """Return the row of a post, with the poll and the media (see `beside`) taken from `nodes`."""
+    poll = nodes.get(post.poll_id)
+    media = [node for id_ in post.media if isinstance(node := nodes.get(id_), Media)]
+    return post_row(post, poll if isinstance(poll, Poll) else None, media)
+
+
+def post_row(post: Post, poll: Poll | None = None, media: Iterable[Media] = ()) -> PostRow:
+    """Return the row of a post: its words, and those of its warning, poll options and media descriptions."""
+    options = [option.title for option in poll.options] if poll else []
+    text = "\n".join((post.spoiler, post.text, *options, *[each.description for each in media]))
+    counts = post.visibility is Visibility.PUBLIC and not post.hidden
+    return PostRow(
+        id=post.id,
+        author_id=post.author_id,
+        written=post.created_at,
+        marks=tuple(_marks(post)),
+        words=tuple(words_of(text)),
+        tags=post.tags if counts else (),
+    )
+
+
+def _marks(post: Post) -> Iterator[str]:
+    if post.visibility is Visibility.PUBLIC:
+        yield PUBLIC
+    yield by(post.author_id)
+    for who in dict.fromkeys(mention.id for mention in post.mentions):
+        yield to(who)
+    for mark, there in (
+        (HAS_MEDIA, post.media),
+        (HAS_POLL, post.poll_id),
+        (HAS_LINK, any(span.kind == "link" for span in parse(post.text))),
+        (IS_REPLY, post.parent_id),
+        (IS_SENSITIVE, post.sensitive),
+    ):
+        if there:
+            yield mark
+    if language := written_in(post.language):
+        yield language
+    if post.place is not None:
+        yield from map(within, cells_of(post.place))
+
+
+def is_listed(member: Member) -> bool:
+    """Return whether a member may be shown to those who did not look for them: they want it, and moderators allow it."""
+    return member.discoverable and not member.suspended and not member.silenced
+
+
+def name_words(member: Member) -> list[str]:
+    """Return the words of both names of a member."""
+    return words_of(f"{member.name} {member.display_name}")
+
+
+def note_words(member: Member) -> list[str]:
+    """Return the words of a member's note; none of those who do not want to be found."""
+    return words_of(member.note) if is_listed(member) else []
+
+
+def member_row(member: Member) -> MemberRow:
+    """Return the row of a member."""
+    return MemberRow(
+        id=member.id,
+        name=member.name,
+        joined=member.created_at,
+        words=tuple(name_words(member)),
+        note=tuple(note_words(member)),
+        listed=is_listed(member),
+        shy=not member.indexable or member.suspended,
+        suspended=member.suspended,
+    )
+
+
+AT_ONCE = 2_000
+"""Objects that are written together."""
+_FEW = 20
+_PAUSE_SECONDS = 0.2
+"""After a write of more than a few rows, the next one may wait this long for more: each write is a sync, and touches
+pages that the next one touches again."""
+_BURST = 50
+_WRITES_A_SECOND = 20
+"""Small writes are made at once, but after a burst at most this many a second: rows wait and are written together."""
+
+
+class _Wanted(NamedTuple):
+    graph: Reader
+    done: asyncio.Future[None]
+    ids: set[int]
+    since: float
+    """When it was first asked for, as the event loop tells the time."""
+
+
+class Filler:
+    """Writes the rows of one process into one index. `written` counts objects that were looked at."""
+
+    def __init__(self, index: SearchIndex) -> None:
+        self.index = index
+        self.written = 0
+        self._wanted: deque[_Wanted] = deque()
+        self._in_hand: _Wanted | None = None
+        self._enough = asyncio.Event()
+        # How many small writes may be made at once, and when that was worked out.
+        self._spare, self._at = float(_BURST), 0.0
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+
+    def look(self, graph: Reader, ids: Iterable[int]) -> asyncio.Future[None]:
+        """Make the rows of these objects what the objects are; done when that is safe, or with the error if it failed.
+
+        The graph must give what is stored now.
+        """
+        if not self._wanted or len(self._wanted[-1].ids) >= AT_ONCE:
+            loop = asyncio.get_running_loop()
+            self._wanted.append(_Wanted(graph, loop.create_future(), set(), loop.time()))
+        wanted = self._wanted[-1]
+        wanted.ids.update(ids)
+        if len(wanted.ids) >= AT_ONCE:
+            self._enough.set()
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._work())
+        return wanted.done
+
+    async def close(self) -> None:
+        """Finish what was asked for, without a pause."""
+        self._closing = True
+        self._enough.set()
+        while self._task is not None:
+            await asyncio.wait((self._task,))
+
+    async def _work(self) -> None:
+        try:
+            while self._wanted:
+                wanted = self._wanted.popleft()
+                if not (self._wanted and len(self._wanted[0].ids) >= AT_ONCE):
+                    self._enough.clear()
+                begun = asyncio.get_running_loop().time()
+                self._in_hand = wanted
+                await self._answer(wanted)
+                self._in_hand = None
+                if (pause := self._pause_after(len(wanted.ids), begun)) and not self._closing:
+                    await self._pause(begun + pause)
+        finally:
+            self._task = self._in_hand = None
+
+    def hurry(self) -> None:
+        """Write what was asked for at once: somebody waits, and no more of it will come."""
+        if self._wanted:
+            self._enough.set()
+
+    def behind(self) -> float:
+        """For how many seconds the oldest of what was asked for has waited."""
+        oldest = self._in_hand or (self._wanted[0] if self._wanted else None)
+        return asyncio.get_running_loop().time() - oldest.since if oldest else 0.0
+
+    def _pause_after(self, size: int, begun: float) -> float:
+        """How many seconds after the beginning of this write the next one may begin."""
+        if not self.index.keeps:
+            # Nothing was written.
+            return 0.0
+        self._spare = min(_BURST, self._spare + (begun - self._at) * _WRITES_A_SECOND) - 1
+        self._at = begun
+        if size > _FEW:
+            return _PAUSE_SECONDS
+        return 1 / _WRITES_A_SECOND if self._spare < 1 else 0.0
+
+    async def _pause(self, ended: float) -> None:
+        """Wait until that moment, or until enough is asked for."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(ended):
+                await self._enough.wait()
+
+    async def _answer(self, wanted: _Wanted) -> None:
+        try:
+            ids = sorted(wanted.ids) if self.index.keeps else []
+            for start in range(0, len(ids), AT_ONCE):
+                await self._write(wanted.graph, ids[start : start + AT_ONCE])
+        except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
+            if not wanted.done.done():
+                wanted.done.set_exception(error if isinstance(error, Exception) else ConnectionError("it was given up"))
+                # Perhaps nobody waits any more.
+                wanted.done.exception()
+        else:
+            if not wanted.done.done():
+                wanted.done.set_result(None)
+
+    async def _write(self, graph: Reader, ids: Collection[int]) -> None:
+        nodes = await _nodes(graph, ids)
+        while ids:
+            # Folding the words of many posts takes time, for which requests shall not wait.
+            await self.index.write(partial(_change, nodes, ids) if len(ids) > _FEW else _change(nodes, ids))
+            self.written += len(ids)
+            now = await _nodes(graph, ids)
+            ids = [id_ for id_ in ids if _versions(now, id_) != _versions(nodes, id_)]
+            nodes = now
+
+
+async def rows_of(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, PostRow | MemberRow]:
+    """The rows that these objects make; one read, if posts among them have polls or media."""
+    known = {**nodes, **await _beside(graph, nodes)}
+    return {id_: row for id_ in nodes if (row := _row(known, id_)) is not None}
+
+
+async def _nodes(graph: Reader, ids: Collection[int]) -> dict[int, AnyNode]:
+    """These objects, and the polls and media of those that are posts."""
+    nodes = await graph.obj_get(list(ids))
+    return {**nodes, **await _beside(graph, nodes)}
+
+
+async def _beside(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, AnyNode]:
+    ids = dict.fromkeys(id_ for node in nodes.values() if isinstance(node, Post) for id_ in beside(node))
+    return await graph.obj_get(list(ids)) if ids else {}
+
+
+def _change(nodes: Mapping[int, AnyNode], ids: Collection[int]) -> IndexChange:
+    rows = {id_: row for id_ in ids if (row := _row(nodes, id_)) is not None}
+    return IndexChange(
+        posts=[row for row in rows.values() if isinstance(row, PostRow)],
+        members=[row for row in rows.values() if isinstance(row, MemberRow)],
+        gone=[id_ for id_ in ids if id_ not in rows],
+    )
+
+
+def _row(nodes: Mapping[int, AnyNode], id_: int) -> PostRow | MemberRow | None:
+    node = nodes.get(id_)
+    if isinstance(node, Post):
+        return whole_row(node, nodes)
+    return member_row(node) if isinstance(node, Member) else None
+
+
+def _versions(nodes: Mapping[int, AnyNode], id_: int) -> tuple[int, ...]:
+    node = nodes.get(id_)
+    if node is None:
+        return ()
+    parts = beside(node) if isinstance(node, Post) else ()
+    return (node.version, *[part.version for id_ in parts if (part := nodes.get(id_)) is not None])
+
+
+_PAGE = 1_000
+
+Tell = Callable[[str, int, int], None]
+"""Told of a phase, how much of it is done, and how much there is in all (0: not known)."""
+
+_log = logging.getLogger(__name__)
+
+
+def _untold(_phase: str, _done: int, _total: int) -> None:
+    """Progress that nobody watches."""
+
+
+async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _untold) -> int:
+    """Fill the index from where it is; how many members and posts were looked at. Nothing, when it is complete.
+
+    The store is gone through; each object is looked at in the graph, which must give what is stored now.
+    """
+    index = filler.index
+    state = await index.state()
+    if state.complete:
+        return 0
+    if state.form != FORM:
+        await index.clear()
+        state = FillState(FORM)
+    done, after = 0, state.filled_to
+    ids: list[int] = []
+    while page := await store.obj_scan(after, _PAGE):
+        after = page[-1].id
+        ids += [node.id for node in page if isinstance(node, Member | Post)]
+        # So many are written at once: the filler waits for more where there are fewer.
+        if len(ids) >= AT_ONCE or len(page) < _PAGE:
+            # Jobs wait for the same future, and go on when this ends.
+            await asyncio.shield(filler.look(graph, ids))
+            await index.keep_state(FillState(FORM, after))
+            done += len(ids)
+            ids = []
+            tell("members and posts", done, 0)
+    if ids:
+        await asyncio.shield(filler.look(graph, ids))
+        done += len(ids)
+    await index.keep_state(FillState(FORM, MAX_TIME))
+    return done
+
+
+async def refill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _untold) -> int:
+    """Look at everything again, and forget what is there no more; how much there was. Searches go on meanwhile."""
+    index: SearchIndex = filler.index
+    if (await index.state()).form == FORM:
+        await index.keep_state(FillState(FORM))
+    done = await fill(store, graph, filler, tell)
+    after = -1
+    while ids := await index.ids(after, _PAGE):
+        after = ids[-1]
+        there = await graph.obj_get(ids)
+        if gone := [id_ for id_ in ids if id_ not in there]:
+            await asyncio.shield(filler.look(graph, gone))
+    return done
+
+
+async def fill_quietly(store: Scanner, graph: Reader, filler: Filler) -> None:
+    """As `fill`, in the background of a server: a failure is logged, and the next start goes on from there."""
+    try:
+        if done := await fill(store, graph, filler):
+            _log.info("the search index was filled: %d members and posts", done)
+    except Exception:  # noqa: BLE001  # searches find less until then; nothing else depends on it
+        _log.exception("the search index could not be filled")

@@ -1,0 +1,256 @@
+"""A search index in a PostgreSQL database, in the schema `shoal`: words with their places, and GIN.
+
+A change is one transaction; of two processes that write, one waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+
+import asyncpg
+import msgspec
+
+from shoal.core.errors import ShoalError
+from shoal.core.tokenizer import Clause
+from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
+from shoal.graph.postgres.migrations import VersionLedger, check_version, migrate
+from shoal.search import postgres_sql as sql
+from shoal.search.contract import (
+    PUBLIC,
+    Ask,
+    FillState,
+    IndexChange,
+    Making,
+    MemberRow,
+    Order,
+    PostRow,
+    TagUses,
+    by,
+    to,
+)
+
+_READERS = 4
+_WRITERS = 2
+_LAST_CHARACTER = "\U0010ffff"
+# A rare word is found in the index of words, a common one by going through the newest posts: which, the server knows from its
+# statistics, when it plans with the words before it.
+_PLANNED = {
+    "plan_cache_mode": "force_custom_plan",
+    "enable_seqscan": "on",
+    "enable_hashjoin": "on",
+    "enable_mergejoin": "on",
+    # For names that hundreds of thousands have: with less a bitmap holds pages, and everybody on them is looked at again.
+    "work_mem": "32MB",
+}
+
+_WINDOWS = (2_000, 20_000)
+"""Newest posts among which a question is tried: 1 and 4 ms, 5 and 20 where nothing is found. A word that fewer than one post in
+500 has is looked up."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_post_row = msgspec.msgpack.Decoder(PostRow).decode
+_member_row = msgspec.msgpack.Decoder(MemberRow).decode
+
+LEDGER = VersionLedger("the search index", "search_version", sql.MIGRATIONS)
+
+
+class PostgresIndex:
+    """See `contract.SearchIndex`. Make one with `open`."""
+
+    keeps = True
+
+    def __init__(self, reading: ConnectionPool, writing: ConnectionPool | None) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    @classmethod
+    async def open(cls, url: str, *, read_only: bool = False, patience: float = PATIENCE) -> PostgresIndex:
+        """Open the index in this database, or make it there; how many do so at once does not matter. Raises `Unavailable`."""
+        async with AsyncExitStack() as undo:
+            settings = {"default_transaction_read_only": "on"} if read_only else {}
+            reading = ConnectionPool(url, _READERS, {**_PLANNED, **settings}, patience)
+            undo.push_async_callback(reading.close)
+            writing = None
+            if not read_only:
+                writing = ConnectionPool(url, _WRITERS, {"synchronous_commit": "on"}, patience)
+                undo.push_async_callback(writing.close)
+                # The schema is made by one alone, with all that Shoal keeps in it.
+                await writing.use(migrate, patience=LONG_PATIENCE)
+                await writing.use(partial(migrate, ledger=LEDGER), patience=LONG_PATIENCE)
+            await reading.use(partial(check_version, ledger=LEDGER))
+            undo.pop_all()
+        return cls(reading, writing)
+
+    async def write(self, change: IndexChange | Making) -> None:
+        made = change if isinstance(change, IndexChange) else await asyncio.to_thread(change)
+
+        async def write(connection: asyncpg.Connection) -> None:
+            async with connection.transaction():
+                await connection.execute(sql.LOCK)
+                uses: Counter[str] = Counter()
+                authors = await _write_posts(connection, made, uses)
+                authors |= await _write_members(connection, made)
+                counted = sorted((name, n) for name, n in uses.items() if n)
+                if counted:
+                    await connection.execute(sql.TAGS_COUNT, *map(list, zip(*counted, strict=True)))
+                    await connection.execute(sql.TAGS_DROP, [name for name, n in counted if n < 0])
+                if authors:
+                    await connection.execute(sql.ACTIVE, sorted(authors))
+
+        await self._durable().use(write, patience=LONG_PATIENCE)
+
+    async def posts(self, ask: Ask, limit: int) -> list[int]:
+        found: set[int] = set()
+        for own, ways in _ways(ask):
+            values = (_match(ask, ways), ask.before, ask.after, ask.since, ask.until, own)
+            # A member has few posts: they are looked up at once.
+            found.update(await self._newest(None if own else sql.NEWEST_POSTS, sql.POSTS, values, limit))
+        return sorted(found, reverse=True)[:limit]
+
+    async def members(
+        self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[int]:
+        named, noted = _all(clauses), _all(clause._replace(open=False) for clause in clauses)
+        beyond = name + _LAST_CHARACTER
+        found: list[int] = []
+        for match, values in (
+            (sql.BEGINNING, (named, name, beyond)),
+            (sql.OTHERWISE, (named, name, beyond)),
+            (sql.IN_NOTE, (noted, named, "")),
+        ):
+            left = limit - len(found)
+            if left and among is None:
+                lately, listed = sql.LATELY_ACTIVE.format(match=match), sql.LISTED.format(match=match)
+                found += await self._newest(lately, listed, values, left)
+            elif left:
+                found += await self._ids(sql.AMONG.format(match=match), *values, left, list(among or ()))
+        return found
+
+    async def _newest(self, newest: str | None, everything: str, values: Sequence[object], limit: int) -> list[int]:
+        """Return what the statement `newest` finds among so many if that is enough to say it, else what is found among all."""
+        if newest is not None:
+            for window in _WINDOWS:
+                ((found, looked_at),) = await self._reading.ask(newest, *values, limit, window)
+                if len(found) == limit or looked_at < window:
+                    return list(found)
+        return await self._ids(everything, *values, limit)
+
+    async def _ids(self, statement: str, *values: object) -> list[int]:
+        return [id_ for (id_,) in await self._reading.ask(statement, *values)]
+
+    async def tags(self, prefix: str, limit: int) -> list[TagUses]:
+        return [TagUses(*row) for row in await self._reading.ask(sql.TAGS, prefix, prefix + _LAST_CHARACTER, limit)]
+
+    async def directory(self, order: Order, limit: int, offset: int = 0) -> list[int]:
+        return await self._ids(sql.DIRECTORY[order], limit, offset)
+
+    async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]:
+        found: dict[int, PostRow | MemberRow] = {}
+        for id_, data in await self._reading.ask(sql.POSTS_HELD, list(ids)):
+            found[id_] = _post_row(data)
+        for id_, data in await self._reading.ask(sql.MEMBERS_HELD, list(ids)):
+            found[id_] = _member_row(data)
+        return found
+
+    async def ids(self, after: int, limit: int) -> list[int]:
+        return await self._ids(sql.IDS, after, limit)
+
+    async def state(self) -> FillState:
+        found = await self._reading.ask(sql.STATE)
+        return FillState(*found[0]) if found else FillState()
+
+    async def keep_state(self, state: FillState) -> None:
+        await self._durable().ask(sql.STATE_PUT, *state)
+
+    async def clear(self) -> None:
+        await self._durable().ask(sql.CLEAR, patience=LONG_PATIENCE)
+
+    async def close(self) -> None:
+        if self._writing is not None:
+            await self._writing.close()
+        await self._reading.close()
+
+    def _durable(self) -> ConnectionPool:
+        if self._writing is None:
+            raise ShoalError("the search index was opened for reading only")
+        return self._writing
+
+
+async def _write_posts(connection: asyncpg.Connection, change: IndexChange, uses: Counter[str]) -> set[int]:
+    """Whose posts were changed; `uses` is told of how many more or fewer posts each tag has."""
+    put = {row.id: row for row in change.posts}
+    rows = await connection.fetch(sql.POSTS_HELD, [*put, *change.gone])
+    held = {id_: _post_row(data) for id_, data in rows}
+    new = [row for id_, row in put.items() if held.get(id_) != row]
+    old = [row for id_, row in held.items() if put.get(id_) != row]
+    for row in old:
+        uses.subtract(row.tags)
+    for row in new:
+        uses.update(row.tags)
+    if old:
+        await connection.execute(sql.POSTS_DROP, [row.id for row in old])
+    if new:
+        values = [
+            (row.id, row.author_id, row.written, row.public, _vector(row.words, row.marks), _encode(row)) for row in new
+        ]
+        await connection.execute(sql.POSTS_PUT, *map(list, zip(*values, strict=True)))
+    return {row.author_id for row in (*old, *new)}
+
+
+async def _write_members(connection: asyncpg.Connection, change: IndexChange) -> set[int]:
+    put = {row.id: row for row in change.members}
+    rows = await connection.fetch(sql.MEMBERS_HELD, [*put, *change.gone])
+    held = {id_: _member_row(data) for id_, data in rows}
+    new = [row for id_, row in put.items() if held.get(id_) != row]
+    old = [row.id for id_, row in held.items() if put.get(id_) != row]
+    if old:
+        await connection.execute(sql.MEMBERS_DROP, old)
+    if new:
+        values = [
+            (
+                *(row.id, row.name, row.joined, row.listed, row.shy, row.suspended),
+                *(_vector(row.words), _vector(row.note), _encode(row)),
+            )
+            for row in new
+        ]
+        await connection.execute(sql.MEMBERS_PUT, *map(list, zip(*values, strict=True)))
+    return {row.id for row in new}
+
+
+def _vector(words: Sequence[str], marks: Iterable[str] = ()) -> str:
+    """A tsvector as the server reads it. No word has a quotation mark or a backslash in it."""
+    places: dict[str, list[str]] = {mark: [] for mark in marks}
+    for at, word in enumerate(words, 1):
+        places.setdefault(word, []).append(str(at))
+    return " ".join(f"'{word}'{':' if at else ''}{','.join(at)}" for word, at in places.items())
+
+
+def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
+    """The marks of which a post must have one, and whether shyness does not matter with them."""
+    if ask.public:
+        yield False, (PUBLIC,)
+    if ask.viewer is not None:
+        yield True, (by(ask.viewer), to(ask.viewer))
+
+
+def _match(ask: Ask, ways: Sequence[str]) -> str:
+    """The question as a tsquery."""
+    groups = map(_either, (ways, *ask.some))
+    return " & ".join((*groups, *map(_clause, ask.every), *(f"!{_clause(clause)}" for clause in ask.none)))
+
+
+def _either(marks: Iterable[str]) -> str:
+    return "({})".format(" | ".join(f"'{mark}'" for mark in marks))
+
+
+def _all(clauses: Iterable[Clause]) -> str:
+    return " & ".join(map(_clause, clauses))
+
+
+def _clause(clause: Clause) -> str:
+    words = [f"'{word}'" for word in clause.words]
+    return f"({' <-> '.join(words)}{':*' if clause.open else ''})"

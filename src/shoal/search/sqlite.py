@@ -1,0 +1,364 @@
+"""A search index in a separate SQLite file next to the graph's, with FTS5.
+
+WAL with `synchronous=FULL`: an event is acknowledged after its rows are written. Writes and reads each have their own thread.
+
+Member search ranks every member whose name matches a rare word. For a common word it ranks the newest members and the most recent
+posters, which the ranking puts first, so the cost does not depend on the number of matches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
+
+import msgspec
+
+from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.tokenizer import Clause
+from shoal.graph.sqlite.files import connect, transaction
+from shoal.graph.sqlite.migrations import check_version, migrate
+from shoal.graph.sqlite.sql import in_rows
+from shoal.graph.sqlite.writer import asked, reader
+from shoal.search import sqlite_sql as sql
+from shoal.search.contract import (
+    PUBLIC,
+    Ask,
+    FillState,
+    IndexChange,
+    Making,
+    MemberRow,
+    Order,
+    PostRow,
+    TagUses,
+    by,
+    says,
+    to,
+)
+from shoal.tracing.record import timed
+
+NEWEST = 256
+"""So many members with the words are ranked, and the newest of more than that."""
+LATEST = 256
+"""So many of those who posted last are looked at besides, where there are more."""
+
+_member_row = msgspec.msgpack.Decoder(MemberRow).decode
+
+
+class MemberQuestion(NamedTuple):
+    """The arguments of `SearchIndex.members`."""
+
+    clauses: tuple[Clause, ...]
+    name: str
+    limit: int
+    among: tuple[int, ...] | None
+
+
+class _Words(NamedTuple):
+    """Where words are looked for: the table of them, and the words of a row."""
+
+    table: str
+    of: Callable[[MemberRow], Sequence[str]]
+
+
+_NAMES = _Words("member_names", lambda row: row.words)
+_NOTES = _Words("member_notes", lambda row: row.note)
+
+
+class _Candidates(NamedTuple):
+    """Members to be ranked, and whether they are all who have the words."""
+
+    ids: dict[int, None]
+    whole: bool
+
+
+def found_members(read: sqlite3.Connection, question: MemberQuestion) -> list[int]:
+    """Return what `SearchIndex.members` promises."""
+    closed = tuple(clause._replace(open=False) for clause in question.clauses)
+    noted = question._replace(clauses=closed, name="")
+    if question.among is None:
+        return _found(read, question, noted)
+    found = dict.fromkeys(_among(read, _NAMES, question, question.among))
+    if len(found) < question.limit:
+        found |= dict.fromkeys(_among(read, _NOTES, noted, question.among))
+    return list(found)[: question.limit]
+
+
+def _found(read: sqlite3.Connection, question: MemberQuestion, noted: MemberQuestion) -> list[int]:
+    named = _candidates(read, _NAMES, question.clauses)
+    found = _ranked(read, named.ids, question)
+    if len(found) < question.limit:
+        ids = [id_ for id_ in _candidates(read, _NOTES, noted.clauses).ids if id_ not in named.ids]
+        if not named.whole:
+            ids = [row.id for row in _rows(read, ids) if not _have(row.words, question.clauses)]
+        found += _ranked(read, ids, noted._replace(limit=question.limit - len(found)))
+    return found
+
+
+def _among(read: sqlite3.Connection, words: _Words, question: MemberQuestion, among: Sequence[int]) -> list[int]:
+    values = {
+        "name": question.name,
+        "limit": question.limit,
+        "match": every(question.clauses),
+        "among": _ids_json(among),
+    }
+    return [id_ for (id_,) in read.execute(sql.MEMBERS_AMONG.format(words=words.table), values)]
+
+
+def _candidates(read: sqlite3.Connection, words: _Words, clauses: Sequence[Clause]) -> _Candidates:
+    """Return the members with the words: where they are more than `NEWEST`, so many, and those who posted lately."""
+    newest = sql.MEMBERS_NEWEST.format(words=words.table)
+    ids = [id_ for (id_,) in read.execute(newest, (every(clauses), NEWEST + 1))]
+    if len(ids) <= NEWEST:
+        return _Candidates(dict.fromkeys(ids), whole=True)
+    latest = (_member_row(data) for (data,) in read.execute(sql.MEMBERS_LATEST, (LATEST, 0)))
+    ids[NEWEST:] = (row.id for row in latest if _have(words.of(row), clauses))
+    return _Candidates(dict.fromkeys(ids), whole=False)
+
+
+def _ranked(read: sqlite3.Connection, ids: Iterable[int], question: MemberQuestion) -> list[int]:
+    values = {"name": question.name, "limit": question.limit, "ids": _ids_json(ids)}
+    return [id_ for (id_,) in read.execute(sql.MEMBERS_RANKED, values)]
+
+
+def _rows(read: sqlite3.Connection, ids: Iterable[int]) -> list[MemberRow]:
+    return [_member_row(data) for _, data in read.execute(sql.HELD.format(table="member"), (_ids_json(ids),))]
+
+
+def _have(words: Sequence[str], clauses: Sequence[Clause]) -> bool:
+    return all(says(words, clause) for clause in clauses)
+
+
+def every(clauses: Iterable[Clause]) -> str:
+    """Return a question for all of these, as FTS5 has it."""
+    return " AND ".join(map(one, clauses))
+
+
+def one(clause: Clause) -> str:
+    """Return a question for one of them. No word has a quotation mark in it."""
+    return f'"{" ".join(clause.words)}"{" *" if clause.open else ""}'
+
+
+def _ids_json(ids: Iterable[int]) -> str:
+    return msgspec.json.encode(list(ids)).decode()
+
+
+T = TypeVar("T")
+
+_CACHE_KIB = 32_768
+LATELY = 4_096
+"""So many members post before their rows say so: a page of rows then changes once for all of them."""
+LAST_CHARACTER = "\U0010ffff"
+
+_encode = msgspec.msgpack.Encoder().encode
+_post_row = msgspec.msgpack.Decoder(PostRow).decode
+
+
+class SqliteIndex:
+    """See `contract.SearchIndex`. Make one with `open`."""
+
+    keeps = True
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self._writing: sqlite3.Connection | None = None
+        with ExitStack() as undo:
+            if not read_only:
+                self._writing = undo.enter_context(closing(connect(path, _CACHE_KIB)))
+                migrate(self._writing, path, sql.MIGRATIONS)
+            self._reading = undo.enter_context(closing(reader(path, _CACHE_KIB, sql.MIGRATIONS)))
+            check_version(self._reading, path, sql.MIGRATIONS)
+            self._connections = undo.pop_all()
+        self._writer = ThreadPoolExecutor(1, "shoal-search-writer")
+        self._reader = ThreadPoolExecutor(1, "shoal-search")
+
+    @classmethod
+    async def open(cls, path: Path, *, read_only: bool = False) -> Self:
+        """Open or create the file. Raises `Unavailable` for one that cannot be had, or that a newer Shoal wrote.
+
+        For reading only, a file that is not there is an empty index: it may have been dropped, and is not made.
+        """
+        try:
+            return await asyncio.to_thread(cls, path, read_only=read_only)
+        except (sqlite3.Error, OSError) as error:
+            raise Unavailable(f"the search index {path.name} cannot be opened: {error}") from error
+
+    async def write(self, change: IndexChange | Making) -> None:
+        # Made in the same thread: each way there and back waits for the event loop, which may be busy.
+        await self._write(lambda write: _write(write, change if isinstance(change, IndexChange) else change()))
+
+    async def posts(self, ask: Ask, limit: int) -> list[int]:
+        values = {
+            "before": ask.before,
+            "after": ask.after,
+            "since": ask.since,
+            "until": ask.until,
+            "limit": limit,
+        }
+
+        def read(connection: sqlite3.Connection) -> list[int]:
+            found: set[int] = set()
+            for own, ways in _ways(ask):
+                match = _match(ask, ways)
+                found.update(id_ for (id_,) in connection.execute(sql.POSTS, {**values, "match": match, "own": own}))
+            return sorted(found, reverse=True)[:limit]
+
+        return await self._read(read)
+
+    async def members(
+        self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[int]:
+        question = MemberQuestion(tuple(clauses), name, limit, None if among is None else tuple(among))
+        return await self._read(partial(found_members, question=question))
+
+    async def tags(self, prefix: str, limit: int) -> list[TagUses]:
+        values = {"prefix": prefix, "end": prefix + LAST_CHARACTER, "limit": limit}
+        return await self._read(lambda read: [TagUses(*row) for row in read.execute(sql.TAGS, values)])
+
+    async def directory(self, order: Order, limit: int, offset: int = 0) -> list[int]:
+        return await self._read(lambda read: [id_ for (id_,) in read.execute(sql.DIRECTORY[order], (limit, offset))])
+
+    async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]:
+        wanted = list(ids)
+        return await self._read(lambda read: {**_held_posts(read, wanted), **_held_members(read, wanted)})
+
+    async def ids(self, after: int, limit: int) -> list[int]:
+        values = {"after": after, "limit": limit}
+        return await self._read(lambda read: [id_ for (id_,) in read.execute(sql.IDS, values)])
+
+    async def state(self) -> FillState:
+        found = await self._read(lambda read: read.execute(sql.STATE).fetchone())
+        return FillState(*found) if found else FillState()
+
+    async def keep_state(self, state: FillState) -> None:
+        await self._write(lambda write: write.execute(sql.STATE_PUT, state))
+
+    async def clear(self) -> None:
+        def clear(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                for statement in sql.CLEAR:
+                    connection.execute(statement)
+
+        await self._write(clear)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._writer.shutdown)
+        await asyncio.to_thread(self._reader.shutdown)
+        self._connections.close()
+
+    async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        work = asyncio.get_running_loop().run_in_executor(self._reader, asked, read, self._reading)
+        return await timed("sqlite", "search", work)
+
+    async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        if self._writing is None:
+            raise ShoalError("the search index was opened for reading only")
+        work = asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
+        return await timed("sqlite", "search write", work)
+
+
+def _write(connection: sqlite3.Connection, change: IndexChange) -> None:
+    with transaction(connection):
+        uses: Counter[str] = Counter()
+        newest, unsure = _write_posts(connection, change, uses)
+        unsure |= _write_members(connection, change)
+        counted = {name: n for name, n in uses.items() if n}
+        _put(connection, sql.TAG_COUNT, list(counted.items()), 2)
+        connection.execute(sql.TAGS_DROP, (_json(name for name, n in counted.items() if n < 0),))
+        _put(connection, sql.LATELY, [(author, newest[author]) for author in newest.keys() - unsure], 2)
+        connection.executemany(sql.LATELY_DROP, [(author,) for author in unsure])
+        connection.executemany(sql.ACTIVE_ANEW, [(author, f'"{by(author)}"') for author in unsure])
+        ((lately,),) = connection.execute(sql.LATELY_SIZE)
+        if lately >= LATELY:
+            connection.execute(sql.ACTIVE)
+            connection.execute(sql.LATELY_CLEAR)
+
+
+def _write_posts(
+    connection: sqlite3.Connection, change: IndexChange, uses: Counter[str]
+) -> tuple[dict[int, int], set[int]]:
+    """The newest public post of each author who has a new one, and the authors one of whose posts was there before.
+
+    `uses` is told of how many more or fewer posts each tag has.
+    """
+    put = {row.id: row for row in change.posts}
+    held = _held_posts(connection, [*put, *change.gone])
+    new = [row for id_, row in put.items() if held.get(id_) != row]
+    old = [row for id_, row in held.items() if put.get(id_) != row]
+    for row in old:
+        uses.subtract(row.tags)
+    for row in new:
+        uses.update(row.tags)
+    connection.executemany(sql.WORDS_DROP, [(row.id, _text(row)) for row in old])
+    connection.executemany(sql.POST_DROP, [(row.id,) for row in old])
+    _put(connection, sql.POST_PUT, [(row.id, row.author_id, row.written, row.public, _encode(row)) for row in new], 5)
+    _put(connection, sql.WORDS_PUT, [(row.id, _text(row)) for row in new], 2)
+    newest = {row.author_id: row.id for row in sorted(new, key=_id) if row.public}
+    return newest, {row.author_id for row in old}
+
+
+def _put(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]], width: int) -> None:
+    for prepared, values in in_rows(statement, rows, width):
+        connection.execute(prepared, values)
+
+
+def _id(row: PostRow) -> int:
+    return row.id
+
+
+def _write_members(connection: sqlite3.Connection, change: IndexChange) -> set[int]:
+    put = {row.id: row for row in change.members}
+    held = _held_members(connection, [*put, *change.gone])
+    new = [row for id_, row in put.items() if held.get(id_) != row]
+    old = [row for id_, row in held.items() if put.get(id_) != row]
+    connection.executemany(sql.NAMES_DROP, [(row.id, " ".join(row.words)) for row in old])
+    connection.executemany(sql.NOTES_DROP, [(row.id, " ".join(row.note)) for row in old if row.note])
+    connection.executemany(sql.MEMBER_DROP, [(row.id,) for row in old])
+    connection.executemany(
+        sql.MEMBER_PUT,
+        [(row.id, row.name, row.joined, row.listed, row.shy, row.suspended, _encode(row)) for row in new],
+    )
+    connection.executemany(sql.NAMES_PUT, [(row.id, " ".join(row.words)) for row in new])
+    connection.executemany(sql.NOTES_PUT, [(row.id, " ".join(row.note)) for row in new if row.note])
+    return {row.id for row in new}
+
+
+def _held_posts(connection: sqlite3.Connection, ids: Iterable[int]) -> dict[int, PostRow]:
+    found = connection.execute(sql.HELD.format(table="post"), (_json(ids),))
+    return {id_: _post_row(data) for id_, data in found}
+
+
+def _held_members(connection: sqlite3.Connection, ids: Iterable[int]) -> dict[int, MemberRow]:
+    found = connection.execute(sql.HELD.format(table="member"), (_json(ids),))
+    return {id_: _member_row(data) for id_, data in found}
+
+
+def _text(row: PostRow) -> str:
+    return " ".join((*row.marks, *row.words))
+
+
+def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
+    """The marks of which a post must have one, and whether shyness does not matter with them."""
+    if ask.public:
+        yield False, (PUBLIC,)
+    if ask.viewer is not None:
+        yield True, (by(ask.viewer), to(ask.viewer))
+
+
+def _match(ask: Ask, ways: Sequence[str]) -> str:
+    """The question as FTS5 has it. No word has a quotation mark in it."""
+    every = " AND ".join((*map(_either, (ways, *ask.some)), *map(one, ask.every)))
+    return f"({every}) NOT ({' OR '.join(map(one, ask.none))})" if ask.none else every
+
+
+def _either(marks: Iterable[str]) -> str:
+    return "({})".format(" OR ".join(f'"{mark}"' for mark in marks))
+
+
+def _json(values: Iterable[int] | Iterable[str]) -> str:
+    return msgspec.json.encode(list(values)).decode()

@@ -1,0 +1,143 @@
+"""Subscriptions of connected viewers: the sources each one follows, and the updates that name the viewer.
+
+The followed sources and the members of a list are read from the graph in their current state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from shoal.core.ids import floor_at, milliseconds_of
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
+from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LISTS, AssocType
+from shoal.streaming.updates import ConversationChanged, FollowChanged, ListChanged, NotificationMade, OfListening, Told
+
+_PAGE = 20_000
+_CLOCKS_MS = 2_000
+"""The most by which the clocks of two machines may differ."""
+
+
+async def every_source(graph: Reader, viewer: int) -> dict[int, int]:
+    """Return the sources that a viewer follows, and the viewer: posts with greater ids than that of a source are wanted from it."""
+    found = {viewer: 0}
+    for atype in (FOLLOWS, FOLLOWS_TAG):
+        found |= await _followed(graph, viewer, atype)
+    return found
+
+
+async def which_of(graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
+    """Return those of these sources that the viewer follows, as `every_source` does; one read."""
+    found = await graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), list(sources))
+    return {source: _since(assoc) for held in found.values() for source, assoc in held.items()}
+
+
+async def every_listed(graph: Reader, list_id: int) -> dict[int, int]:
+    """Return the members of a list, as `every_source` returns sources."""
+    return await _followed(graph, list_id, LISTS)
+
+
+async def _followed(graph: Reader, viewer: int, atype: AssocType) -> dict[int, int]:
+    found: dict[int, int] = {}
+    before = MAX_TIME
+    while True:
+        page = await graph.assoc_range(viewer, atype, Cursor(before=before, limit=_PAGE))
+        found.update((assoc.id2, _since(assoc)) for assoc in page)
+        if len(page) < _PAGE:
+            return found
+        before = page[-1].time
+
+
+def _since(follow: Assoc) -> int:
+    return floor_at(milliseconds_of(follow.time) - _CLOCKS_MS)
+
+
+_ALL: frozenset[int] = frozenset()
+
+
+class Interest(msgspec.Struct, frozen=True):
+    """An interest in no updates at all: the viewer is only present. Subclasses say what they add."""
+
+    def hears(self, update: Told) -> bool:  # noqa: ARG002  # the others look at it
+        """Whether a viewer whom the update names is told of it, whatever its sources."""
+        return False
+
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # the same
+        """The sources to hear of, each with an id: what was posted since it is one of them is above that."""
+        return {}
+
+    async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
+        """As `sources`, of these only."""
+        found = await self.sources(graph, viewer)
+        return {source: since for source, since in found.items() if source in sources}
+
+    def outdated_by(self, change: OfListening) -> Collection[int] | None:  # noqa: ARG002  # the same
+        """Which sources are to be read again after a change that concerns the viewer: empty for all, None for none."""
+        return None
+
+
+class Home(Interest, frozen=True):
+    """Updates of the viewer's home, and updates that name the viewer."""
+
+    def hears(self, update: Told) -> bool:
+        return not isinstance(update, ConversationChanged)
+
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:
+        return await every_source(graph, viewer)
+
+    async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
+        return await which_of(graph, viewer, sources)
+
+    def outdated_by(self, change: OfListening) -> Collection[int] | None:
+        return (change.source_id,) if isinstance(change, FollowChanged) else None
+
+
+class NotificationInterest(Interest, frozen=True):
+    """Notifications of the viewer."""
+
+    def hears(self, update: Told) -> bool:
+        return isinstance(update, NotificationMade)
+
+
+class ThreadInterest(Interest, frozen=True):
+    """The threads of direct posts that the viewer has a part in."""
+
+    def hears(self, update: Told) -> bool:
+        return isinstance(update, ConversationChanged)
+
+
+class Everybody(Interest, frozen=True):
+    """The public list, or what has media of it."""
+
+    only_media: bool = False
+
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # nothing is to be read
+        return {EVERYBODY: 0}
+
+
+class TagInterest(Interest, frozen=True):
+    """The public posts under a tag."""
+
+    tag_id: int
+
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # nothing is to be read
+        return {self.tag_id: 0}
+
+
+class Listed(Interest, frozen=True):
+    """Updates from the members of one of the viewer's lists."""
+
+    list_id: int
+
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # whose list it is is known
+        return await every_listed(graph, self.list_id)
+
+    def outdated_by(self, change: OfListening) -> Collection[int] | None:
+        return _ALL if isinstance(change, ListChanged) and change.list_id == self.list_id else None
+
+
+PRESENCE = Interest()
+HOME = Home()
+NOTIFICATIONS = NotificationInterest()
+CONVERSATIONS = ThreadInterest()
