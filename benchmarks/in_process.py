@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from shoal.api.context import Front, front_of
+from shoal.mastodon_api.context import Front, front_of
 from shoal.server import Deps, application
 from shoal.wiring import Network
 

@@ -44,8 +44,10 @@ class Stage(NamedTuple):
 
 
 _HTTP = Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "httptools", "asyncio", "uvloop"))
-_IN_AND_OUT = Stage("the way in and out: route, token, limits, headers", ("shoal.api", "shoal.tracing", "starlette"))
-_JSON = Stage("JSON", ("shoal.api.entities", "shoal.api.listing"))
+_IN_AND_OUT = Stage(
+    "the way in and out: route, token, limits, headers", ("shoal.mastodon_api", "shoal.tracing", "starlette")
+)
+_JSON = Stage("JSON", ("shoal.api.entities", "shoal.mastodon_api.endpoints"))
 STAGES = (
     _HTTP,
     _IN_AND_OUT._replace(modules=(*_IN_AND_OUT.modules, "shoal.commands")),

@@ -13,9 +13,8 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
-from shoal.api.http.scopes import KNOWN
-from shoal.api.login.scope_words import in_words
 from shoal.core.ranking.terms import TERMS, TITLES
+from shoal.http.authentication import KNOWN, in_words
 from shoal.push import messages
 from shoal.web.views import engines, notices, ranking, standings, tags
 from shoal.web.views.errors.complaints import COMPLAINTS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.api.http.calls import Route
-from shoal.api.table import table
 from shoal.core.model import Role
+from shoal.http.routes import Route
+from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 
-from shoal.api.http.limits.ratelimit import DEFAULTS
 from shoal.cli import main
 from shoal.core.model import Node
 from shoal.graph.migrations import Migration
 from shoal.graph.schema import ASSOC_TYPES
+from shoal.http.rate_limits import DEFAULTS
 from shoal.search import postgres_sql as search_postgres
 from shoal.search import sqlite_sql as search_sqlite
 from shoal.settings import Settings

@@ -9,8 +9,8 @@ from urllib.parse import quote, urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shoal.api.context import Deps, front_of
 from shoal.library import Shoal
+from shoal.mastodon_api.context import Deps, front_of
 from shoal.ops.archives.desk import ArchiveDesk
 from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.server import application

@@ -15,20 +15,18 @@ from typing import Any, Protocol
 import uvicorn
 from starlette.types import ASGIApp
 
-from shoal.api.context import Deps, Front, acting, front_of
-from shoal.api.http.authentication import caller_of
-from shoal.api.http.limits.admission import Gate
-from shoal.api.http.limits.connections import OpenConnections, connections, room
-from shoal.api.http.limits.limited import Limited
-from shoal.api.http.middleware import CORS_PATHS
-from shoal.api.http.passing import Passing, ReadableRoutes
-from shoal.api.http.protocol import Config, PassedConnection
-from shoal.api.http.routing import build_app
-from shoal.api.live.streaming_socket import Sockets
-from shoal.api.public.files import Files, is_file
-from shoal.api.public.shown_files import ShownFiles
-from shoal.api.table import table
 from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER
+from shoal.http.admission import Gate
+from shoal.http.application import build_app
+from shoal.http.authentication import caller_of
+from shoal.http.connection_passing import Passing, ReadableRoutes
+from shoal.http.connections import OpenConnections, connections, room
+from shoal.http.middleware import CORS_PATHS, Limited
+from shoal.http.protocol import Config, PassedConnection
+from shoal.mastodon_api.context import Deps, Front, acting, front_of
+from shoal.mastodon_api.media_files import Files, ShownFiles, is_file
+from shoal.mastodon_api.routes import table
+from shoal.mastodon_api.streaming import Sockets
 from shoal.settings import Settings
 from shoal.web.errors import Refusals
 from shoal.web.table import NoPage, pages

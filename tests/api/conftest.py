@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.api.http.limits.listeners import USUAL
+from shoal.http.event_streams import USUAL
 from tests.api.world import World, served, world
 
 

@@ -16,11 +16,11 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.api.http.limits.intake import Intake, Memory
-from shoal.api.http.limits.ratelimit import OFF, Limiter, MemoryLimiter
-from shoal.api.http.params import Id, Upload, read_params
-from shoal.api.http.routing import Caller, Context, Route, build_app
 from shoal.core.errors import InvalidInput, Unauthenticated
+from shoal.http.application import Caller, Context, Route, build_app
+from shoal.http.params import Id, Upload, read_params
+from shoal.http.rate_limits import OFF, Limiter, MemoryLimiter
+from shoal.http.uploads import Intake, Memory
 
 T = TypeVar("T")
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from shoal.api.http.calls import Route
-from shoal.api.http.scopes import KNOWN, granted
-from shoal.api.table import table
 from shoal.commands import members, moderation, oauth
 from shoal.core.model import Role
+from shoal.http.authentication import KNOWN, granted
+from shoal.http.routes import Route
+from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
 from tests.api.world import SCOPES, Someone, World, world
 

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shoal.api.http.calls import Route
-from shoal.api.table import table
+from shoal.http.routes import Route
+from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
 from tests.api.world import Someone, World, picture, world
 

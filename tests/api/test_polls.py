@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shoal.api.entities.presenter import moment
+from shoal.mastodon_api.entities.serializers import moment
 from shoal.ops.agenda import Agenda
 from tests.api.world import Someone, World, picture
 

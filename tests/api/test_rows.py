@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from shoal import api as api_package
-from shoal.api import rows
-from shoal.api.context import Context
-from shoal.api.http.calls import Route
-from shoal.api.http.pages import PageQuery, StatusesQuery
-from shoal.api.listing import One
+from shoal import mastodon_api as api_package
 from shoal.core.model import Role
+from shoal.http.pagination import PageQuery, StatusesQuery
+from shoal.http.routes import Route
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context
+from shoal.mastodon_api.endpoints import One
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ async def a_page(_context: Context, params: PageQuery) -> object:
 
 
 def test_a_kind_hands_its_words_on_and_a_row_may_say_something_else() -> None:
-    staff = rows.staff.having(scope="admin:read")
+    staff = endpoints.staff.having(scope="admin:read")
     assert staff("GET", "/a", about_nothing, answer=dict) == Route(
         "GET", "/a", about_nothing, limit_class="api", role=Role.MODERATOR, scope="admin:read", answer=dict
     )
@@ -51,14 +51,14 @@ def test_a_kind_hands_its_words_on_and_a_row_may_say_something_else() -> None:
 
 
 def test_a_kind_that_takes_parameters_gives_them_to_each_row() -> None:
-    one = rows.route.taking(One).having(scope="read")
-    assert one("GET", "/a/{id}", about_one, answer=dict) == rows.route(
+    one = endpoints.route.taking(One).having(scope="read")
+    assert one("GET", "/a/{id}", about_one, answer=dict) == endpoints.route(
         "GET", "/a/{id}", about_one, params=One, scope="read", answer=dict
     )
 
 
 def test_a_handler_may_take_less_than_its_row_declares() -> None:
-    assert rows.route("GET", "/a", a_page, params=StatusesQuery, scope="read", answer=dict).params is StatusesQuery
+    assert endpoints.route("GET", "/a", a_page, params=StatusesQuery, scope="read", answer=dict).params is StatusesQuery
 
 
 def test_no_row_is_made_without_a_kind() -> None:
@@ -70,18 +70,18 @@ def test_no_row_is_made_without_a_kind() -> None:
 
 
 def test_a_type_checker_finds_a_handler_that_its_row_does_not_fit() -> None:
-    rows.route("GET", "/a/{id}", about_one, scope="read", answer=dict)  # type: ignore[arg-type]
-    rows.route("GET", "/a/{id}", about_one, params=Named, scope="read", answer=dict)  # type: ignore[arg-type]
-    rows.route("GET", "/a", about_nothing, params=Named, scope="read", answer=dict)  # type: ignore[arg-type]
-    rows.statuses_page("GET", "/a/{id}", about_one, scope="read")  # type: ignore[arg-type]
+    endpoints.route("GET", "/a/{id}", about_one, scope="read", answer=dict)  # type: ignore[arg-type]
+    endpoints.route("GET", "/a/{id}", about_one, params=Named, scope="read", answer=dict)  # type: ignore[arg-type]
+    endpoints.route("GET", "/a", about_nothing, params=Named, scope="read", answer=dict)  # type: ignore[arg-type]
+    endpoints.statuses_page("GET", "/a/{id}", about_one, scope="read")  # type: ignore[arg-type]
 
 
 def test_a_type_checker_finds_what_a_row_or_the_bundle_does_not_have() -> None:
     with pytest.raises(TypeError, match="Unexpected keyword argument 'scopes'"):
-        rows.public("GET", "/a", about_nothing, scopes="read")  # type: ignore[call-overload]
+        endpoints.public("GET", "/a", about_nothing, scopes="read")  # type: ignore[call-overload]
 
     async def too_curious(context: Context, params: One) -> object:
         password = context.deps.password  # type: ignore[attr-defined]
         return password, params.name  # type: ignore[attr-defined]
 
-    assert too_curious.__name__ in str(rows.one("GET", "/a/{id}", too_curious, scope="read", answer=dict).handler)
+    assert too_curious.__name__ in str(endpoints.one("GET", "/a/{id}", too_curious, scope="read", answer=dict).handler)

@@ -9,9 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from shoal.api.cloud.layout import place
-from shoal.api.cloud.picture import draw
 from shoal.core.errors import Unavailable
+from shoal.mastodon_api.tag_cloud_image import draw, place
 from shoal.tagcloud.cloud import Word
 from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud

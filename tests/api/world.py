@@ -20,9 +20,6 @@ import pytest
 from PIL import Image
 
 from shoal import settings as configuration
-from shoal.api.http.limits.connections import USUAL as USUAL_PATIENCE
-from shoal.api.http.limits.connections import Patience
-from shoal.api.http.limits.listeners import USUAL, Pace
 from shoal.commands import members, moderation, oauth
 from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb
@@ -30,6 +27,9 @@ from shoal.core.ids import IdMaker
 from shoal.core.model import Member, Role
 from shoal.graph.contract import AssocRow, Graph, RememberingReader
 from shoal.graph.schema import AUDITED, AnyNode
+from shoal.http.connections import USUAL as USUAL_PATIENCE
+from shoal.http.connections import Patience
+from shoal.http.event_streams import USUAL, Pace
 from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.queries.context import Remembered
 from shoal.server import Deps, build, listen, serve

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shoal.api.reference.openapi import document_of
-from shoal.api.table import parts
+from shoal.http.openapi import document_of
+from shoal.mastodon_api.routes import parts
 from shoal.settings import Settings
 from tests.api.world import picture
 from tests.clients.installed import python_generator, typescript_tools

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from shoal.api.cloud.word_sizes import extent, shown
 from shoal.core.blocklists import check_domain
 from shoal.core.email import hash_address
 from shoal.core.emoji import checked_emoji
@@ -27,6 +26,7 @@ from shoal.core.text import (
     to_html,
 )
 from shoal.core.tokenizer import clause_of, fold, words_of
+from shoal.mastodon_api.tag_cloud_image import extent, shown
 from shoal.ops.transfer.wording import cut
 from shoal.search.contract import says
 from shoal.search.query import misread, read_question

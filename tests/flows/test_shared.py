@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import Handle, Shoal
-from shoal.api.http.limits.ip_guard import IpGuard
 from shoal.commands import blocklists
 from shoal.core.blocklists import EmailDomainBlock, IpSeverity
 from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
@@ -26,6 +25,7 @@ from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.redis.client import Nodes, Script
 from shoal.graph.schema import AGENDA
+from shoal.http.ip_blocks import IpGuard
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.settings import build

@@ -14,10 +14,10 @@ from typing import Any, get_type_hints
 import pytest
 
 from shoal import Shoal, errors
-from shoal.api.table import table
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.graph.payloads.notifications import Group, Kind
 from shoal.library.options import Options
+from shoal.mastodon_api.routes import table
 from shoal.settings import Settings, SettingsError
 from tests.library.routes import METHODS, REASONS, SURFACES
 from tests.running import in_loop

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from shoal import settings as configuration
-from shoal.api.http import passing
-from shoal.api.http.passing import Balance, OwnerPassing, ReadableRoutes, ReaderPassing
-from shoal.api.table import table
 from shoal.commands.sessions import TokenUses
 from shoal.core.errors import Unavailable
 from shoal.core.model import Token
 from shoal.core.tokens import Origin, opened
+from shoal.http import connection_passing
+from shoal.http.connection_passing import Balance, OwnerPassing, ReadableRoutes, ReaderPassing
+from shoal.mastodon_api.routes import table
 from shoal.readers.link import CONNECTION, HERE, ProcessLink, ProcessMessage
 from shoal.readers.memory import SharedMemory
 from shoal.readers.messages import OWNER, ConnectionParts
@@ -106,7 +106,7 @@ async def _value(true: bool) -> bool:
 
 @in_loop
 async def test_without_an_owner_a_client_is_told_so_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passing, "_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(connection_passing, "_WAIT_SECONDS", 0.1)
 
     def nobody(*_: object) -> None:
         raise Unavailable("nobody")

@@ -325,8 +325,8 @@ def here() -> Iterator[World]:
     [
         ("/confirm/{}", "shoal.commands.credentials.proven"),
         ("/invite/{}", "shoal.commands.invitations.offered"),
-        ("/api/v1/statuses/{}", "shoal.api.http.dispatch.Api._handled"),
-        ("/media/{}.jpg", "shoal.api.public.shown_files.ShownFiles.check"),
+        ("/api/v1/statuses/{}", "shoal.http.application.Api._handled"),
+        ("/media/{}.jpg", "shoal.mastodon_api.media_files.ShownFiles.check"),
     ],
 )
 def test_an_internal_error_is_logged_with_the_route_and_not_the_path(

@@ -18,8 +18,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 from websockets.sync.client import connect
 
-from shoal.api.http.limits.ratelimit import OFF, MemoryLimiter
-from shoal.api.http.routing import build_app
+from shoal.http.application import build_app
+from shoal.http.rate_limits import OFF, MemoryLimiter
 from shoal.tracing.entries import LoggedRequest
 from shoal.tracing.recorder import KEPT, Recorder, RequestLog
 from tests.api.harness import ROUTES, authenticate

@@ -10,8 +10,7 @@ import msgspec
 from bs4 import BeautifulSoup, Tag
 
 from shoal import settings
-from shoal.api.http.calls import Route
-from shoal.api.http.matching import Trie
+from shoal.http.routes import Route, Trie
 from shoal.web.table import pages
 from shoal.web.visit import LANGUAGE_PARAMETER
 

@@ -11,10 +11,10 @@ from msgspec import inspect
 from scripts.web_pages import Subjects, prepared
 
 from shoal import settings
-from shoal.api.http.calls import Route
-from shoal.api.http.convert import Upload
 from shoal.commands import oauth
 from shoal.core.ranking.recipes import BALANCED, recipe_link
+from shoal.http.convert import Upload
+from shoal.http.routes import Route
 from shoal.web.table import pages
 from tests.api.world import World, picture, world
 from tests.web.pictures import posted

@@ -16,7 +16,6 @@ from msgspec import inspect
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
 from shoal import settings
-from shoal.api.table import table
 from shoal.commands import filters, members, moderation, oauth, posts, reactions, relationships, scheduled_posts
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.commands.members import ProfileChange
@@ -25,6 +24,7 @@ from shoal.commands.posts import Draft
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.contract import Batch
+from shoal.mastodon_api.routes import table
 from tests.api.world import SCOPES, World, world
 from tests.filled import KINDS, _fields
 from tests.web.pictures import posted

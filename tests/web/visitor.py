@@ -12,10 +12,10 @@ import httpx
 from bs4 import BeautifulSoup, Tag
 from starlette.requests import Request
 
-from shoal.api.context import Context, front_of
-from shoal.api.http.calls import ANONYMOUS
 from shoal.commands import authentication, members, sessions
 from shoal.core.model import Member
+from shoal.http.routes import ANONYMOUS
+from shoal.mastodon_api.context import Context, front_of
 from shoal.web.visit import Visit, visit_of
 from tests.api.world import BASE, World
 from tests.web.links import ignored, undeclared

@@ -11,13 +11,13 @@ import click
 import msgspec
 from rich.console import Console
 
-from shoal.api.cloud.picture import draw
-from shoal.api.entities.addresses import Addresses
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
 from shoal.cli.words.tags import bar_lines, cloud_block, rule_line, tag_lines
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
+from shoal.mastodon_api.entities.serializers import Addresses
+from shoal.mastodon_api.tag_cloud_image import draw
 from shoal.ops.operations import RuleTag
 from shoal.queries import tags as tag_queries
 from shoal.settings import Settings

@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from shoal.api.http.readiness import Readiness
 from shoal.metrics.backups import BackupFigures
 from shoal.metrics.deliveries import DeliveryFigures, DeliveryLag
 from shoal.metrics.endpoint import answering
@@ -17,6 +16,7 @@ from shoal.metrics.page import MetricSource, MetricsPage
 from shoal.metrics.pauses import ProcessPauses, pauses_watched
 from shoal.metrics.process import ProcessFigures
 from shoal.metrics.requests import RequestFigures
+from shoal.observability.readiness import Readiness
 from shoal.ops.cluster.heartbeat import place
 from shoal.ops.vitals.watch import EngineWatch
 from shoal.server import RunningFront, listen

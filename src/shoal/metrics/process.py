@@ -7,9 +7,9 @@ from importlib.metadata import version
 
 from prometheus_client.metrics_core import Metric
 
-from shoal.api.http.readiness import Readiness
 from shoal.metrics.families import Families
 from shoal.metrics.pauses import ProcessPauses
+from shoal.observability.readiness import Readiness
 
 
 class ProcessFigures:

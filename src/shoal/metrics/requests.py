@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.metrics_core import Metric
 
-from shoal.api.http.meter import EDGES_MS, RouteTotals
 from shoal.metrics.families import Families
+from shoal.observability.request_metrics import EDGES_MS, RouteTotals
 from shoal.server import RunningFront
 
 _EDGES = tuple(edge / 1_000 for edge in EDGES_MS)

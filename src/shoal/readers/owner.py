@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from shoal.api.context import Front
-from shoal.api.http.passing import Balance, OwnerPassing, Passing, ReadableRoutes
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.model import Token
 from shoal.core.tokens import Origin
+from shoal.http.connection_passing import Balance, OwnerPassing, Passing, ReadableRoutes
+from shoal.mastodon_api.context import Front
 from shoal.ops.socket_files import at, bound, remove
 from shoal.queries.home import warm_up
 from shoal.readers.link import CONNECTION, HERE, USED, WARM, WARMED, ProcessLink, ProcessMessage

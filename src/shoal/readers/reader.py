@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from shoal.api.context import Front
-from shoal.api.http.passing import Balance, Passing, ReadableRoutes, ReaderPassing
 from shoal.core.errors import Unavailable
 from shoal.core.tokens import Origin
+from shoal.http.connection_passing import Balance, Passing, ReadableRoutes, ReaderPassing
+from shoal.mastodon_api.context import Front
 from shoal.ops.socket_files import at
 from shoal.readers.link import CONNECTION, HERE, USED, WARM, WARMED, ProcessLink, ProcessMessage
 from shoal.readers.memory import SharedMemory

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from shoal.api.login import guesses
 from shoal.commands import sessions
 from shoal.commands.oauth import NewToken
 from shoal.core.credentials import is_answer
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import HALFWAY, Member
+from shoal.mastodon_api import login_attempts
 from shoal.web.views.errors.passwords import PasswordRefusal, password_refusal
 from shoal.web.visit import Visit, is_local
 from shoal.words.languages import Translated
@@ -39,7 +39,7 @@ async def log_in(visit: Visit, response: Response, begun: NewToken) -> None:
 async def code_refusal(visit: Visit, member: Member, code: str) -> PasswordRefusal | None:
     """Use a code of a second factor, and return what is answered where it does not count; None where it does."""
     try:
-        if await guesses.code_counts(visit.anonymous, member, code):
+        if await login_attempts.code_counts(visit.anonymous, member, code):
             return None
     except TooMany as error:
         return password_refusal(visit.words, error)

@@ -7,10 +7,10 @@ import time
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.api.context import Front
-from shoal.api.http.errors import reply_for
-from shoal.api.http.middleware import REQUEST_ID, ROUTE
-from shoal.api.http.replies import Reply
+from shoal.http.errors import reply_for
+from shoal.http.middleware import REQUEST_ID, ROUTE
+from shoal.http.responses import Reply
+from shoal.mastodon_api.context import Front
 from shoal.web.rendering import framed, part
 from shoal.web.views.errors.trouble import Trouble, trouble_of
 from shoal.web.views.shell import Shell, bare_shell, shell_of

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import CursorId
 from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.http.convert import CursorId
 from shoal.queries.pipeline import Page
 from shoal.web.rendering import page, part
 from shoal.web.views.posts import posts_of

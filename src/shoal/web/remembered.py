@@ -15,10 +15,9 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from shoal.api.context import Context
-from shoal.api.http.remembered import MAX_QUERY
-from shoal.api.http.replies import NOT_MODIFIED, Reply, encode
 from shoal.graph.cache.responses import Answers
+from shoal.http.responses import MAX_QUERY, NOT_MODIFIED, Reply, encode
+from shoal.mastodon_api.context import Context
 from shoal.web.packing import pack
 from shoal.web.rendering import HEADERS
 from shoal.web.views.shell import look_of

@@ -9,9 +9,9 @@ from typing import TypeVar
 import msgspec
 from starlette.responses import Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import Body, Route
 from shoal.core.errors import SecondFactorNeeded
+from shoal.http.routes import Body, Route
+from shoal.mastodon_api.context import Context
 from shoal.web.errors import error_page
 from shoal.web.remembered import is_short, remembered_page
 from shoal.web.visit import LANGUAGE_COOKIE, Form, LogInFirst, Visit, asked_language, is_local, visit_of

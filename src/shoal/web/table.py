@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from shoal.api.context import Front
-from shoal.api.http.calls import ANONYMOUS, Context, Route
 from shoal.core.errors import NotFound
+from shoal.http.routes import ANONYMOUS, Context, Route
+from shoal.mastodon_api.context import Front
 from shoal.settings import Settings
 from shoal.web.errors import error_page
 from shoal.web.pages import (

@@ -17,15 +17,15 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from shoal.api.context import Context, Front
-from shoal.api.http.authentication import origin_of_request
-from shoal.api.http.calls import ANONYMOUS, Caller
-from shoal.api.login.browser import Browser
 from shoal.commands import sessions
 from shoal.core.errors import NotAllowed, Unauthenticated
 from shoal.core.model import Member
 from shoal.core.tokens import Origin
 from shoal.graph.cache.dependencies import good_until
+from shoal.http.authentication import origin_of_request
+from shoal.http.routes import ANONYMOUS, Caller
+from shoal.mastodon_api.browser_session import Browser
+from shoal.mastodon_api.context import Context, Front
 from shoal.words.languages import LANGUAGES, Translated, When, language_for, words_in
 
 _LOCAL = re.compile(r"/(?![/\\])[!-~]{0,1999}")

@@ -11,7 +11,6 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from shoal.api.http.limits.ratelimit import Limiter
 from shoal.commands.audit import drop_old
 from shoal.commands.context import Writes
 from shoal.consumers.active_posts import forget_inactive
@@ -26,6 +25,7 @@ from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.request_graph import NotedGraph
 from shoal.graph.contract import Graph, Outbox, Store
 from shoal.graph.failover import Histories
+from shoal.http.rate_limits import Limiter
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.ops.agenda import Agenda

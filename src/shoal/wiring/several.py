@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shoal.api.http.limits.ratelimit import rules
-from shoal.api.http.limits.shared_limiter import SharedLimiter
 from shoal.core.errors import InvalidInput
 from shoal.graph.cache.coherence import FollowedLog, OwnersLog
+from shoal.http.rate_limits import SharedLimiter, rules
 from shoal.readers.memory import NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
 from shoal.readers.messages import OWNER
 from shoal.readers.owner import StoreOwner

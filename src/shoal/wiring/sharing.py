@@ -10,10 +10,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.api.http.limits.ratelimit import Limiter, rules
 from shoal.core.errors import InvalidInput
 from shoal.graph.cache.coherence import Stamps
 from shoal.graph.failover import HistoricStamps, Histories
+from shoal.http.rate_limits import Limiter, rules
 from shoal.settings import Settings
 from shoal.streaming.contract import Channel
 from shoal.timelines.contract import Readings, Timelines
@@ -25,7 +25,7 @@ _NODES = Backend("shoal.graph.redis.client", "Nodes", "redis")
 _STAMPS = Backend("shoal.graph.redis.version_tokens", "RedisStamps", "redis")
 _TIMELINES = Backend("shoal.timelines.redis", "RedisTimelines", "redis")
 _READINGS = Backend("shoal.timelines.redis", "RedisReadings", "redis")
-_LIMITER = Backend("shoal.api.http.limits.redis_limiter", "RedisLimiter", "redis")
+_LIMITER = Backend("shoal.http.redis_rate_limits", "RedisLimiter", "redis")
 _CHANNEL = Backend("shoal.streaming.redis", "RedisChannel", "redis")
 _BROKERS: Mapping[str, Backend] = dict.fromkeys(
     ("amqp", "amqps"), Backend("shoal.outbox.rabbitmq", "RabbitOutbox", "rabbitmq")

@@ -12,12 +12,12 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from shoal.api.http.limits.ip_guard import IpGuard
-from shoal.api.http.limits.listeners import USUAL
 from shoal.commands import members, moderation, oauth
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import Unavailable
 from shoal.core.model import Role
+from shoal.http.event_streams import USUAL
+from shoal.http.ip_blocks import IpGuard
 from shoal.ops.agenda import Agenda
 from shoal.ops.blocklists import Blocklists
 from shoal.wiring import Network

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import PlainTextResponse
 
-from shoal.api.http.limits.limited import Limited
-from shoal.api.http.limits.ratelimit import DEFAULTS, MemoryLimiter, RateRule
+from shoal.http.middleware import Limited
+from shoal.http.rate_limits import DEFAULTS, MemoryLimiter, RateRule
 from tests.api.harness import ask
 from tests.api.world import BASE, picture, world
 

@@ -8,14 +8,14 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.entities.addresses import Addresses
-from shoal.api.entities.encoded import Presenter
 from shoal.core.ids import EPOCH_MS, compose
 from shoal.core.model import App, Media, Member, Mention, Post, ProfileField, Role, Share, Visibility
 from shoal.core.places import Place
 from shoal.core.visibility import STRANGER
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
+from shoal.mastodon_api.entities.presenter import Presenter
+from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.queries.hydration import Entry, Profile
 from tests.api.world import BASE
 from tests.running import run

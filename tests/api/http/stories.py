@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 from msgspec import structs
 
-from shoal.api.context import front_of
 from shoal.core.model import Role
+from shoal.mastodon_api.context import front_of
 from shoal.queries.context import Reads, Remembered, Renewed
 from shoal.server import Deps, application
 from shoal.tagcloud.reader import TagCloud

@@ -13,12 +13,11 @@ import pytest
 from starlette.responses import StreamingResponse
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from shoal.api.http.calls import Context, Route
-from shoal.api.http.limits.admission import Gate, outside
-from shoal.api.http.limits.ratelimit import OFF, MemoryLimiter
-from shoal.api.http.limits.relief import Refusal
-from shoal.api.http.routing import build_app
 from shoal.core.errors import Unavailable
+from shoal.http.admission import Gate, Refusal, outside
+from shoal.http.application import build_app
+from shoal.http.rate_limits import OFF, MemoryLimiter
+from shoal.http.routes import Context, Route
 from tests.api.harness import ROUTES, authenticate, serving
 from tests.running import eventually, in_loop
 

@@ -12,11 +12,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from shoal.api.http.calls import Body, Route
-from shoal.api.reference.openapi import document_of, name_of
-from shoal.api.table import parts, table
 from shoal.commands import account_deletions, moderation
 from shoal.core.model import Role
+from shoal.http.openapi import document_of, name_of
+from shoal.http.routes import Body, Route
+from shoal.mastodon_api.routes import parts, table
 from shoal.push.server_key import new_key
 from shoal.settings import Settings
 from tests.api.entities.golden import answers, small_world

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from shoal.api.http.calls import Body
-from shoal.api.table import table
+from shoal.http.routes import Body
+from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
 from tests.api.world import Someone, World, picture, served
 from tests.examples import examples

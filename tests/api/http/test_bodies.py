@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.api.http import bodies
+from shoal.http import bodies
 from tests.api.harness import make_app, on_a_server
 
 HUNDRED_MB = 100_000_000

@@ -17,9 +17,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from shoal import server
-from shoal.api.http.limits.connections import DescriptorRoom, Idleness, OpenConnections, Patience
-from shoal.api.http.protocol import HttpConnection
-from shoal.api.http.proxies import Doubts, Proxies
+from shoal.http.connections import DescriptorRoom, Doubts, Idleness, OpenConnections, Patience, Proxies
+from shoal.http.protocol import HttpConnection
 from shoal.settings import load
 from tests.api.live.streams import SLOW, Place, a_place
 from tests.running import TurnClock, eventually, in_loop, run
@@ -382,7 +381,7 @@ def test_a_process_takes_all_descriptors_that_it_may_have(limits: str, files: in
 
 _LIMITS = """
 import resource
-from shoal.api.http.limits.connections import room
+from shoal.http.connections import room
 most, backlog = room()
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], most, backlog)
 """

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Meta, UnsetType
 
-from shoal.api.http.errors import Malformed
-from shoal.api.http.params import CursorId, Id, Limit, Upload, convert
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import MAX_ID
+from shoal.http.errors import Malformed
+from shoal.http.params import CursorId, Id, Limit, Upload, convert
 from tests.api.harness import Held, json_params, params_of
 from tests.nasty import assert_linear
 

@@ -12,12 +12,12 @@ from typing import IO, Any
 import httpx
 import pytest
 
-from shoal.api.http.calls import Context, Route
-from shoal.api.http.limits import intake
-from shoal.api.http.limits.intake import SPOOL_BYTES, Budget, Intake, Memory, Spool, UploadTurns
-from shoal.api.http.limits.ratelimit import OFF, MemoryLimiter
-from shoal.api.http.routing import build_app
 from shoal.core.errors import StorageFull, TooMany, Unavailable
+from shoal.http import uploads as intake
+from shoal.http.application import build_app
+from shoal.http.rate_limits import OFF, MemoryLimiter
+from shoal.http.routes import Context, Route
+from shoal.http.uploads import SPOOL_BYTES, Budget, Intake, Memory, Spool, UploadTurns
 from tests.api.harness import ROUTES, StatusParams, authenticate, serving
 from tests.running import eventually, in_loop
 

@@ -7,9 +7,9 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from shoal.api.http.calls import Route
-from shoal.api.table import table
 from shoal.core.model import Role
+from shoal.http.routes import Route
+from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
 from tests.api.world import Someone, World
 from tests.nasty import assert_linear

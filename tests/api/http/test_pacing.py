@@ -10,7 +10,7 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.api.http.limits.pacing import RequestPace
+from shoal.http.connections import RequestPace
 from tests.examples import examples
 from tests.running import in_loop
 

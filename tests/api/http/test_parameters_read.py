@@ -16,10 +16,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from shoal.api import search
-from shoal.api.http.calls import Route
-from shoal.api.instance import about
-from shoal.api.table import table
+from shoal.http.routes import Route
+from shoal.mastodon_api import instance, search
+from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
 
 SAME_EITHER_WAY = {
@@ -41,7 +40,7 @@ def test_those_that_are_not_read_would_be_named() -> None:
     route = next(route for route in ROUTES if route.path == "/api/v2/search")
     assert route.params is not None
     everything = {field.name for field in msgspec.structs.fields(route.params)}
-    assert unread(structs.replace(route, handler=about.languages)) == everything
+    assert unread(structs.replace(route, handler=instance.languages)) == everything
     assert unread(structs.replace(route, handler=search.accounts)) >= {"type", "account_id", "max_id", "min_id"}
 
 
@@ -72,7 +71,7 @@ def words_of(start: Callable[..., Any]) -> set[str]:
         if isinstance(one, dict):
             found |= {key for key in one if isinstance(key, str)}
             left += one.values()
-        elif callable(one) and str(getattr(one, "__module__", "")).startswith("shoal.api"):
+        elif callable(one) and str(getattr(one, "__module__", "")).startswith("shoal.mastodon_api"):
             words, leads = _look(one)
             found |= words
             left += leads

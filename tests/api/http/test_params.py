@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.http.brackets import unfold
-from shoal.api.http.errors import Malformed
-from shoal.api.http.params import Upload
 from shoal.core.errors import InvalidInput, TooLarge
+from shoal.http.errors import Malformed
+from shoal.http.params import Upload, unfold
 from tests.api.harness import json_params, params_of
 
 FORM = "application/x-www-form-urlencoded"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.http.proxies import Doubts, Proxies
+from shoal.http.connections import Doubts, Proxies
 from shoal.settings import SettingsError, load
 
 LOOPBACK = load({}).trusted_proxies

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shoal.api.http.limits.ratelimit import (
+from shoal.http.rate_limits import (
     DEFAULTS,
     OFF,
     MemoryLimiter,

@@ -8,12 +8,12 @@ import logging
 import httpx
 import pytest
 
-from shoal.api.http.calls import Body, Route
-from shoal.api.http.limits.admission import Gate
-from shoal.api.http.limits.ratelimit import UNLIMITED, MemoryLimiter, RateRule
-from shoal.api.http.readiness import Readiness
-from shoal.api.http.routing import build_app
-from shoal.api.instance.instance import health, ready
+from shoal.http.admission import Gate
+from shoal.http.application import build_app
+from shoal.http.rate_limits import UNLIMITED, MemoryLimiter, RateRule
+from shoal.http.routes import Body, Route
+from shoal.mastodon_api.instance import health, ready
+from shoal.observability.readiness import Readiness
 from shoal.settings import build
 from shoal.wiring import open_network
 from tests.api.harness import authenticate

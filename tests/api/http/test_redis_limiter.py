@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from redis import Redis
 
-from shoal.api.http.limits.ratelimit import RateKey, RateRule, RateWindow
-from shoal.api.http.limits.redis_limiter import RedisLimiter
 from shoal.graph.redis.client import Nodes
+from shoal.http.rate_limits import RateKey, RateRule, RateWindow
+from shoal.http.redis_rate_limits import RedisLimiter
 from tests.engines import redis
 from tests.running import eventually, in_loop
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.api.http.scopes import KNOWN, check_subset, granted, parse
 from shoal.core.errors import InvalidInput
+from shoal.http.authentication import KNOWN, check_subset, granted, parse
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from shoal.api.http.replies import RawHeader
-from shoal.api.http.sending import WholeAnswers, head_of
+from shoal.http.protocol import WholeAnswers, head_of
+from shoal.http.responses import RawHeader
 
 _DATE = [(b"date", b"Thu, 26 Nov 2026 09:00:00 GMT")]
 

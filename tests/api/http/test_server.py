@@ -16,10 +16,9 @@ import pytest
 from PIL import Image
 from starlette.requests import Request
 
-from shoal.api.http.html import plain_page
-from shoal.api.http.replies import Reply
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
+from shoal.http.responses import Reply, plain_page
 from shoal.server import listen
 from tests.api.world import BASE, Someone, World, picture, served, world
 

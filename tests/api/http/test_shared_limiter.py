@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.http.limits.ratelimit import MemoryLimiter, RateKey, RateRule
-from shoal.api.http.limits.shared_limiter import SharedLimiter
+from shoal.http.rate_limits import MemoryLimiter, RateKey, RateRule, SharedLimiter
 from shoal.readers.memory import SharedMemory
 from tests.running import in_loop, run
 from tests.stores import Clock

@@ -12,12 +12,12 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
 from shoal import settings as configuration
-from shoal.api.http.limits.connections import USUAL, Patience
-from shoal.api.http.limits.listeners import Pace
 from shoal.commands import members, oauth
 from shoal.core.model import Token
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import LOGGED_IN
+from shoal.http.connections import USUAL, Patience
+from shoal.http.event_streams import Pace
 from shoal.server import Deps, listen, serve
 from shoal.wiring import Network, open_network
 from tests.api.world import SCOPES, Someone

@@ -12,12 +12,12 @@ from functools import partial
 import httpx
 import pytest
 
-from shoal.api.http.limits.listeners import Pace
 from shoal.commands import credentials, members, moderation, oauth
 from shoal.core.ids import shard_of
 from shoal.core.model import Visibility
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LISTS
+from shoal.http.event_streams import Pace
 from shoal.streaming import updates
 from tests.api.live.streams import SLOW, Ear, Heard, Place, a_place, served
 from tests.api.world import Someone, World, picture

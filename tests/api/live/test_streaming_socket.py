@@ -14,9 +14,9 @@ from starlette.types import Message
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from shoal.api.http.limits.listeners import Pace
 from shoal.commands import moderation, oauth
 from shoal.core.model import Visibility
+from shoal.http.event_streams import Pace
 from shoal.streaming import updates
 from shoal.streaming.hub import Hub
 from tests.api.live.streams import SLOW, Place, a_place

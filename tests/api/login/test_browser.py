@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from shoal.api.login.browser import Browser
+from shoal.mastodon_api.browser_session import Browser
 
 KEY, OTHER_KEY = "k" * 43, "o" * 43
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from shoal.api.http.pages import PageQuery, link_header, page_size
-from shoal.api.http.params import convert
+from shoal.http.pagination import PageQuery, link_header, page_size
+from shoal.http.params import convert
 from tests.api.harness import params_of
 
 HOME = "https://shoal.test/api/v1/timelines/home"

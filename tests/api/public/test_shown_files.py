@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from shoal import Shoal
-from shoal.api.public.shown_files import ShownFiles
 from shoal.commands import members, moderation, posts
 from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
@@ -18,6 +17,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Media
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.schema import file_key
+from shoal.mastodon_api.media_files import ShownFiles
 from tests.api.world import Counting, World, picture
 from tests.flows.people import register
 from tests.running import in_loop

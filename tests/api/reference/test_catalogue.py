@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.api.table import table
+from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
 from shoal.web.table import pages
 from tests.api.world import World, world

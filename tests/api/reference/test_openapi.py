@@ -12,13 +12,12 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from shoal.api.http.calls import Route
-from shoal.api.http.errors import TABLE
-from shoal.api.http.scopes import KNOWN
-from shoal.api.reference.openapi import document_of, name_of
-from shoal.api.reference.openapi_schemas import Schema
-from shoal.api.reference.page import page_of
-from shoal.api.table import parts, table
+from shoal.http.authentication import KNOWN
+from shoal.http.errors import TABLE
+from shoal.http.openapi import Schema, document_of, name_of
+from shoal.http.reference_page import page_of
+from shoal.http.routes import Route
+from shoal.mastodon_api.routes import parts, table
 from shoal.settings import Settings
 from tests.api.harness import Text, make_app
 from tests.api.world import World
@@ -189,7 +188,7 @@ def test_while_the_page_is_made_the_server_answers_others(shoal: World, monkeypa
         assert answered.wait(30.0), "nobody else was answered meanwhile"
         return page_of(document)
 
-    monkeypatch.setattr("shoal.api.reference.page.page_of", made_late)
+    monkeypatch.setattr("shoal.http.reference_page.page_of", made_late)
 
     async def two() -> tuple[int, int]:
         page = asyncio.create_task(shoal.request("GET", "/docs"))

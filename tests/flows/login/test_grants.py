@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
-from shoal.api.login.authorize_request import OUT_OF_BAND, redirects_to
 from shoal.commands import credentials, members, oauth, sessions
 from shoal.commands.context import Writes
 from shoal.commands.oauth import BROWSER_MS
@@ -21,6 +20,7 @@ from shoal.core.model import App, Grant, Token
 from shoal.graph.access import access_member
 from shoal.graph.contract import Graph
 from shoal.graph.schema import EXPIRING, LOGGED_IN
+from shoal.mastodon_api.oauth import OUT_OF_BAND, redirects_to
 from tests.api.visitor import CHALLENGE, VERIFIER
 from tests.engines import dynamodb
 from tests.flows.simulation.chaos import Between

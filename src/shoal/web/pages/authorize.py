@@ -12,21 +12,13 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Meta
 from starlette.responses import RedirectResponse, Response
 
-from shoal.api.login import guesses
-from shoal.api.login.authorize_request import (
-    OUT_OF_BAND,
-    Authorization,
-    AuthorizeRequest,
-    SentBack,
-    address_of,
-    issuer_of,
-    read,
-)
 from shoal.commands import oauth, second_factor, sessions
 from shoal.commands.second_factor import SecondWays
 from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import Member
+from shoal.mastodon_api import login_attempts
+from shoal.mastodon_api.oauth import OUT_OF_BAND, Authorization, AuthorizeRequest, SentBack, address_of, issuer_of, read
 from shoal.web import rows
 from shoal.web.entering import code_refusal, log_in, passkey_refusal
 from shoal.web.rendering import framed
@@ -92,7 +84,7 @@ async def decide(visit: Visit, params: Decision) -> Response:
 
 async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
     try:
-        member = await guesses.knows_password(visit.anonymous, params.username, params.password)
+        member = await login_attempts.knows_password(visit.anonymous, params.username, params.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(visit.words, error)
         answer = _page(visit, asked, _Visitor(), told=refusal.words, name=params.username, locked=refusal.locked)
@@ -102,7 +94,7 @@ async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Re
 
 async def _by_passkey(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
     try:
-        member = await guesses.by_passkey(visit.anonymous, params.second)
+        member = await login_attempts.by_passkey(visit.anonymous, params.second)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = passkey_refusal(visit.words, error)
         return refusal.on(_page(visit, asked, _Visitor(), told=refusal.words))

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import ranking
 from shoal.commands.ranking import MOST_SEEN_AT_ONCE
+from shoal.http.convert import Id
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.catchup import catch_up
 from shoal.queries.foryou.feed import RankedEntry

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import JSONResponse, Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import Body, Route
+from shoal.http.routes import Body, Route
+from shoal.mastodon_api.context import Context
 from shoal.web import rows
 from shoal.web.assets import assets
 from shoal.web.rendering import framed

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.login import guesses
 from shoal.commands import account_deletions
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
+from shoal.mastodon_api import login_attempts
 from shoal.web import rows
 from shoal.web.entering import begin
 from shoal.web.rendering import page
@@ -49,7 +49,7 @@ async def come_back(visit: Visit, asked: ComeBack) -> Response:
     """Keep the account, and log in."""
     visit.check_sent(asked)
     try:
-        member = await guesses.come_back(visit.anonymous, asked.username, asked.password)
+        member = await login_attempts.come_back(visit.anonymous, asked.username, asked.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(visit.words, error)
         return refusal.on(await ask(visit, asked.username, refusal.words))

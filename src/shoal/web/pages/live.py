@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.api.context import Context, Front
-from shoal.api.http.calls import Body, Route
-from shoal.api.live.event_stream import EventStream, Heard
 from shoal.core.errors import Unauthenticated
 from shoal.core.model import Visibility
+from shoal.http.event_streams import EventStream, Heard
+from shoal.http.routes import Body, Route
+from shoal.mastodon_api.context import Context, Front
 from shoal.queries.streaming import Arrived, Edited, News, Notified, OfViewer, Removed, told
 from shoal.streaming.subscriptions import HOME
 from shoal.web.rendering import part_html

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.login import guesses
 from shoal.commands import credentials, members, second_factor, sessions
 from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
 from shoal.core.model import Member
+from shoal.mastodon_api import login_attempts
 from shoal.web import rows
 from shoal.web.entering import begin, code_refusal, goal
 from shoal.web.pages import leaving
@@ -54,7 +54,7 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
     """Log in by name or address and password."""
     visit.check_sent(asked)
     try:
-        member = await guesses.knows_password(visit.anonymous, asked.username, asked.password)
+        member = await login_attempts.knows_password(visit.anonymous, asked.username, asked.password)
     except Leaving:
         return await leaving.ask(visit, asked.username, status=403)
     except Unconfirmed:
@@ -70,7 +70,7 @@ async def _ask_again(visit: Visit, name: str) -> Response:
     """Send the mail again to whoever knows the password, and say what to do with it."""
     member = await members.find(visit.front.writes, name)
     with suppress(TooMany):
-        await guesses.count_mail(visit.anonymous, name)
+        await login_attempts.count_mail(visit.anonymous, name)
         if member is not None:
             await credentials.ask_confirmation(visit.front.writes, member, visit.words.code)
     return visit.go("/signup/confirm")

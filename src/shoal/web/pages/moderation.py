@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import invitations, moderation, reports
 from shoal.commands.context import Writes
 from shoal.commands.second_factor import check_staff
 from shoal.core.errors import NotAllowed, NotFound
 from shoal.core.model import Member, Role
 from shoal.graph.access import members_by_id
+from shoal.http.convert import Id
 from shoal.queries import moderation as moderation_queries
 from shoal.queries.moderation import WantedReports
 from shoal.web import rows

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shoal.api.http.convert import Upload
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
+from shoal.http.convert import Upload
 from shoal.web.views.errors.refusals import told
 from shoal.web.visit import Visit
 

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import JSONResponse, Response
 
-from shoal.api.login import guesses
 from shoal.commands import authentication, passkeys, sessions
 from shoal.core.credentials import MOST_CHARACTERS, Purpose, site_of
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
+from shoal.mastodon_api import login_attempts
 from shoal.web import rows
 from shoal.web.entering import begin, passkey_refusal
 from shoal.web.pages.login import login_page
@@ -56,7 +56,7 @@ async def log_in(visit: Visit, asked: ByPasskey) -> Response:
     """Log in by the answer of a device, alone."""
     visit.check_sent(asked)
     try:
-        member = await guesses.by_passkey(visit.anonymous, asked.answer)
+        member = await login_attempts.by_passkey(visit.anonymous, asked.answer)
     except Leaving:
         return visit.go("/comeback")
     except Unconfirmed:

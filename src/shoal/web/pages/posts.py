@@ -9,12 +9,12 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import reactions
 from shoal.commands.context import Writes
 from shoal.core.errors import NotFound
 from shoal.core.model import Post, Share
 from shoal.core.text import isolated
+from shoal.http.convert import Id
 from shoal.queries import threads
 from shoal.queries.hydration import Entry, hydrate, hydrate_taken_back
 from shoal.web import rows

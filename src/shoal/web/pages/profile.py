@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import members, relationships
 from shoal.core.errors import Gone, NotFound
 from shoal.core.filters import FilterContext
@@ -16,6 +15,7 @@ from shoal.core.model import Member
 from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import ENDORSES
+from shoal.http.convert import Id
 from shoal.queries import members as member_queries
 from shoal.queries import posts
 from shoal.queries import tags as tag_queries

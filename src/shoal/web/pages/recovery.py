@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.login import guesses
 from shoal.commands import credentials, oauth, sessions
 from shoal.core.email import MailKind
 from shoal.core.errors import Gone, InvalidInput, NotAllowed, Taken, TooLarge, TooMany, TooShort
+from shoal.mastodon_api import login_attempts
 from shoal.web import rows
 from shoal.web.entering import begin
 from shoal.web.rendering import page
@@ -65,7 +65,7 @@ async def ask(visit: Visit, asked: Forgotten) -> Response:
     if not visit.front.settings.mail:
         return await _forgotten(visit)
     try:
-        await guesses.count_mail(visit.anonymous, asked.username)
+        await login_attempts.count_mail(visit.anonymous, asked.username)
         await credentials.forgot(visit.front.writes, asked.username, visit.words.code)
     except InvalidInput:
         return await _forgotten(visit, asked.username, visit.words.text("Please fill this in."), 422)
@@ -109,7 +109,7 @@ async def reset(visit: Visit, asked: ResetForm) -> Response:
     """Replace the password, and log in."""
     visit.check_sent(asked)
     try:
-        member = await guesses.reset_password(visit.anonymous, asked.proof, asked.password)
+        member = await login_attempts.reset_password(visit.anonymous, asked.proof, asked.password)
     except Gone:
         return await _over(visit)
     except (TooShort, TooLarge) as error:

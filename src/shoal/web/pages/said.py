@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import ranking
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ranking.terms import TITLES
+from shoal.http.convert import Id
 from shoal.queries.foryou.preview import effect_of
 from shoal.queries.hydration import hydrate
 from shoal.web import rows

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.login.joining import Joining, join, needs_approval
 from shoal.commands import invitations
 from shoal.core.errors import InvalidInput, NotAllowed
+from shoal.mastodon_api.registration import Joining, join, needs_approval
 from shoal.queries import trends
 from shoal.web import rows
 from shoal.web.entering import begin

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.context import Context
-from shoal.api.http.calls import Body, Route
+from shoal.http.routes import Body, Route
+from shoal.mastodon_api.context import Context
 from shoal.web.assets import assets
 from shoal.web.packing import takes_gzip
 

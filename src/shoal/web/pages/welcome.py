@@ -7,8 +7,6 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.calls import Route
-from shoal.api.http.convert import Id, Upload
 from shoal.commands import members, ranking
 from shoal.commands import relationships as refused
 from shoal.commands.members import ProfileChange
@@ -16,6 +14,8 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
 from shoal.core.ranking.preferences import MOST_PICKED
 from shoal.graph.schema import FOLLOWS
+from shoal.http.convert import Id, Upload
+from shoal.http.routes import Route
 from shoal.queries import trends
 from shoal.queries.suggestions import portfolios, suggestions
 from shoal.queries.tags import offers

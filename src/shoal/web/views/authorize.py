@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from shoal.api.login.authorize_request import OUT_OF_BAND, AuthorizeRequest
-from shoal.api.login.scope_words import in_words
+from shoal.http.authentication import in_words
+from shoal.mastodon_api.oauth import OUT_OF_BAND, AuthorizeRequest
 from shoal.web.visit import Visit
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from shoal.api.cloud.picture import DrawnWord, Frame, NamedLevel, arranged
 from shoal.core.errors import Unavailable
 from shoal.core.model import MediaKind
+from shoal.mastodon_api.tag_cloud_image import DrawnWord, Frame, NamedLevel, arranged
 from shoal.queries.hydration import Entry
 from shoal.tagcloud.cloud import SizedTag
 from shoal.web.views.people import Face, face_of

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shoal.api.http.meter import Slot
 from shoal.core.errors import Unavailable
 from shoal.graph.schema import EVERYBODY, LOUD
+from shoal.observability.request_metrics import Slot
 from shoal.ops.jobs import Work, survey
 from shoal.timelines.memory import MemoryTimelines
 from shoal.web.views.engines import EngineCard, Figure, engine_cards, size

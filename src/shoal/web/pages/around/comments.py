@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.core.filters import FilterContext
+from shoal.http.convert import Id
 from shoal.queries import threads
 from shoal.queries.pipeline import Page, filtered
 from shoal.web import rows

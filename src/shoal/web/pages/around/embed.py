@@ -15,12 +15,12 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import JSONResponse, Response
 
-from shoal.api.context import Context, Front
-from shoal.api.http.calls import Route
-from shoal.api.http.convert import Id
 from shoal.core.errors import InvalidInput, NotFound, Unauthenticated
 from shoal.core.ids import MAX_ID
 from shoal.core.text import isolated, plain_excerpt
+from shoal.http.convert import Id
+from shoal.http.routes import Route
+from shoal.mastodon_api.context import Context, Front
 from shoal.queries.hydration import Entry, hydrate
 from shoal.web import rows
 from shoal.web.pages.posts import PostPath, post_with_id

@@ -7,9 +7,9 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import LIKED_BY, SHARED_BY
+from shoal.http.convert import Id
 from shoal.queries import members
 from shoal.queries.hydration import Entry
 from shoal.queries.members import MemberPage

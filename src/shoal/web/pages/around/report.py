@@ -8,14 +8,14 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.entities.moderation import rules_of
-from shoal.api.http.convert import Id
 from shoal.commands import reports
 from shoal.commands.reports import MAX_COMMENT, MAX_POSTS, Complaint
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.model import Member
 from shoal.graph.access import access_member, relation
 from shoal.graph.contract import Cursor
+from shoal.http.convert import Id
+from shoal.mastodon_api.entities.moderation import rules_of
 from shoal.queries import posts as post_queries
 from shoal.queries.hydration import hydrate
 from shoal.queries.posts import MemberFeedQuery

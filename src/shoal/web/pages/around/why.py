@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.graph.cache.coherence import one_request
+from shoal.http.convert import Id
 from shoal.queries.foryou import feed
 from shoal.queries.hydration import Entry
 from shoal.web import rows

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import conversations as verbs
 from shoal.commands import posts
 from shoal.commands.posts import Draft
@@ -16,6 +15,7 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
 from shoal.core.text import is_blank
 from shoal.graph.payloads.conversations import root_of
+from shoal.http.convert import Id
 from shoal.queries import conversations as feed
 from shoal.queries import threads
 from shoal.queries.conversations import Conversation

@@ -6,9 +6,9 @@ from typing import Literal
 
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import relationships
 from shoal.graph.schema import REQUESTED_BY
+from shoal.http.convert import Id
 from shoal.queries import members
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import notifications
 from shoal.commands import notifications as verbs
 from shoal.core.errors import NotFound
@@ -17,6 +16,7 @@ from shoal.core.model import Role
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.payloads.members import NOTIFICATIONS, marks
 from shoal.graph.payloads.notifications import FOR_STAFF, Group, Kind
+from shoal.http.convert import Id
 from shoal.queries import notifications as feed
 from shoal.queries import notifications as notification_queries
 from shoal.queries.notifications import Grouped, NotificationQuery

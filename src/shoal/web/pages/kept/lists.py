@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import lists
 from shoal.core.errors import InvalidInput, Taken
 from shoal.core.filters import FilterContext
@@ -17,6 +16,7 @@ from shoal.core.text import isolated
 from shoal.graph.access import own_list
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, LISTS
+from shoal.http.convert import Id
 from shoal.queries import lists as feed
 from shoal.queries import members, search, tags
 from shoal.queries.hydration import Profile

@@ -8,13 +8,13 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import albums
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
 from shoal.core.text import isolated
 from shoal.graph.access import own_album, own_post
 from shoal.graph.contract import MAX_TIME
+from shoal.http.convert import Id
 from shoal.queries import albums as feed
 from shoal.queries import posts as post_queries
 from shoal.web import rows

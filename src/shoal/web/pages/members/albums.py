@@ -7,12 +7,12 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import albums
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Member
 from shoal.core.text import isolated
 from shoal.graph.contract import MAX_TIME
+from shoal.http.convert import Id
 from shoal.queries import albums as feed
 from shoal.queries.albums import AlbumPage
 from shoal.web import rows

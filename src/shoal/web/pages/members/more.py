@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import lists, relationships
 from shoal.commands.relationships import MAX_MUTE_SECONDS, FollowOptions
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.graph.access import access_member, relation
+from shoal.http.convert import Id
 from shoal.queries import lists as list_feed
 from shoal.web import rows
 from shoal.web.pages.profile import member_of

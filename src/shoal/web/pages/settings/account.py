@@ -7,8 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.login import guesses
 from shoal.core.errors import InvalidInput, TooMany
+from shoal.mastodon_api import login_attempts
 from shoal.web import rows
 from shoal.web.pages.settings.frame import settings_page
 from shoal.web.views.errors.passwords import password_refusal
@@ -34,7 +34,7 @@ async def leave(visit: Visit, asked: LeaveForm) -> Response:
     if not asked.sure:
         return await _page(visit, {"sure": _("Tick this, if you mean it.")})
     try:
-        told = await guesses.leave(visit.anonymous, member.id, asked.password)
+        told = await login_attempts.leave(visit.anonymous, member.id, asked.password)
     except InvalidInput:
         return await _page(visit, {"password": _("This is not your password.")})
     except TooMany as error:

@@ -7,9 +7,9 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id, Upload
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import MAX_ARCHIVE_BYTES, MOST_HANDLES
+from shoal.http.convert import Id, Upload
 from shoal.queries.members import ContactsFound, followees_by_handle, followees_in_archive
 from shoal.web import rows
 from shoal.web.pages.following import follow_all

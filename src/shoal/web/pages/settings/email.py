@@ -8,10 +8,10 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.login import guesses
 from shoal.commands import credentials, members
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany, TooManyMails
 from shoal.core.text import check_email
+from shoal.mastodon_api import login_attempts
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, settings_page
 from shoal.web.views.errors.passwords import password_refusal
@@ -45,7 +45,7 @@ async def change(visit: Visit, asked: EmailForm) -> Response:
     if not visit.front.settings.mail:
         return await _page(visit)
     try:
-        await guesses.ask_email_change(
+        await login_attempts.ask_email_change(
             visit.anonymous, member.id, asked.password, asked.email.strip(), visit.words.code
         )
     except InvalidInput as error:
@@ -71,7 +71,7 @@ async def again(visit: Visit, asked: Form) -> Response:
     if login is None or not login.email or login.confirmed or not front.settings.mail:
         return visit.go("/settings/email")
     try:
-        await guesses.count_mail(visit.anonymous, login.email)
+        await login_attempts.count_mail(visit.anonymous, login.email)
     except TooManyMails as error:
         return await _too_many(visit, error)
     await credentials.ask_confirmation(front.writes, member, visit.words.code)

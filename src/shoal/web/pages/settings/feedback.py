@@ -7,9 +7,9 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import ranking
 from shoal.graph.payloads.members import tastes_of
+from shoal.http.convert import Id
 from shoal.queries.hydration import profiles_by_id
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page

@@ -9,13 +9,13 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import filters, members
 from shoal.commands.filters import MAX_CHARACTERS, MAX_KEYWORDS_IN_ALL, FilterChange, KeywordChange
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter, FilterAction, FilterContext
 from shoal.graph.payloads.members import filters_of
+from shoal.http.convert import Id
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 import msgspec
 from starlette.responses import Response
 
-from shoal.api.http.calls import Route
-from shoal.api.http.convert import Upload
 from shoal.commands.audit import note_alone
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Visibility
+from shoal.http.convert import Upload
+from shoal.http.routes import Route
 from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.settings import Settings
 from shoal.web import rows

@@ -7,11 +7,11 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import invitations
 from shoal.commands.second_factor import check_staff
 from shoal.core.errors import InvalidInput
 from shoal.core.signup import USUAL_SECONDS, may_invite
+from shoal.http.convert import Id
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.login import guesses
 from shoal.commands import passkeys
 from shoal.core.credentials import MOST_CHARACTERS, MOST_NAME
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound, TooMany
+from shoal.mastodon_api import login_attempts
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.errors.passwords import password_refusal
@@ -65,7 +65,7 @@ async def add(visit: Visit, asked: AddPasskeyForm) -> Response:
     member = visit.checked(asked)
     try:
         _check_not_lent(visit)
-        await guesses.add_passkey(
+        await login_attempts.add_passkey(
             visit.anonymous, member.id, asked.name.strip(), asked.answer, asked.current_password, asked.code
         )
     except (InvalidInput, NotAllowed, TooMany) as error:
@@ -93,7 +93,7 @@ async def remove(visit: Visit, asked: RemovePasskeyForm) -> Response:
     member = visit.checked(asked)
     row = await _row(visit, asked.id)
     try:
-        await guesses.remove_passkey(visit.anonymous, member.id, asked.id, asked.current_password, asked.code)
+        await login_attempts.remove_passkey(visit.anonymous, member.id, asked.id, asked.current_password, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(visit, error, row)
     return saved_at(visit, "passkeys")

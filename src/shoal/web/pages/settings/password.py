@@ -7,10 +7,10 @@ from typing import Annotated
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.login import guesses
 from shoal.commands import sessions
 from shoal.core.errors import InvalidInput, TooMany
 from shoal.core.model import Member
+from shoal.mastodon_api import login_attempts
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.errors.passwords import password_refusal
@@ -36,7 +36,7 @@ async def save(visit: Visit, asked: PasswordForm) -> Response:
     """Replace the password. Everybody else is logged out; this browser stays."""
     member, front = visit.checked(asked), visit.front
     try:
-        await guesses.change_password(visit.anonymous, member.id, asked.current_password, asked.new_password)
+        await login_attempts.change_password(visit.anonymous, member.id, asked.current_password, asked.new_password)
     except InvalidInput as error:
         return await _page(visit, wrong_of(visit.words, error, **_rules(visit)))
     except TooMany as error:

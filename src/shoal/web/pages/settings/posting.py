@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.instance.about import LANGUAGES
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Visibility
+from shoal.mastodon_api.instance import LANGUAGES
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of

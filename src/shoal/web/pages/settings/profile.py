@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.calls import Route
-from shoal.api.http.convert import Upload
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
+from shoal.http.convert import Upload
+from shoal.http.routes import Route
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.own_pictures import keep_picture

@@ -10,11 +10,11 @@ from markupsafe import Markup
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.login import guesses
 from shoal.commands import second_factor, sessions
 from shoal.core.credentials import MOST_CHARACTERS, address_of, key_of, new_key
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany
 from shoal.core.model import Member, Role
+from shoal.mastodon_api import login_attempts
 from shoal.web import rows
 from shoal.web.entering import log_in
 from shoal.web.pages.settings.frame import saved_at, settings_page
@@ -73,7 +73,7 @@ async def turn_on(visit: Visit, asked: TurnOn) -> Response:
     member = visit.checked(asked)
     try:
         _check_not_lent(visit)
-        codes = await guesses.turn_on(visit.anonymous, member.id, asked.current_password, asked.key, asked.code)
+        codes = await login_attempts.turn_on(visit.anonymous, member.id, asked.current_password, asked.key, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(visit, error, key=asked.key)
     return await _turned_on(visit, member, codes)
@@ -84,7 +84,7 @@ async def turn_on_by_passkey(visit: Visit, asked: ByPasskeys) -> Response:
     member = visit.checked(asked)
     try:
         _check_not_lent(visit)
-        codes = await guesses.turn_on_by_passkey(visit.anonymous, member.id, asked.own_password, asked.answer)
+        codes = await login_attempts.turn_on_by_passkey(visit.anonymous, member.id, asked.own_password, asked.answer)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(visit, error, field="answer")
     return await _turned_on(visit, member, codes)
@@ -103,7 +103,7 @@ async def other_codes(visit: Visit, asked: OtherCodes) -> Response:
     """Show other recovery codes; those before are over."""
     member = visit.checked(asked)
     try:
-        codes = await guesses.new_codes(visit.anonymous, member.id, asked.renewal_code)
+        codes = await login_attempts.new_codes(visit.anonymous, member.id, asked.renewal_code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(visit, error, field="renewal_code")
     return await _codes(visit, codes)
@@ -113,7 +113,7 @@ async def turn_off(visit: Visit, asked: TurnOff) -> Response:
     """Turn it off."""
     member = visit.checked(asked)
     try:
-        await guesses.turn_off(visit.anonymous, member.id, asked.current_password, asked.code)
+        await login_attempts.turn_off(visit.anonymous, member.id, asked.current_password, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(visit, error)
     return saved_at(visit, "second_factor")

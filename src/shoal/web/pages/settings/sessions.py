@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import sessions
+from shoal.http.convert import Id
 from shoal.web import rows
 from shoal.web.pages.settings.frame import saved_at, settings_page
 from shoal.web.paging import BeforeQuery, next_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.api.http.calls import Route
+from shoal.http.routes import Route
 from shoal.settings import Settings
 from shoal.web.pages.settings import (
     account,

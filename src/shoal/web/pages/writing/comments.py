@@ -9,12 +9,12 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import polls, posts
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.model import Visibility
 from shoal.graph.access import access_poll
+from shoal.http.convert import Id
 from shoal.queries.hydration import Entry
 from shoal.web import rows
 from shoal.web.pages.writing.compose import answering, says_something, seen_post, wrong_of

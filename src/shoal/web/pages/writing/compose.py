@@ -12,14 +12,14 @@ from msgspec import Meta
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from shoal.api.http.calls import Route
-from shoal.api.http.convert import Id
 from shoal.commands import members, polls, posts, scheduled_posts
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput, NotFound, ShoalError
 from shoal.core.model import Member, Post, Visibility
 from shoal.core.text import is_blank
 from shoal.graph.access import own_post
+from shoal.http.convert import Id
+from shoal.http.routes import Route
 from shoal.queries.hydration import Entry, hydrate
 from shoal.settings import Settings
 from shoal.web import rows

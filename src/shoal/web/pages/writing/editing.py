@@ -10,14 +10,14 @@ from msgspec import Meta
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from shoal.api.http.calls import Route
-from shoal.api.http.convert import Id
 from shoal.commands import polls, posts
 from shoal.commands.polls import PollDraft
 from shoal.core.errors import NotFound, ShoalError
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Member, Poll, Post, Visibility
 from shoal.graph.access import own_post
+from shoal.http.convert import Id
+from shoal.http.routes import Route
 from shoal.queries.posts import revisions
 from shoal.settings import Settings
 from shoal.web import rows

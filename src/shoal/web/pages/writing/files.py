@@ -9,12 +9,12 @@ from typing import Literal
 import msgspec
 from starlette.responses import Response
 
-from shoal.api.http.calls import Route
-from shoal.api.http.convert import Id, Upload
-from shoal.api.http.limits.ratelimit import RateKey
 from shoal.commands import media
 from shoal.core.errors import NotFound, ShoalError, TooMany
 from shoal.core.model import Media, Member
+from shoal.http.convert import Id, Upload
+from shoal.http.rate_limits import RateKey
+from shoal.http.routes import Route
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.rendering import part

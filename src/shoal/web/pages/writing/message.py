@@ -10,12 +10,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from shoal.api.http.calls import Route
 from shoal.commands import posts
 from shoal.commands.members import MAX_MENTIONS, members_named
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Visibility
 from shoal.core.text import Span, parse
+from shoal.http.routes import Route
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.writing.compose import begun, form_bytes, says_something, sheet, submit

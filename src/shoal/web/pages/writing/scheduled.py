@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.api.http.convert import Id
 from shoal.commands import scheduled_posts
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media
+from shoal.http.convert import Id
 from shoal.queries.posts import waiting
 from shoal.web import rows
 from shoal.web.pages.writing.compose import wrong_of

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from shoal.api.login.guesses import LockedOut
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
+from shoal.mastodon_api.login_attempts import LockedOut
 from shoal.web.views.errors.refusals import told
 from shoal.words.languages import Translated
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from shoal.api.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.core.errors import Disallowed, InvalidInput, Reserved, ShoalError, Taken
+from shoal.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.web.views.errors.complaints import complaint
 from shoal.words.languages import Translated
 

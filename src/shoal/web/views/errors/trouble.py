@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.api.http.replies import Reply
+from shoal.http.responses import Reply
 from shoal.web.views.errors.complaints import complaint
 from shoal.web.views.errors.refusals import sentence
 from shoal.words.languages import Translated

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shoal.api.login.scope_words import in_words
 from shoal.commands.sessions import Session
 from shoal.core.ids import milliseconds_of
 from shoal.core.tokens import TokenUse
+from shoal.http.authentication import in_words
 from shoal.web.visit import Visit
 from shoal.words.languages import When
 

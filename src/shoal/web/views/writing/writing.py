@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from shoal.api.http.convert import Id, Upload
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media, Poll, Post, Visibility
+from shoal.http.convert import Id, Upload
 from shoal.web.visit import Form
 
 _Text = Annotated[str, Meta(max_length=200_000)]

@@ -1,1 +1,0 @@
-"""The Mastodon-compatible front end."""

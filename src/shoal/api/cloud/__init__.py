@@ -1,1 +1,0 @@
-"""The tag cloud as a picture."""

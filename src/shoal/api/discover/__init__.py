@@ -1,1 +1,0 @@
-"""Routes to what a caller did not look for: trends, suggestions, the ranked feed."""

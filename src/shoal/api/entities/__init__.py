@@ -1,1 +1,0 @@
-"""The shapes of the Mastodon API, and what is made into them."""

@@ -1,1 +1,0 @@
-"""This server, for clients and other programs that meet it for the first time."""

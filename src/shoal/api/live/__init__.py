@@ -1,1 +1,0 @@
-"""Live updates: server-sent events and WebSockets."""

@@ -1,1 +1,0 @@
-"""The description of the API: an OpenAPI document, and a page to read."""

@@ -1,0 +1,527 @@
+"""The ASGI application of a route table: startup checks of its declarations, and dispatch of each request.
+
+Order: load shedding, admission, matching, authentication, rate limit, scope, body, parameters, handler, JSON. The body of an
+unauthorized request is not read, and every failure becomes a response by the table of `errors.py`.
+
+Every route must declare a scope, a rate limit class, a maximum for each field and its response type. A route that omits one
+raises at startup, so no part of the API is unlimited by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AsyncExitStack
+from functools import cache, partial
+from time import perf_counter
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+from msgspec import inspect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shoal.core.errors import (
+    NotAllowed,
+    NotFound,
+    SecondFactorNeeded,
+    ShoalError,
+    TooLarge,
+    TooMany,
+    Unauthenticated,
+    Unavailable,
+)
+from shoal.core.model import Role
+from shoal.graph.cache.coherence import one_request
+from shoal.graph.cache.responses import Answers
+from shoal.graph.failover import takeovers
+from shoal.http import rate_limits
+from shoal.http.admission import Admission, Gate, Refusal, Relief
+from shoal.http.authentication import KNOWN, granted
+from shoal.http.bodies import BodyReceiver, deliver, read_body
+from shoal.http.convert import CursorId, Id, Json, Limit, Upload, convert, prepare
+from shoal.http.errors import MethodNotAllowed, NeedsMember, OutsideScopes, reply_for
+from shoal.http.ip_blocks import Barrier, IpGuard
+from shoal.http.middleware import CORS_PATHS, REQUEST_ID, ROUTE, Edge
+from shoal.http.params import MAX_BODY, MAX_WORDS, Params, is_multipart, read_params
+from shoal.http.rate_limits import UNLIMITED, Limiter
+from shoal.http.responses import MAX_QUERY, RawHeader, Reply, encode, plain_page, unless_had
+from shoal.http.routes import ANONYMOUS, Auth, Authenticate, Bind, Caller, Context, Route, Trie, parameters
+from shoal.http.uploads import Intake, Memory, UploadTurns
+from shoal.observability.request_metrics import Meter, Stages
+from shoal.tracing.record import AUTHENTICATE, ENCODE, HANDLE, READ, enter, recording
+from shoal.tracing.recorder import Recorder
+
+_BOUNDED_BY_NATURE = (
+    inspect.BoolType,
+    inspect.NoneType,
+    inspect.EnumType,
+    inspect.LiteralType,
+    inspect.DateTimeType,
+    inspect.DateType,
+)
+_SIZED = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
+_OWN = (Id, CursorId, Json, Limit, Upload)
+"""An `Upload` and a `Json` are as large as the body may be."""
+
+
+def complaint(
+    *,
+    path_names: tuple[str, ...],
+    scope: str | None,
+    auth: str,
+    role: Role,
+    limit_class: str,
+    classes: Collection[str],
+    params: type[msgspec.Struct] | None,
+    max_body: int,
+    answer: object,
+) -> str | None:
+    """Return the error in a route's declaration, or None."""
+    if auth not in get_args(Auth):
+        return f"auth {auth!r} is not one of {', '.join(get_args(Auth))}"
+    if scope is None and auth in {"optional", "client", "user"}:
+        return "no scope is declared"
+    if scope is not None and (scope not in KNOWN or auth in {"public", "browser"}):
+        return f"scope {scope!r} is unknown, or declared on a public route or a page"
+    if (scope or "").startswith("admin:") is not (role is not Role.NONE) or (role is not Role.NONE and auth != "user"):
+        return f"scope {scope!r} and role {role.value!r}: what asks for one asks for the other, and for a member"
+    if limit_class == UNLIMITED and (auth != "public" or params is not None):
+        return "only a public route without parameters may be unlimited"
+    if limit_class != UNLIMITED and limit_class not in classes:
+        return f"limit class {limit_class!r} is not one of {', '.join(sorted(classes))}"
+    if max_body < 0:
+        return "max_body is negative"
+    if answer is None:
+        return "no answer is declared"
+    return _complaint_of_params(path_names, params)
+
+
+@cache
+def _complaint_of_params(path_names: tuple[str, ...], params: type[msgspec.Struct] | None) -> str | None:
+    if params is None:
+        return None
+    unnamed = set(path_names) - {field.encode_name for field in msgspec.structs.fields(params)}
+    if unnamed:
+        return f"{params.__name__} has no field for {', '.join(sorted(unnamed))} of the path"
+    return next(unbounded(params), None)
+
+
+def unbounded(struct: type[Any]) -> Iterator[str]:
+    """A sentence for each field of the struct, or of one inside it, that has no maximum."""
+    return _walk(inspect.type_info(struct), struct.__name__)
+
+
+def _walk(info: inspect.Type, name: str) -> Iterator[str]:
+    if isinstance(info, inspect.StructType):
+        for field in info.fields:
+            yield from _walk(field.type, f"{name}.{field.encode_name}")
+    elif isinstance(info, inspect.Metadata):
+        yield from _walk(info.type, name)
+    elif isinstance(info, inspect.UnionType):
+        for kind in info.types:
+            yield from _walk(kind, name)
+    elif isinstance(info, _SIZED):
+        yield from [] if info.max_length is not None else [f"{name} has no max_length"]
+        yield from _walk(info.item_type, f"{name}[]")
+    elif isinstance(info, inspect.DictType):
+        yield from [] if info.max_length is not None else [f"{name} has no max_length"]
+        yield from _walk(info.key_type, f"{name} (keys)")
+        yield from _walk(info.value_type, f"{name} (values)")
+    elif isinstance(info, inspect.TupleType):
+        for kind in info.item_types:
+            yield from _walk(kind, f"{name}[]")
+    else:
+        yield from _walk_scalar(info, name)
+
+
+def _walk_scalar(info: inspect.Type, name: str) -> Iterator[str]:
+    if isinstance(info, inspect.StrType):
+        yield from [] if info.max_length is not None else [f"{name} has no max_length"]
+    elif isinstance(info, inspect.IntType | inspect.FloatType):
+        low = info.ge if info.ge is not None else info.gt
+        high = info.le if info.le is not None else info.lt
+        yield from [] if low is not None and high is not None else [f"{name} has no ge and le"]
+    elif isinstance(info, inspect.CustomType):
+        yield from [] if info.cls in _OWN else [f"{name} is of a type that has no maximum"]
+    elif not isinstance(info, _BOUNDED_BY_NATURE):
+        yield f"{name} is of a type that has no maximum"
+
+
+_ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
+"""Ends of the names of routes whose answer goes on: the time until it began is what counts."""
+_PRIVATE = (b"cache-control", b"private, no-store")
+"""The header of every answer to a token, unless the answer itself says for how long it may be kept."""
+_SAFE = frozenset(("GET", "HEAD"))
+"""Methods of requests that change nothing."""
+
+
+ErrorPage = Callable[[Reply, Request], Response]
+"""Makes a page for people of a refusal."""
+
+
+class MatchedRoute(NamedTuple):
+    """A route, and the names of the parameters in its path."""
+
+    route: Route
+    names: tuple[str, ...]
+    name: str
+    """Method and path, as figures name it."""
+
+
+class Api:
+    """The application inside the edge."""
+
+    def __init__(
+        self,
+        trie: Trie[MatchedRoute],
+        deps: object,
+        bind: Bind | None,
+        authenticate: Authenticate,
+        log_in: Authenticate,
+        limiter: rate_limits.Limiter,
+        fallback: ASGIApp | None,
+        websocket: ASGIApp | None,
+        memory: Memory,
+        turns: UploadTurns,
+        error_page: ErrorPage,
+        meter: Meter,
+        answers: Answers[Reply] | None,
+    ) -> None:
+        self._find = trie.find
+        self._deps = deps
+        self._bind = bind
+        self._authenticate = authenticate
+        self._log_in = log_in
+        self._limiter = limiter
+        self._fallback = fallback
+        self._websocket = websocket or _refuse_websocket
+        self._memory = memory
+        self._turns = turns
+        self._error_page = error_page
+        self._meter = meter
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One ASGI connection."""
+        if scope["type"] == "http":
+            found = self._find(scope["path"])
+            if found is None and self._fallback is not None and not _is_api(scope["path"]):
+                await self._fallback(scope, receive, send)
+            else:
+                with one_request():
+                    await self._http(found, scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await _lifespan(receive, send)
+
+    async def _http(
+        self, found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        inbox = BodyReceiver(scope, receive)
+        request = Request(scope, inbox.receive)
+        more: list[RawHeader] = []
+        began = admitted = perf_counter()
+        before = takeovers()
+        name = "(no such path)"
+        record = recording()
+        if record is not None:
+            record.route = name
+            record.enter(AUTHENTICATE)
+        try:
+            entry, values = await self._entry(found, request, more)
+            scope[ROUTE] = name = entry.name
+            if record is not None:
+                record.route = entry.route.path
+            caller = await self._admit(entry.route, request, more)
+            if record is not None:
+                record.member = caller.member_id or 0
+                record.enter(READ)
+            admitted = perf_counter()
+            answer = await self._run(entry, values, caller, request, inbox)
+            if record is not None:
+                record.enter(ENCODE)
+            content = b"" if isinstance(answer, Response) else encode(answer.body)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
+            if takeovers() != before and isinstance(error, ShoalError) and not isinstance(error, Unavailable):
+                # What is missing, or in the way, was read from two servers, of which one may lack what the other had.
+                error = Unavailable("the store has just been replaced by its standby: repeat in a moment")
+            reply = reply_for(error, where=f"{name} ({scope.get(REQUEST_ID, '-')})")
+            answer = self._error_page(reply, request) if _is_page(found) else reply
+            content = encode(reply.body)
+        handled = perf_counter()
+        if isinstance(answer, Response):
+            kept = "cache-control" in answer.headers
+            answer.raw_headers.extend(header for header in more if not kept or header is not _PRIVATE)
+            await answer(scope, inbox.receive, send)
+            status = answer.status_code
+        else:
+            if answer.keeps_itself:
+                more = [header for header in more if header is not _PRIVATE]
+            await deliver(answer, content, more, inbox, send)
+            status = answer.status
+        sent = perf_counter() if found is None or not name.endswith(_ENDLESS) else handled
+        stages = Stages((admitted - began) * 1e3, (handled - admitted) * 1e3, (sent - handled) * 1e3)
+        self._meter.note(name, status, stages, str(scope.get(REQUEST_ID, "-")))
+
+    async def _entry(
+        self, found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None, request: Request, more: list[RawHeader]
+    ) -> tuple[MatchedRoute, tuple[str, ...]]:
+        """The route that is meant and the values in its path. Who asks for what is not there is counted too."""
+        method = request.scope["method"]
+        if found is not None:
+            entry = found[0].get("GET" if method == "HEAD" else method)
+            if entry is not None:
+                return entry, found[1]
+        await self._take("api", ANONYMOUS, request, more)
+        raise NotFound if found is None else MethodNotAllowed(found[0])
+
+    async def _admit(self, route: Route, request: Request, more: list[RawHeader]) -> Caller:
+        """The caller, once it is known that they may call this now."""
+        caller = ANONYMOUS
+        failure: ShoalError | None = None
+        if route.auth != "public":
+            try:
+                ask = self._log_in if route.auth == "browser" else self._authenticate
+                caller = await ask(request) or ANONYMOUS
+            except (Unauthenticated, NotAllowed) as error:
+                failure = error
+        # Before any refusal, so that guessing tokens is limited as well.
+        await self._take(route.limit_class, caller, request, more)
+        if failure is not None:
+            raise failure
+        if caller.token_id:
+            more.append(_PRIVATE)
+            _check_rights(route, caller)
+        elif route.auth in {"app", "client", "user"}:
+            raise Unauthenticated
+        return caller
+
+    async def _take(self, limit_class: str, caller: Caller, request: Request, more: list[RawHeader]) -> None:
+        if limit_class == rate_limits.UNLIMITED:
+            return
+        member = None if limit_class in rate_limits.BY_ADDRESS else caller.member_id
+        who = rate_limits.address_of(request.scope) if member is None else member
+        window = await self._limiter.take(rate_limits.RateKey(limit_class, who))
+        if window is None:
+            return
+        more += rate_limits.headers(window)
+        if window.wait:
+            raise TooMany("Too many requests", retry_after=window.wait)
+
+    async def _run(
+        self, entry: MatchedRoute, values: tuple[str, ...], caller: Caller, request: Request, inbox: BodyReceiver
+    ) -> Reply | Response:
+        intake = Intake(self._memory, request.scope)
+        if not inbox.unread:
+            if entry.route.remembered and self._answers is not None:
+                return await self._remembered(self._answers, entry, values, caller, request, intake)
+            return await self._handled(entry, values, caller, request, intake)
+        async with AsyncExitStack() as stack:
+            if entry.route.max_body > MAX_WORDS and is_multipart(request):
+                who = caller.member_id or rate_limits.address_of(request.scope)
+                await stack.enter_async_context(self._turns.of(who, request.scope))
+            await stack.enter_async_context(intake)
+            if entry.route.params is None:
+                await read_body(request, intake, entry.route.max_body)
+            return await self._handled(entry, values, caller, request, intake)
+
+    async def _remembered(
+        self,
+        answers: Answers[Reply],
+        entry: MatchedRoute,
+        values: tuple[str, ...],
+        caller: Caller,
+        request: Request,
+        intake: Intake,
+    ) -> Reply | Response:
+        path, query = request.scope["path"], request.scope["query_string"]
+
+        async def make() -> Reply:
+            answer = await self._handled(entry, values, caller, request, intake)
+            if isinstance(answer, Response):
+                raise TypeError(f"{entry.name}: only a Reply can be remembered")
+            return answer
+
+        if len(query) > MAX_QUERY:
+            return await make()
+        name = (entry.name, path, query, caller.member_id, caller.role, caller.unguarded)
+        return unless_had(await answers.get(name, make), request.scope)
+
+    async def _handled(
+        self, entry: MatchedRoute, values: tuple[str, ...], caller: Caller, request: Request, intake: Intake
+    ) -> Reply | Response:
+        route, names = entry.route, entry.names
+        path = dict(zip(names, values, strict=True))
+        params = None
+        if route.params is not None:
+            said = await _said(route, caller, request, intake)
+            params = convert({**said, **path}, route.params)
+            if not route.on_disk:
+                await intake.load()
+        enter(HANDLE)
+        deps = self._deps
+        if self._bind is not None and route.method not in _SAFE:
+            deps = self._bind(deps, caller, request)
+        answer = await route.handler(Context(caller, request, deps, path), params)
+        return answer if isinstance(answer, Reply | Response) else Reply(answer)
+
+
+async def _said(route: Route, caller: Caller, request: Request, intake: Intake) -> Params:
+    """Return what a request says. A form of a page that takes files takes them from members alone; others send few words."""
+    if route.auth != "browser" or caller.member_id is not None or route.max_body <= MAX_BODY:
+        return await read_params(request, intake, max_body=route.max_body, once=route.once)
+    try:
+        return await read_params(request, intake, max_body=MAX_BODY, once=route.once)
+    except TooLarge:
+        raise Unauthenticated("Nobody is logged in here any more") from None
+
+
+def _check_rights(route: Route, caller: Caller) -> None:
+    if route.auth == "user" and caller.member_id is None:
+        raise NeedsMember
+    if route.scope is not None and not granted(caller.scopes, route.scope):
+        raise OutsideScopes
+    if route.auth == "client" and caller.member_id is not None:
+        raise NotAllowed("This action is not allowed")
+    if route.role is not Role.NONE and caller.role.rank < route.role.rank:
+        raise NotAllowed("This action is not allowed")
+    if route.role is not Role.NONE and caller.unguarded:
+        raise SecondFactorNeeded
+
+
+def _is_page(found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None) -> bool:
+    return found is not None and any(entry.route.page for entry in found[0].values())
+
+
+def _is_api(path: str) -> bool:
+    return path == "/api" or path.startswith("/api/")
+
+
+async def _refuse_websocket(_scope: Scope, receive: Receive, send: Send) -> None:
+    await receive()
+    await send({"type": "websocket.close", "code": 1000})
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """Nothing happens here: the wiring starts and stops what there is."""
+    for _ in ("startup", "shutdown"):
+        message = await receive()
+        await send({"type": message["type"] + ".complete"})
+
+
+_UPDATES = ("PUT", "PATCH")
+"""Methods of an update. Mastodon answers both wherever it takes one, and its clients send either."""
+
+__all__ = ["ANONYMOUS", "Authenticate", "Caller", "Context", "Reply", "Route", "build_app"]
+
+
+async def nobody(_request: Request) -> None:
+    """Return None: nobody is logged in, where there are no pages."""
+
+
+def build_app(
+    routes: Iterable[Route],
+    deps: object,
+    *,
+    authenticate: Authenticate,
+    log_in: Authenticate = nobody,
+    limiter: Limiter,
+    files: ASGIApp | None = None,
+    is_file: Callable[[str], bool] = lambda _path: False,
+    fallback: ASGIApp | None = None,
+    websocket: ASGIApp | None = None,
+    gate: Gate | None = None,
+    refusal: Refusal | None = None,
+    memory: Memory | None = None,
+    turns: UploadTurns | None = None,
+    cors_paths: tuple[str, ...] = CORS_PATHS,
+    https: bool = False,
+    error_page: ErrorPage | None = None,
+    guard: IpGuard | None = None,
+    meter: Meter | None = None,
+    answers: Answers[Reply] | None = None,
+    recorder: Recorder | None = None,
+    bind: Bind | None = None,
+) -> ASGIApp:
+    """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
+
+    `files` gets the requests to paths that are files, `fallback` those to unknown paths outside /api, `websocket` every
+    WebSocket. The `gate` says how many requests are at work at a time; without one, as many as come. The `refusal` says why
+    something that is delivered to others is refused, before anything else. The `memory` is for the bytes of bodies, the `turns`
+    are for uploads. `https`: clients come by it. `log_in` says who is logged in in a browser. The `error_page` is for people
+    whose page was refused. The `guard` keeps networks out that are blocked, before all of these; without one, none.
+    The `meter` counts requests, the `recorder` writes their lines. The `answers` are remembered; without them, none.
+    `bind` tells the `deps` who acts, where a route changes something.
+    """
+    trie: Trie[MatchedRoute] = Trie()
+    for route in routes:
+        names = parameters(route.path)
+        _check(route, names, limiter)
+        if route.params is not None:
+            prepare(route.params)
+        matched = MatchedRoute(route, names, f"{route.method} {route.path}")
+        for method in _UPDATES if route.method in _UPDATES else (route.method,):
+            trie.add(method, route.path, matched)
+    api: ASGIApp = Api(
+        trie,
+        deps,
+        bind,
+        authenticate,
+        log_in,
+        limiter,
+        fallback,
+        websocket,
+        memory or Memory(),
+        turns or UploadTurns(),
+        error_page or plain_page,
+        meter or Meter(),
+        answers,
+    )
+    if files is not None:
+        api = _FilesFirst(files, is_file, api)
+    app = Admission(api, gate) if gate else api
+    if refusal is not None:
+        app = Relief(app, partial(_delivers, trie), refusal)
+    if guard is not None:
+        app = Barrier(app, guard)
+    return Edge(app, cors_paths=cors_paths, https=https, recorder=recorder)
+
+
+class _FilesFirst:
+    """An application for files, and another one for all else."""
+
+    def __init__(self, files: ASGIApp, is_file: Callable[[str], bool], otherwise: ASGIApp) -> None:
+        self._files = files
+        self._is_file = is_file
+        self._otherwise = otherwise
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One ASGI connection."""
+        chosen = self._files if scope["type"] == "http" and self._is_file(scope["path"]) else self._otherwise
+        await chosen(scope, receive, send)
+
+
+def _delivers(trie: Trie[MatchedRoute], method: str, path: str) -> bool:
+    found = trie.find(path)
+    entry = found[0].get(method) if found else None
+    return entry is not None and entry.route.delivers
+
+
+def _check(route: Route, names: tuple[str, ...], limiter: Limiter) -> None:
+    wrong = complaint(
+        path_names=names,
+        scope=route.scope,
+        auth=route.auth,
+        role=route.role,
+        limit_class=route.limit_class,
+        classes=limiter.classes,
+        params=route.params,
+        max_body=route.max_body,
+        answer=route.answer,
+    )
+    if wrong:
+        raise TypeError(f"route {route.method} {route.path}: {wrong}")

@@ -1,0 +1,168 @@
+"""Bearer token authentication, with one read of the token and one of its member, and the scopes of a token.
+
+A scope is `read`, `write`, `follow`, `push`, `profile`, or a child such as `read:statuses` and `admin:write:reports`. A parent
+grants its children; `follow` grants reading and writing of blocks, follows and mutes. Unknown scopes are refused when requested,
+so none is ever stored. `in_words` describes scopes for the consent page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from starlette.requests import HTTPConnection
+
+from shoal.commands.oauth import check_token, check_welcome
+from shoal.commands.sessions import TokenUses
+from shoal.core.errors import InvalidInput, InvalidToken
+from shoal.core.tokens import Origin, origin_of
+from shoal.http.rate_limits import address_of
+from shoal.http.routes import Caller
+
+AREAS = {
+    "accounts": "your profile and settings",
+    "blocks": "whom you block",
+    "bookmarks": "your bookmarks",
+    "conversations": "your direct conversations",
+    "favourites": "what you like",
+    "filters": "your filters",
+    "follows": "whom you follow, and who follows you",
+    "lists": "your lists",
+    "media": "your pictures and videos",
+    "mutes": "whom you mute",
+    "notifications": "your notifications",
+    "reports": "what you reported",
+    "search": "what you search for",
+    "statuses": "posts as you see them",
+}
+"""The areas that a member's app may read or write, each in words for the member who is asked."""
+_ADMIN_AREAS = (
+    "accounts",
+    "reports",
+    "domain_allows",
+    "domain_blocks",
+    "ip_blocks",
+    "email_domain_blocks",
+    "canonical_email_blocks",
+)
+
+_FOLLOW = frozenset(f"{verb}:{area}" for verb in ("read", "write") for area in ("blocks", "follows", "mutes"))
+
+KNOWN = frozenset(
+    {"read", "write", "follow", "push", "profile", "admin:read", "admin:write"}
+    | {f"{verb}:{area}" for verb in ("read", "write") for area in AREAS}
+    | {f"admin:{verb}:{area}" for verb in ("read", "write") for area in _ADMIN_AREAS}
+)
+"""Every scope that may be asked for."""
+
+DEFAULT = ("read",)
+"""Scopes of an app that asks for none."""
+
+
+@lru_cache(maxsize=4096)
+def granted(token_scopes: frozenset[str], needed: str) -> bool:
+    """Whether a token with these scopes may do what needs this one. Cached: the same few sets come with every request."""
+    if needed in token_scopes or ("follow" in token_scopes and needed in _FOLLOW):
+        return True
+    parent = needed.rpartition(":")[0]
+    return bool(parent) and granted(token_scopes, parent)
+
+
+def parse(text: str) -> tuple[str, ...]:
+    """The scopes of a list divided by blanks (or by `+` that was encoded twice), each once and in the order they came.
+
+    An empty list is `DEFAULT`. Unknown scopes are `InvalidInput`.
+    """
+    asked = tuple(dict.fromkeys(text.replace("+", " ").split())) or DEFAULT
+    unknown = [scope for scope in asked if scope not in KNOWN]
+    if unknown:
+        raise InvalidInput("the requested scope is invalid, unknown, or malformed", field="scope")
+    return asked
+
+
+def check_subset(asked: Iterable[str], of_app: Iterable[str]) -> tuple[str, ...]:
+    """The asked scopes, when the app registered for all of them (itself or by a parent); else `InvalidInput`."""
+    owned, wanted = frozenset(of_app), tuple(asked)
+    if not all(granted(owned, scope) for scope in wanted):
+        raise InvalidInput("the requested scope is wider than the scopes the application registered for", field="scope")
+    return wanted
+
+
+_WHOLE = {
+    "read": "read everything that you can read, direct messages and settings included",
+    "write": "act for you: post, like, share, follow, and change your profile and settings",
+    "follow": "follow, mute and block for you, and see whom you follow, mute and block",
+    "push": "send you notifications",
+    "profile": "see your name and your picture",
+    "admin:read": "read everything that your role lets you read about all members",
+    "admin:write": "do everything that your role lets you do to all members",
+    "read:search": "search for you",
+    "write:accounts": "change your profile, your settings and your password",
+    "write:favourites": "like posts for you",
+    "write:media": "upload pictures and videos for you",
+    "write:reports": "report others for you",
+    "write:statuses": "post, edit, share and delete for you",
+}
+_VERBS = {"read": "see", "write": "change"}
+
+
+def in_words(scopes: Sequence[str]) -> list[str]:
+    """A sentence for each scope that another one of them does not grant already."""
+    widest = [scope for scope in scopes if not granted(frozenset(scopes) - {scope}, scope)]
+    return list(dict.fromkeys(map(_words, widest)))
+
+
+def _words(scope: str) -> str:
+    if words := _WHOLE.get(scope):
+        return words
+    head, _, area = scope.rpartition(":")
+    if head.startswith("admin:"):
+        return f"{_VERBS[head.removeprefix('admin:')]}, as your role lets you, {area.replace('_', ' ')} of the network"
+    return f"{_VERBS[head]} {AREAS[area]}"
+
+
+async def caller_of(uses: TokenUses, request: HTTPConnection, *, staff_second_factor: bool = False) -> Caller | None:
+    """The caller; None without a token. `staff_second_factor`: moderators and admins must have a second factor.
+
+    Raises `Unauthenticated` for a bad one, `NotAllowed` for who may not come in.
+    """
+    text = bearer_of(request)
+    return None if text is None else await caller_with(uses, request, text, staff_second_factor=staff_second_factor)
+
+
+async def caller_with(
+    uses: TokenUses, request: HTTPConnection, text: str, *, staff_second_factor: bool = False
+) -> Caller:
+    """The caller whose token this is, which is noted as used. Raises as `caller_of`."""
+    token, member = await check_token(uses.writes, text)
+    if not token.app_id:
+        # The cookie of a browser opens pages of ours, and is no token of the API.
+        raise InvalidToken
+    if member is not None:
+        check_welcome(member)
+    uses.note(token, lambda: origin_of_request(request))
+    if member is None:
+        return Caller(token.id, token.app_id, None, _scopes(token.scopes))
+    unguarded = member.unguarded(required=staff_second_factor)
+    return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role, unguarded, member.name)
+
+
+def bearer_of(request: HTTPConnection) -> str | None:
+    """The token in the header, or in the query, where clients put it that cannot set a header."""
+    for name, value in request.scope["headers"]:
+        if name == b"authorization":
+            kind, _, text = value.decode("latin-1").partition(" ")
+            return text.strip() if kind.lower() == "bearer" else ""
+    if b"access_token=" in request.scope["query_string"]:
+        return request.query_params.get("access_token")
+    return None
+
+
+def origin_of_request(request: HTTPConnection) -> Origin:
+    """Return the program that a request comes from, and its address."""
+    return origin_of(address_of(request.scope), request.headers.get("user-agent", ""))
+
+
+@lru_cache(maxsize=1024)
+def _scopes(scopes: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(scopes)

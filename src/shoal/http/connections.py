@@ -1,0 +1,421 @@
+"""Connection limits: total, per address, idle time, requests started per turn of the event loop, and trusted proxies.
+
+The total leaves file descriptors to the stores. A connection counts until it is closed, also as a WebSocket or an event stream. A
+trusted proxy has no limit of its own; its requests and WebSockets count for their client. A full server closes idle and slow
+connections, first those of the networks with the most, so a few addresses cannot exhaust it.
+
+Requests start in order of arrival, as many per turn of the event loop as fit into two milliseconds, and at least one. Rendering a
+page is one step, so a turn that started a hundred requests would block every other task for 26 ms.
+
+The client is the right-most address of `X-Forwarded-For` that is not a trusted proxy. Entries further left may be forged:
+
+    X-Forwarded-For: 10.9.9.9, 203.0.113.7, 192.168.0.2      from 127.0.0.1; trusted are 127.0.0.0/8 and 192.168.0.0/24
+
+127.0.0.1 and 192.168.0.2 are trusted, so the client is 203.0.113.7. An entry that is not an address ends the search at the proxy
+that wrote it. `Forwarded` (RFC 7239) is read only without `X-Forwarded-For`, because a proxy writes one of the two and passes the
+client's own copy of the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import ipaddress
+import logging
+import re
+import resource
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import lru_cache
+from time import perf_counter
+from typing import NamedTuple, Protocol
+
+from shoal.http.rate_limits import address_key, site_key
+from shoal.settings import Settings, SettingsError
+
+_log = logging.getLogger(__name__)
+
+Header = tuple[bytes, bytes]
+
+_NAMES = frozenset({b"x-forwarded-for", b"forwarded"})
+_LONGEST_KEPT = 120
+"""Bytes of a header whose meaning is remembered: a client may send others of any length and number."""
+_FOR = re.compile(r'(?:^|;)\s*for\s*=\s*("[^"]*"|[^;\s]*)\s*(?=;|$)', re.IGNORECASE)
+
+
+class Proxies:
+    """The proxies whose word is taken. Raises `SettingsError` for one that is neither an address nor a network."""
+
+    def __init__(self, trusted: Iterable[str]) -> None:
+        self._networks = [_network(text) for text in trusted]
+        self.trusts = lru_cache(maxsize=4_096)(self._trusts)
+        self._known = lru_cache(maxsize=4_096)(self._walk)
+
+    def _trusts(self, address: str) -> bool:
+        """Whether this address is that of a trusted proxy."""
+        parsed = _parsed(address)
+        return parsed is not None and any(parsed in network for network in self._networks)
+
+    def client(self, peer: str, headers: Sequence[Header]) -> str:
+        """The address of the client of a request that came from `peer`; `peer` itself when it is not trusted or says nothing."""
+        given = [(name, value) for name, value in headers if name in _NAMES]
+        if not given or not self.trusts(peer):
+            return peer
+        name = b"x-forwarded-for" if any(name == b"x-forwarded-for" for name, _ in given) else b"forwarded"
+        value = b",".join(value for found, value in given if found == name)
+        walk = self._known if len(value) <= _LONGEST_KEPT else self._walk
+        return walk(peer, value, name == b"forwarded")
+
+    def _walk(self, peer: str, value: bytes, named: bool) -> str:
+        rest, read = value.decode("latin-1"), (_entry_of if named else _address)
+        while rest and self.trusts(peer):
+            rest, _, last = rest.rpartition(",")
+            found = read(last)
+            if found is None:
+                break
+            peer = found
+        return peer
+
+
+class Doubts:
+    """Warns once when a proxy that is not trusted seems to stand in front: then everybody behind it would be one client."""
+
+    def __init__(self, settings: Settings, trusts: Callable[[str], bool]) -> None:
+        self._trusts = trusts
+        self._open = settings.base_url.startswith("https://")
+
+    def about(self, peer: str) -> bool:
+        """Whether what comes from this address is to be looked at."""
+        if not self._open or self._trusts(peer):
+            return False
+        parsed = _parsed(peer)
+        return parsed is not None and (parsed.is_private or parsed.is_loopback)
+
+    def look(self, peer: str, headers: Sequence[Header]) -> None:
+        """Warn when the headers of a request say that it came through a proxy."""
+        if self._open and any(name in _NAMES for name, _ in headers):
+            self._open = False
+            _log.warning(
+                "requests come from %s, which says that it is a proxy and is not in trusted_proxies: all who ask through it "
+                "are limited as one client",
+                peer,
+            )
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        return ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError:
+        raise SettingsError(
+            f"settings: trusted_proxies has {text!r}; each must be an address or a network, such as 10.0.0.0/8"
+        ) from None
+
+
+def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def _entry_of(element: str) -> str | None:
+    """The address in one element of `Forwarded`: `for=192.0.2.1;proto=https`, `for="[2001:db8::1]:4711"`."""
+    found = _FOR.search(element)
+    return _address(found[1].strip('"')) if found else None
+
+
+def _address(text: str) -> str | None:
+    """The address alone, of `1.2.3.4`, `1.2.3.4:5`, `::1` or `[::1]:5`; None for anything else."""
+    text = text.strip()
+    if len(text) > 64:
+        return None
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    parsed = _parsed(text)
+    return None if parsed is None else str(parsed)
+
+
+_TURN_SECONDS = 0.002
+_MOST = 64
+
+
+class RequestPace:
+    """The pace of one event loop, for all connections of a server."""
+
+    def __init__(self, turn_seconds: float = _TURN_SECONDS) -> None:
+        self._turn_seconds = turn_seconds
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._most = self._left = 1
+        self._turning = self._begun = False
+        self._since = 0.0
+
+    def begin(self, request: Callable[[], None]) -> None:
+        """Call this in this turn, or in one of the next."""
+        self._waiting.append(request)
+        if not self._turning:
+            self._turning = True
+            self._left = self._most
+            self._since = perf_counter()
+            asyncio.get_running_loop().call_soon(self._turn)
+        self._go_on()
+
+    def _turn(self) -> None:
+        """Go on in a new turn; stop when none was begun in the last one."""
+        now = perf_counter()
+        if now - self._since > self._turn_seconds:
+            self._most = max(1, self._most // 2)
+        elif self._waiting:
+            self._most = min(self._most + 1, _MOST)
+        self._since = now
+        self._left = self._most
+        self._turning, self._begun = self._begun, False
+        if self._turning:
+            self._go_on()
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _go_on(self) -> None:
+        while self._waiting and self._left:
+            self._left -= 1
+            self._begun = True
+            self._waiting.popleft()()
+
+
+MOST = 10_000
+"""Connections of one process, where the limit of open files allows as many."""
+_BACKLOG = 2_048
+_SPARE = 32
+"""Extra places for trusted proxies and for this machine, so that monitoring is answered when the server is full."""
+_PER_SITE = 4
+"""How many times as many connections as one address may come from a /48 of IPv6, which is 65,536 addresses (/64)."""
+_MADE_ROOM = 64
+"""A full server closes 1/64 of its connections together, which keeps the search cheap for each."""
+_TOLD_EVERY = 60
+"""Seconds between two lines in the log about connections that were refused."""
+
+
+class Patience(NamedTuple):
+    """Deadlines for clients. They are checked every `interval` seconds, so a client may have that much more time."""
+
+    interval: float = 1.0
+    head: float = 10.0
+    """Seconds for the whole head of a request, from the connection or from the first byte after another request."""
+    head_bytes: int = 32 << 10
+    rate: int = 1_024
+    """Bytes of a body that must come in a second, while the server reads."""
+    grace: float = 10.0
+    """Seconds for which nothing need come at first."""
+    advance: float = 30.0
+    """Seconds for which nothing need come after much has come at once."""
+    idle: float = 5.0
+    """Seconds that a connection stays open between two requests."""
+    idle_proxy: float = 75.0
+    """As `idle`, for a trusted proxy: longer than proxies wait (nginx: 60), as one may not ask again after a close."""
+    unread: float = 60.0
+    """Seconds in which a client must take something of its answer."""
+
+
+USUAL = Patience()
+
+
+class Idleness(NamedTuple):
+    """How little a connection is in use. The greater, the sooner a full server closes it."""
+
+    rank: int
+    """2: between two requests, 1: in the head of one, 0: in a body, or slow to read an answer."""
+    seconds: float
+    """How long it has lasted, or by how much the body is behind; below 0 it is ahead."""
+
+
+class Watched(Protocol):
+    """A connection for HTTP requests, whose deadlines are checked."""
+
+    @property
+    def peer(self) -> str:
+        """The address at the other end."""
+        ...
+
+    def tick(self) -> None:
+        """Check deadlines; called every `interval` seconds."""
+
+    def idleness(self) -> Idleness | None:
+        """Return how idle or slow the connection is; None while an answer is made."""
+
+    def evict(self) -> None:
+        """Close the connection, to make room for another."""
+
+
+@lru_cache(maxsize=2 * MOST)
+def _counted_as(client: str) -> tuple[tuple[str, int], ...]:
+    """Return the keys that a client's connections are counted under, each with how many times the limit it may have."""
+    key = address_key(client)
+    return ((key, 1), (site_key(key), _PER_SITE)) if ":" in key else ((key, 1),)
+
+
+class OpenConnections:
+    """The connections of one server. `most` is how many there may be, `per_address` how many of one address; 0 is no limit."""
+
+    def __init__(
+        self, proxies: Proxies, doubts: Doubts, most: int, per_address: int, patience: Patience = USUAL
+    ) -> None:
+        self.proxies = proxies
+        self.doubts = doubts
+        self.patience = patience
+        self.pace = RequestPace()
+        self.watched: set[Watched] = set()
+        self.open = 0
+        self.refused = 0
+        """Connections, and requests of clients behind a proxy, that were too many, since the process began."""
+        self.evicted = 0
+        """Connections that were closed to make room, since the process began."""
+        self._leaving = 0
+        """Number of open connections that were refused, and are not closed yet."""
+        self._evicting = 0
+        """Number of open connections that were evicted, and are not closed yet."""
+        self._refused_from: int | None = None
+        """The smallest size of a network for which no connection could be evicted since the last check of deadlines."""
+        self._most = most
+        self._per_address = per_address
+        self._of: dict[str, int] = {}
+        self._refused: Counter[str] = Counter()
+
+    def enter(self, peer: str) -> int:
+        """Count a new connection from this address. Return 0, or the status of the refusal; call `leave` after each.
+
+        A refused connection counts as well, until it is closed; not for trusted proxies, which many refused ones at once would
+        take the extra places from.
+        """
+        self.open += 1
+        trusted = self.proxies.trusts(peer)
+        allowed = self.begin(peer)
+        there = self.open - self._evicting
+        full = there - self._leaving > self._most + _SPARE if trusted else there > self._most
+        if full and allowed and not trusted:
+            full = not self._make_room(peer)
+        if full:
+            self._refuse(address_key(peer))
+        if full or not allowed:
+            self._leaving += 1
+        return 503 if full else 0 if allowed else 429
+
+    def leave(self, peer: str, *, refused: bool = False, evicted: bool = False) -> None:
+        """Stop counting a connection from this address, which is closed after it was `refused` or `evicted`, or by itself."""
+        self.open -= 1
+        self._leaving -= refused
+        self._evicting -= evicted
+        self.end(peer)
+
+    def _make_room(self, peer: str) -> bool:
+        """Evict connections of networks that have at least as many as this peer's. Return False if none is idle or slow."""
+        own = self._of_network(peer)
+        if self._refused_from is not None and own >= self._refused_from:
+            return False
+        found = [
+            (size, idleness, connection)
+            for connection in self.watched
+            # First the cheap question: of thousands of connections, few are idle for long.
+            if (idleness := connection.idleness()) is not None and (size := self._of_network(connection.peer)) >= own
+        ]
+        chosen = heapq.nlargest(max(1, self._most // _MADE_ROOM), found, key=lambda candidate: candidate[:2])
+        if not chosen:
+            self._refused_from = own
+        for _, _, connection in chosen:
+            self.watched.discard(connection)
+            self._evicting += 1
+            self.evicted += 1
+            connection.evict()
+        return bool(chosen)
+
+    def _of_network(self, peer: str) -> int:
+        return self._of.get(_counted_as(peer)[-1][0], 0)
+
+    def begin(self, client: str) -> bool:
+        """Count one more thing that this client has open; False when that is too many. Call `end` after each.
+
+        The requests of trusted proxies themselves are not counted.
+        """
+        if self.proxies.trusts(client):
+            return True
+        allowed = True
+        for key, times in _counted_as(client):
+            now = self._of[key] = self._of.get(key, 0) + 1
+            if allowed and self._per_address and now > self._per_address * times:
+                self._refuse(key)
+                allowed = False
+        return allowed
+
+    def _refuse(self, key: str) -> None:
+        self.refused += 1
+        self._refused[key] += 1
+
+    def end(self, client: str) -> None:
+        """Stop counting one thing that `begin` counted."""
+        if self.proxies.trusts(client):
+            return
+        for key, _ in _counted_as(client):
+            left = self._of[key] - 1
+            if left:
+                self._of[key] = left
+            else:
+                del self._of[key]
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Check the deadlines of all connections until the block ends."""
+        task = asyncio.create_task(self._watch(), name="shoal-connections")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        passed = 0.0
+        while True:
+            await asyncio.sleep(self.patience.interval)
+            self._refused_from = None
+            for connection in list(self.watched):
+                try:
+                    connection.tick()
+                except Exception:  # noqa: BLE001  # one of them must not end the watch over the others
+                    _log.exception("a connection could not be looked after")
+                    self.watched.discard(connection)
+            passed += self.patience.interval
+            if passed >= _TOLD_EVERY:
+                passed = 0.0
+                self._tell()
+
+    def _tell(self) -> None:
+        for key, times in self._refused.most_common(1):
+            _log.warning("%d connections were refused, %d of them from %s", self._refused.total(), times, key)
+        self._refused.clear()
+
+
+def connections(settings: Settings, most: int, patience: Patience) -> OpenConnections:
+    """The connections of a server with these settings. Raises `SettingsError`."""
+    proxies = Proxies(settings.trusted_proxies)
+    return OpenConnections(proxies, Doubts(settings, proxies.trusts), most, settings.connections_per_address, patience)
+
+
+class DescriptorRoom(NamedTuple):
+    """How many connections a process has descriptors for, open and waiting to be accepted."""
+
+    most: int
+    backlog: int
+
+
+def room() -> DescriptorRoom:
+    """Raise the limit of open files as far as it goes, and divide it: half for connections, a quarter for those that are accepted
+    in one turn before any can be refused, the rest for the stores."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    if soft == resource.RLIM_INFINITY:
+        return DescriptorRoom(MOST, _BACKLOG)
+    return DescriptorRoom(max(1, min(MOST, soft // 2)), max(1, min(_BACKLOG, soft // 4)))

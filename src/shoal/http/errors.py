@@ -1,0 +1,240 @@
+"""The table that maps each error to an HTTP status and a JSON body, and the messages of validation errors.
+
+The table is read from top to bottom. The text of a `ShoalError` is safe to show and is shown. Any other error is logged in full
+and answered with one fixed sentence. Errors of msgspec are reworded for the client: the field and its allowed values.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import inspect
+
+from shoal.core import errors
+from shoal.core.errors import InvalidInput
+from shoal.http.responses import Header, Reply
+
+_log = logging.getLogger("shoal.mastodon_api")
+
+INTERNAL = "Something went wrong on our side"
+
+
+class Malformed(errors.InvalidInput):
+    """The request itself cannot be read: broken JSON, a part without a name, a required parameter that is not there."""
+
+
+class NeedsMember(errors.NotAllowed):
+    """An app's own token was used where a member must act."""
+
+
+class OutsideScopes(errors.NotAllowed):
+    """The token is good, but was not given the scope that this needs."""
+
+
+class MethodNotAllowed(errors.ShoalError):
+    """The path is there, but not for this method. `allowed` are the methods it has."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self.allowed = ", ".join(sorted(allowed))
+        super().__init__(f"This path takes {self.allowed}")
+
+
+class RecordInvalid(errors.InvalidInput):
+    """An error that Mastodon answers with exactly "Record invalid", which clients compare."""
+
+
+class Blank(errors.InvalidInput):
+    """A field that must be given was left out or is empty."""
+
+
+class NotAccepted(errors.InvalidInput):
+    """A field that must be true is not."""
+
+
+class SeveralErrors(errors.InvalidInput):
+    """More than one thing is wrong; a form shows each at its own field."""
+
+    def __init__(self, found: Sequence[errors.InvalidInput]) -> None:
+        super().__init__(", ".join(map(str, found)))
+        self.found = tuple(found)
+
+
+class OAuthRefused(errors.ShoalError):
+    """An error of the OAuth protocol: `code` is a word of RFC 6749, the text explains it."""
+
+    def __init__(self, code: str, description: str, *, status: int = 400) -> None:
+        super().__init__(description)
+        self.code = code
+        self.status = status
+
+
+class Row(NamedTuple):
+    """One row of the table."""
+
+    error: type[errors.ShoalError]
+    status: int
+    text: str
+    """The message shown when the error has none of its own, or always when `fixed`."""
+    fixed: bool = False
+
+
+_INVALID = Row(errors.InvalidInput, 422, "Record invalid")
+
+TABLE = (
+    Row(Malformed, 400, "The request could not be read"),
+    Row(RecordInvalid, 422, "Record invalid", fixed=True),
+    Row(errors.TooLarge, 413, "The request is too large"),
+    _INVALID,
+    Row(errors.Unauthenticated, 401, "The access token is invalid"),
+    Row(NeedsMember, 422, "This method requires an authenticated user", fixed=True),
+    Row(OutsideScopes, 403, "This action is outside the authorized scopes", fixed=True),
+    Row(errors.NotAllowed, 403, "This action is not allowed"),
+    Row(MethodNotAllowed, 405, "Method not allowed"),
+    # Fixed, so that "is not there" and "may not be seen" cannot be told apart by their words.
+    Row(errors.NotFound, 404, "Record not found", fixed=True),
+    Row(errors.Gone, 410, "This account is gone"),
+    Row(errors.Conflict, 409, "Somebody changed this in between; read it again and repeat"),
+    Row(errors.TooMany, 429, "Too many requests", fixed=True),
+    Row(errors.StorageFull, 507, "The server has no room left for this"),
+    Row(errors.OutcomeUnknown, 503, "The server cannot tell whether this was done; look before you try again"),
+    Row(errors.Unavailable, 503, "The server cannot do this now; try again in a moment"),
+)
+"""The first row whose class fits decides, so subclasses stand above their parents."""
+
+_CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
+    (errors.Taken, "ERR_TAKEN"),
+    (errors.Disallowed, "ERR_BLOCKED"),
+    (Blank, "ERR_BLANK"),
+    (NotAccepted, "ERR_ACCEPTED"),
+    (errors.TooLarge, "ERR_TOO_LONG"),
+    (errors.TooShort, "ERR_TOO_SHORT"),
+    (errors.Reserved, "ERR_RESERVED"),
+    (errors.InvalidInput, "ERR_INVALID"),
+)
+
+
+_BASIC: tuple[Header, ...] = (("WWW-Authenticate", 'Basic realm="Shoal"'),)
+"""Which way an app may say who it is (RFC 6749, 5.2)."""
+
+
+def reply_for(error: Exception, *, where: str = "") -> Reply:
+    """The answer to a request that ended with `error`; `where` names the request in the log."""
+    if isinstance(error, OAuthRefused):
+        refused = {"error": error.code, "error_description": str(error)}
+        return Reply(refused, error.status, headers=_BASIC if error.status == 401 else ())
+    row = _row(error)
+    if row is not None and isinstance(error, errors.ShoalError):
+        return Reply(_body(error, row), row.status, _headers(error))
+    _log.error("internal error in %s", where, exc_info=error)
+    return Reply({"error": INTERNAL}, 500)
+
+
+def _row(error: Exception) -> Row | None:
+    # A field that is too long is one that is invalid; 413 is for requests and files.
+    if isinstance(error, errors.TooLarge) and error.field:
+        return _INVALID
+    return next((row for row in TABLE if isinstance(error, row.error)), None)
+
+
+def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
+    text = row.text if row.fixed else str(error) or row.text
+    # Clients know the sentences of what is unfit, and look for nothing before them.
+    if row.status != 422 or row.fixed or isinstance(error, errors.Unfit) or not isinstance(error, errors.InvalidInput):
+        return {"error": text}
+    body: dict[str, object] = {"error": f"Validation failed: {text}"}
+    details = {found.field: [_detail(found)] for found in _parts(error) if found.field}
+    if details:
+        body["details"] = details
+    return body
+
+
+def _parts(error: errors.InvalidInput) -> tuple[errors.InvalidInput, ...]:
+    return error.found if isinstance(error, SeveralErrors) else (error,)
+
+
+def _detail(error: errors.InvalidInput) -> dict[str, str]:
+    code = next(code for kind, code in _CODES if isinstance(error, kind))
+    return {"error": code, "description": str(error)}
+
+
+def _headers(error: errors.ShoalError) -> tuple[Header, ...]:
+    if isinstance(error, errors.TooMany | errors.Unavailable):
+        return (("Retry-After", str(max(1, math.ceil(error.retry_after)))),)
+    if isinstance(error, MethodNotAllowed):
+        return (("Allow", error.allowed),)
+    if isinstance(error, errors.Unauthenticated):
+        return (("WWW-Authenticate", _bearer("invalid_token" if isinstance(error, errors.InvalidToken) else "")),)
+    if isinstance(error, OutsideScopes):
+        return (("WWW-Authenticate", _bearer("insufficient_scope")),)
+    return ()
+
+
+def _bearer(code: str) -> str:
+    """Return the challenge of RFC 6750, 3: it has an error only when a token was given."""
+    return f'Bearer realm="Shoal", error="{code}"' if code else 'Bearer realm="Shoal"'
+
+
+_AT = " - at `$"
+_INDEX = re.compile(r"\[[^\[\]]*\]")
+_KINDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "Upload": "a file",
+    "datetime": "a date and time as in ISO 8601",
+}
+_UNITS = {"str": "characters", "array": "items", "object": "items"}
+_BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
+
+
+def refusal(said: str, struct: type[Any]) -> InvalidInput:
+    """Return the error for a sentence of msgspec about a value of `struct`; a missing field is `Malformed`, as in Mastodon."""
+    # The text may quote the value, which may look like a path.
+    text, at, path = said.rpartition(_AT)
+    text, path = (text, path.removesuffix("`").removeprefix(".")) if at else (said, "")
+    if missing := re.match(r"Object missing required field `(.+)`", text):
+        field = f"{path}.{missing[1]}".lstrip(".")
+        return Malformed(f"{field} is missing", field=field)
+    field = path or "the request"
+    return InvalidInput(f"{field} {_allowed(text, _INDEX.sub('', path), struct)}", field=field)
+
+
+def _allowed(text: str, path: str, struct: type[Any]) -> str:
+    if text.startswith("Invalid enum value"):
+        return f"must be one of {', '.join(_choices(struct).get(path, ()))}"
+    if match := re.match(r"Expected `(\w+)` of length (<=|>=) (\d+)", text):
+        return f"must have {_BOUNDS[match[2]]} {match[3]} {_UNITS.get(match[1], 'items')}"
+    if match := re.match(r"Expected `\w+` (<=|>=|<|>) (\S+)", text):
+        return f"must be {_BOUNDS[match[1]]} {match[2]}"
+    if match := re.match(r"Expected `(\w+)", text):
+        return f"must be {_KINDS.get(match[1], 'of another kind')}"
+    return "is malformed"
+
+
+def _choices(struct: type[Any]) -> Mapping[str, tuple[str, ...]]:
+    """Map the path of each field with a fixed set of values to these values."""
+    found: dict[str, tuple[str, ...]] = {}
+    _collect(inspect.type_info(struct), "", found)
+    return found
+
+
+def _collect(info: inspect.Type, path: str, found: dict[str, tuple[str, ...]]) -> None:
+    if isinstance(info, inspect.StructType):
+        for field in info.fields:
+            _collect(field.type, f"{path}.{field.encode_name}".lstrip("."), found)
+    elif isinstance(info, inspect.EnumType):
+        found[path] = tuple(str(member.value) for member in info.cls)
+    elif isinstance(info, inspect.LiteralType):
+        found[path] = tuple(map(str, info.values))
+    elif isinstance(info, inspect.UnionType):
+        for kind in info.types:
+            _collect(kind, path, found)
+    elif item := getattr(info, "item_type", None):
+        _collect(item, path, found)

@@ -1,0 +1,208 @@
+"""Server-sent event streams: their number, the checks of their tokens, their shutdown, and the response of one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
+from typing import NamedTuple
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from shoal.core.errors import NotAllowed, TooMany, Unauthenticated, Unavailable
+from shoal.graph.cache.coherence import another_request
+from shoal.http.routes import Caller
+from shoal.streaming.contract import Position
+from shoal.streaming.hub import Connection, Hub, Missed, PlacedUpdate
+from shoal.streaming.subscriptions import Interest
+from shoal.throttled_log import ThrottledLog
+
+
+class Pace(NamedTuple):
+    """How often something is done for each listener, in seconds."""
+
+    thump: float = 15.0
+    """Between two signs of life on a stream of events."""
+    ping: float = 30.0
+    """Between two pings on a WebSocket; whoever has not answered one by the next is gone."""
+    check: float = 45.0
+    """Within that a token is read again; as a rule whoever must not listen any more is sent away at once."""
+    patience: float = 30.0
+    """For whoever does not read what they are sent."""
+
+
+USUAL = Pace()
+
+
+class Streams:
+    """All who listen."""
+
+    def __init__(self, hub: Hub, pace: Pace = USUAL, *, per_member: int = 50, most: int = 8_000) -> None:
+        self.hub = hub
+        self.pace = pace
+        self._per_member = per_member
+        self.most = most
+        """Streams in this process; requests need connections as well."""
+        self._open: set[Connection] = set()
+        self._of: Counter[int] = Counter()
+        self._stopped = False
+
+    @property
+    def number(self) -> int:
+        """Return how many listen to this process."""
+        return len(self._open)
+
+    @asynccontextmanager
+    async def listening(self, caller: Caller, to: Interest, after: str | None = None) -> AsyncIterator[Connection]:
+        """One more listener. Raises `TooMany` for the one who has too many streams open, `Unavailable` when there is no room."""
+        member = caller.member_id or 0
+        self._check_room(member)
+        self._of[member] += 1
+        try:
+            position = Position(after) if after is not None else None
+            async with self.hub.connect(member, position, to=to, session=caller.token_id) as connection:
+                self._open.add(connection)
+                if self._stopped:
+                    connection.end()
+                try:
+                    yield connection
+                finally:
+                    self._open.discard(connection)
+        finally:
+            self._of[member] -= 1
+            if not self._of[member]:
+                del self._of[member]
+
+    def _check_room(self, member: int) -> None:
+        if self._stopped or self._of.total() >= self.most:
+            raise Unavailable("The server cannot take more listeners now")
+        if self._of[member] >= self._per_member:
+            raise TooMany("Too many streams", retry_after=self.pace.thump)
+
+    def stop(self) -> None:
+        """Everybody has heard the last, and nobody new is let in."""
+        self._stopped = True
+        for connection in self._open:
+            connection.end()
+
+    async def attended(
+        self, connection: Connection, check: Callable[[], Awaitable[object]]
+    ) -> AsyncGenerator[list[PlacedUpdate | Missed]]:
+        """Yield updates as they come, and an empty list as a heartbeat; ends with the connection.
+
+        `check` reads the token again; the connection ends when it raises `Unauthenticated` or `NotAllowed`.
+        """
+        clock = asyncio.get_running_loop().time
+        thump = clock() + self.pace.thump
+        # Something may have happened to the token before we listened.
+        due = 0.0
+        while True:
+            if clock() >= due:
+                await _check(connection, check)
+                due = clock() + self.pace.check * random.uniform(0.6, 1.0)  # noqa: S311  # so that not all come at once
+            heard = await _take(connection, min(thump, due))
+            if heard:
+                yield heard
+            elif connection.ended:
+                return
+            if clock() >= thump:
+                thump = clock() + self.pace.thump
+                yield []
+
+
+async def _take(connection: Connection, until: float) -> list[PlacedUpdate | Missed]:
+    try:
+        async with asyncio.timeout_at(until):
+            return await connection.take()
+    except TimeoutError:
+        return []
+
+
+async def _check(connection: Connection, check: Callable[[], Awaitable[object]]) -> None:
+    try:
+        with another_request():
+            await check()
+    except (Unauthenticated, NotAllowed):
+        connection.dismiss()
+    except Unavailable:
+        # Until the store is back nobody is told anything anyway.
+        return
+
+
+_log = logging.getLogger(__name__)
+_outage = ThrottledLog(_log)
+
+_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-store",
+    # A proxy in front that collects answers would hold events back.
+    "x-accel-buffering": "no",
+}
+
+Heard = Sequence[PlacedUpdate | Missed]
+
+
+class EventStream(Response):
+    """Begins at once, and goes on until the connection ends or the client is gone.
+
+    `lines` makes events of what was heard; `check` raises once the client may not listen any more. The stack is closed at the end.
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        connection: Connection,
+        stack: AsyncExitStack,
+        lines: Callable[[Heard], Awaitable[bytes]],
+        check: Callable[[], Awaitable[object]],
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self.init_headers(_HEADERS)
+        self._streams = streams
+        self._connection = connection
+        self._stack = stack
+        self._lines = lines
+        self._check = check
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._stack:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            if scope["method"] != "HEAD":
+                await self._until_the_end(receive, partial(self._write, send))
+        # Nobody listens any more: whoever reads nothing may take as long as they like over this.
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _until_the_end(self, receive: Receive, write: Callable[[bytes], Awaitable[None]]) -> None:
+        watching = asyncio.create_task(self._watch(receive))
+        try:
+            await write(b":)\n")
+            await self._tell(write)
+        except Unavailable as error:
+            # The client comes back with the id of the last event, so nothing is lost.
+            _outage.warning("a stream of events ends: %s", error)
+        except TimeoutError:
+            _log.info("a stream of events ends: nobody reads it")
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _tell(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        async with aclosing(self._streams.attended(self._connection, self._check)) as attended:
+            async for heard in attended:
+                await write(await self._lines(heard) if heard else b":thump\n")
+
+    async def _write(self, send: Send, body: bytes) -> None:
+        if body:
+            async with asyncio.timeout(self._streams.pace.patience):
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._connection.end()

@@ -1,0 +1,513 @@
+"""The OpenAPI 3.1 document of a route table. The same routes always give the same document.
+
+Answers become named component schemas, because a struct is used by many of them. Parameters are inlined with their maximums.
+Error responses follow the table of `errors.py`. Descriptions come from the docstrings of structs and below their fields.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect as sources
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from itertools import pairwise
+from textwrap import dedent
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType, inspect
+
+from shoal.core.ids import MAX_ID
+from shoal.http.authentication import KNOWN
+from shoal.http.convert import CursorId, Id, Json, Limit, Upload
+from shoal.http.errors import TABLE
+from shoal.http.pagination import PageQuery
+from shoal.http.protocol import SENTENCES
+from shoal.http.routes import Body, Route, RouteGroup, parameters
+
+Schema = dict[str, Any]
+
+REF: Final = "#/components/schemas/"
+
+_DIGITS: Final = "^[0-9]{1,19}$"
+_BOUNDS: Final = (("ge", "minimum"), ("le", "maximum"), ("gt", "exclusiveMinimum"), ("lt", "exclusiveMaximum"))
+_OWN: Final[Mapping[type, Schema]] = {
+    Id: {"type": "string", "pattern": _DIGITS},
+    CursorId: {"type": "string", "pattern": _DIGITS},
+    Limit: {"type": "integer", "minimum": 0, "maximum": MAX_ID},
+    Json: {"description": "Any JSON value; in a form its text."},
+    Upload: {"type": "string", "format": "binary"},
+}
+
+
+class Components:
+    """The named schemas of a document, as they are come across."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Schema] = {}
+        self._names: dict[type, str] = {}
+
+    def of(self, kind: Any) -> Schema:
+        """The schema of an answer of this type."""
+        return self._of(inspect.type_info(kind))
+
+    def _of(self, info: inspect.Type) -> Schema:
+        if isinstance(info, inspect.StructType):
+            return {"$ref": REF + self._named(info)}
+        return _plain(info, self._of)
+
+    def _named(self, info: inspect.StructType) -> str:
+        name = self._names.get(info.cls)
+        if name is None:
+            name = self._names[info.cls] = self._free_name(info.cls)
+            # Before its fields: a status holds a status.
+            self.schemas[name] = {}
+            self.schemas[name] = _struct(info, self._of)
+        return name
+
+    def _free_name(self, cls: type) -> str:
+        if cls.__name__ not in self.schemas:
+            return cls.__name__
+        module = cls.__module__.rpartition(".")[2]
+        return "".join(word.capitalize() for word in module.split("_")) + cls.__name__
+
+
+def taken(info: inspect.Type) -> Schema:
+    """The schema of a parameter, whole where it stands."""
+    return _struct(info, taken, given=True) if isinstance(info, inspect.StructType) else _plain(info, taken)
+
+
+def _struct(info: inspect.StructType, of: Callable[[inspect.Type], Schema], *, given: bool = False) -> Schema:
+    """Return a struct's schema. Required: in answers, fields never left out; if `given`, those without a default."""
+    said = sentences(info.cls)
+    left_out = {field.encode_name for field in msgspec.structs.fields(info.cls) if field.default is UNSET}
+    optional = given or info.cls.__struct_config__.omit_defaults
+    properties = {field.encode_name: _described(of(field.type), said.get(field.name)) for field in info.fields}
+    needed = [
+        field.encode_name
+        for field in info.fields
+        if (field.required if optional else field.encode_name not in left_out)
+    ]
+    schema: Schema = {"type": "object", "properties": properties}
+    if needed:
+        schema["required"] = needed
+    return _described(schema, sources.cleandoc(info.cls.__doc__ or "").partition("\n\n")[0])
+
+
+def _described(schema: Schema, sentence: str | None) -> Schema:
+    return {**schema, "description": sentence} if sentence else schema
+
+
+def _plain(info: inspect.Type, of: Callable[[inspect.Type], Schema]) -> Schema:
+    if isinstance(info, inspect.CustomType):
+        return dict(_OWN[info.cls])
+    if isinstance(info, inspect.Metadata):
+        return {**of(info.type), **(info.extra_json_schema or {})}
+    if isinstance(info, inspect.UnionType):
+        return _union(info, of)
+    if isinstance(info, inspect.ListType | inspect.VarTupleType | inspect.SetType | inspect.FrozenSetType):
+        return {"type": "array", "items": of(info.item_type), **_lengths(info, "minItems", "maxItems")}
+    if isinstance(info, inspect.DictType):
+        values = {} if isinstance(info.value_type, inspect.AnyType) else {"additionalProperties": of(info.value_type)}
+        return {"type": "object", **values, **_lengths(info, "minProperties", "maxProperties")}
+    return _scalar(info)
+
+
+def _union(info: inspect.UnionType, of: Callable[[inspect.Type], Schema]) -> Schema:
+    kinds = [of(kind) for kind in info.types if not isinstance(kind, inspect.NoneType)]
+    null = len(kinds) < len(info.types)
+    if len(kinds) == 1 and null and isinstance(kinds[0].get("type"), str):
+        if "enum" in kinds[0]:
+            return {**kinds[0], "type": [kinds[0]["type"], "null"], "enum": [*kinds[0]["enum"], None]}
+        return {**kinds[0], "type": [kinds[0]["type"], "null"]}
+    return {"anyOf": [*kinds, {"type": "null"}]} if null else {"anyOf": kinds}
+
+
+def _scalar(info: inspect.Type) -> Schema:
+    if isinstance(info, inspect.StrType):
+        pattern = {} if info.pattern is None else {"pattern": info.pattern}
+        return {"type": "string", **_lengths(info, "minLength", "maxLength"), **pattern}
+    if isinstance(info, inspect.IntType | inspect.FloatType):
+        bounds = {word: value for name, word in _BOUNDS if (value := getattr(info, name)) is not None}
+        return {"type": "integer" if isinstance(info, inspect.IntType) else "number", **bounds}
+    if isinstance(info, inspect.LiteralType):
+        return _choice(info.values)
+    if isinstance(info, inspect.EnumType):
+        return _choice([member.value for member in info.cls])
+    return {**_BY_NATURE.get(type(info), {})}
+
+
+_BY_NATURE: Final[Mapping[type, Schema]] = {
+    inspect.BoolType: {"type": "boolean"},
+    inspect.NoneType: {"type": "null"},
+    inspect.DateTimeType: {"type": "string", "format": "date-time"},
+    inspect.DateType: {"type": "string", "format": "date"},
+}
+"""JSON schemas of plain types. A type that is not here, as `Any` or raw JSON, may be anything."""
+
+
+def _choice(values: Any) -> Schema:
+    return {"type": "integer" if isinstance(next(iter(values)), int) else "string", "enum": list(values)}
+
+
+def _lengths(info: Any, least: str, most: str) -> Schema:
+    found = ((least, info.min_length), (most, info.max_length))
+    return {word: value for word, value in found if value is not None}
+
+
+@cache
+def sentences(cls: type) -> Mapping[str, str]:
+    """Return the docstrings below the fields of a struct, by field; empty where its source is not at hand."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
+            found.update(_said(base))
+    return found
+
+
+def _said(cls: type) -> dict[str, str]:
+    try:
+        tree = ast.parse(dedent(sources.getsource(cls))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    found: dict[str, str] = {}
+    body = tree.body if isinstance(tree, ast.ClassDef) else []
+    for field, below in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+            text = getattr(below.value, "value", None)
+            if isinstance(text, str):
+                found[field.target.id] = " ".join(text.split())
+    return found
+
+
+OAUTH: Final = "OAuth2"
+
+_WINDOW: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
+_HEADERS: Final[Mapping[str, Schema]] = {
+    "X-RateLimit-Limit": {"description": "Requests of this class in a window.", "schema": {"type": "integer"}},
+    "X-RateLimit-Remaining": {"description": "What is left of them.", "schema": {"type": "integer"}},
+    "X-RateLimit-Reset": {
+        "description": "When the next window begins.",
+        "schema": {"type": "string", "format": "date-time"},
+    },
+    "Link": {
+        "description": 'The pages beside this one: `rel="next"` is older, `rel="prev"` is newer.',
+        "schema": {"type": "string"},
+    },
+    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
+    "WWW-Authenticate": {"description": "The kind of token that is asked for.", "schema": {"type": "string"}},
+}
+_WITH_STATUS: Final = {429: "Retry-After", 503: "Retry-After", 507: "Retry-After", 401: "WWW-Authenticate"}
+_BASIC: Final = (400, 408, 413, 429, 431, 503)
+"""Any request may be malformed, too slow, too large, one too many, or come while a store is away."""
+_OF_CONNECTIONS: Final = (408, 431)
+"""Answered by the connection, before the request is counted for a rate limit."""
+
+
+class Detail(msgspec.Struct, kw_only=True):
+    """An error in one field."""
+
+    error: str
+    """A word for programs, as `ERR_BLANK`."""
+    description: str
+    """A sentence for people that says what is wrong."""
+
+
+class Error(msgspec.Struct, kw_only=True):
+    """Why something was refused."""
+
+    error: str
+    """A sentence that is safe to show; of `/oauth/` a word of OAuth."""
+    error_description: str | UnsetType = UNSET
+    """A sentence about the error; on `/oauth/` only."""
+    details: dict[str, list[Detail]] | UnsetType = UNSET
+    """Errors by the name of their field."""
+
+
+def answers_of(route: Route, components: Components) -> Schema:
+    """Every answer that a route may give, by status."""
+    headers = [*_WINDOW, "Link"] if _is_paged(route) else [*_WINDOW]
+    good = {"content": _content(route.answer, components), "headers": _references(headers)}
+    found: Schema = {"200": {"description": "Done.", **good}}
+    found |= {str(status): {"description": what, **good} for status, what in route.also}
+    return found | {str(status): {"$ref": f"#/components/responses/{_name(status)}"} for status in statuses_of(route)}
+
+
+def statuses_of(route: Route) -> tuple[int, ...]:
+    """The errors that a route may answer, from what it declares."""
+    found = {*_BASIC, *route.refuses}
+    fields = {field.encode_name for field in msgspec.structs.fields(route.params)} if route.params else set()
+    if route.auth != "public" or "client_secret" in fields:
+        found |= {401, 403}
+    if route.auth == "user" or route.params is not None:
+        found.add(422)
+    if "{" in route.path or _takes_ids(route) or "acct" in fields:
+        # What is meant may not be there, or belong to somebody who is suspended.
+        found |= {404, 410}
+    if route.method != "GET":
+        found |= {409, 507}
+    return tuple(sorted(found))
+
+
+def responses(components: Components) -> Schema:
+    """The errors, each once, in the words of the table."""
+    schema = components.of(Error)
+    texts = {row.status: row.text for row in reversed(TABLE)} | {
+        status: SENTENCES[status] for status in _OF_CONNECTIONS
+    }
+    return {
+        _name(status): {
+            "description": text,
+            "content": {"application/json": {"schema": schema}},
+            "headers": _references(_headers_of(status)),
+        }
+        for status, text in sorted(texts.items())
+        if status != 405
+    }
+
+
+def _headers_of(status: int) -> list[str]:
+    counted = [] if status in _OF_CONNECTIONS else [*_WINDOW]
+    return [*counted, *filter(None, [_WITH_STATUS.get(status)])]
+
+
+def shared_headers() -> Schema:
+    """The headers that answers refer to."""
+    return {name: dict(header) for name, header in _HEADERS.items()}
+
+
+def security_schemes(base: str) -> Schema:
+    """How a token is come by."""
+    scopes = {scope: _what(scope) for scope in sorted(KNOWN)}
+    token = {"tokenUrl": f"{base}/oauth/token", "scopes": scopes}
+    return {
+        "type": "oauth2",
+        "description": "A token is sent as `Authorization: Bearer`. Each route names the scope that it needs; a parent grants its "
+        "children.",
+        "flows": {
+            "authorizationCode": {"authorizationUrl": f"{base}/oauth/authorize", **token},
+            "clientCredentials": token,
+            "password": token,
+        },
+    }
+
+
+def security_of(route: Route) -> list[Schema]:
+    """Return alternative credentials for a route, in the form of OpenAPI: any one of them is enough."""
+    needed: list[Schema] = [{OAUTH: [route.scope] if route.scope else []}]
+    if route.auth == "public":
+        return []
+    return [{}, *needed] if route.auth == "optional" else needed
+
+
+def _what(scope: str) -> str:
+    *admin, verb, area = scope.split(":") if ":" in scope else (scope, "")
+    if not area:
+        return {
+            "read": "Read everything of the member's",
+            "write": "Change everything of the member's",
+            "follow": "Read and change blocks, follows and mutes",
+            "push": "Subscribe to push messages",
+            "profile": "Read who the member is",
+        }[verb]
+    if verb == "admin":
+        return f"{area.capitalize()} everything that administrators may"
+    words = f"{verb.capitalize()} {area.replace('_', ' ')}"
+    return f"{words}, as an administrator" if admin else words
+
+
+def _is_paged(route: Route) -> bool:
+    if route.params is None:
+        return False
+    names = {field.encode_name for field in msgspec.structs.fields(route.params)}
+    return issubclass(route.params, PageQuery) or {"limit", "offset"} <= names
+
+
+def _takes_ids(route: Route) -> bool:
+    return route.params is not None and any(kind is Id for kind in _custom(inspect.type_info(route.params)))
+
+
+def _custom(info: inspect.Type) -> Iterator[type]:
+    if isinstance(info, inspect.CustomType):
+        yield info.cls
+    elif isinstance(info, inspect.StructType):
+        for field in info.fields:
+            yield from _custom(field.type)
+    elif isinstance(info, inspect.UnionType):
+        for kind in info.types:
+            yield from _custom(kind)
+    elif (item := getattr(info, "item_type", None)) is not None:
+        yield from _custom(item)
+
+
+def _content(answer: Any, components: Components) -> Schema:
+    if isinstance(answer, Body):
+        schema = {"type": "string"} if answer.shape is None else components.of(answer.shape)
+        return {answer.content_type: {"schema": schema}}
+    return {"application/json": {"schema": components.of(answer)}}
+
+
+def _references(names: list[str]) -> Schema:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _name(status: int) -> str:
+    return f"Error{status}"
+
+
+_IN_QUERY: Final = frozenset({"GET", "HEAD"})
+_LISTS: Final = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
+_NO_LIMIT: Final = Limit(-1)
+"""The default of a limit that is not given, where 0 is one."""
+_RAISES: Final = re.compile(r" Raises `.*")
+"""Sentences in a verb's docstring that are for programmers, and left out of the document."""
+_ABOUT: Final = (
+    "The Mastodon client API as this server speaks it, and what it adds below `/api/shoal/`. Ids are texts of digits. Moments are "
+    "ISO 8601 in UTC with milliseconds. Parameters may come in the query, as JSON, urlencoded or as multipart, whichever of them "
+    "an operation lists; numbers and booleans may be texts: `0`, `f`, `false` and `off`, in any case, are false, an empty text is "
+    "no value, and any other text or number is true. A path that takes PUT takes PATCH as well, and the reverse, with the same "
+    "effect. A path that is not there answers 404, a method that a path does not have 405, and a mistake of ours 500, each with "
+    "the same body as any other error."
+)
+
+
+def document_of(parts: Sequence[RouteGroup], base: str = "") -> Schema:
+    """The document, ready for JSON; `base` is the path at which clients find the root."""
+    components = Components()
+    paths: dict[str, Schema] = {}
+    for part in parts:
+        for route in part.routes:
+            paths.setdefault(route.path, {})[route.method.lower()] = _operation(part.name, route, components)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Shoal", "version": version("shoal"), "description": _ABOUT},
+        "servers": [{"url": base or "/"}],
+        "tags": [{"name": part.name, "description": part.what} for part in parts if part.routes],
+        "paths": paths,
+        "components": {
+            "schemas": components.schemas,
+            "responses": responses(components),
+            "headers": shared_headers(),
+            "securitySchemes": {OAUTH: security_schemes(base)},
+        },
+    }
+
+
+def name_of(route: Route) -> str:
+    """The operation's name, unlike any other's: `get_v1_accounts_id_statuses`."""
+    words = re.findall(r"[A-Za-z0-9]+", route.path.removeprefix("/api/"))
+    return "_".join((route.method.lower(), *words))
+
+
+def _operation(part: str, route: Route, components: Components) -> Schema:
+    operation: Schema = {"operationId": name_of(route), "tags": [part], "summary": _RAISES.sub("", route.summary)}
+    if text := _more_of(route):
+        operation["description"] = text
+    fields, schemas = _fields(route), _schemas(route)
+    in_path = set(parameters(route.path))
+    asked = [_parameter(field, schemas[field.encode_name], "path") for field in fields if field.encode_name in in_path]
+    rest = [field for field in fields if field.encode_name not in in_path]
+    if route.method in _IN_QUERY:
+        asked += [_parameter(field, schemas[field.encode_name], "query") for field in rest]
+    elif rest:
+        operation["requestBody"] = _body(route, rest, schemas)
+    if asked:
+        operation["parameters"] = asked
+    operation["responses"] = answers_of(route, components)
+    operation["security"] = security_of(route)
+    operation["x-auth"] = route.auth
+    operation["x-limit-class"] = route.limit_class
+    operation["x-max-body"] = route.max_body
+    if route.stub:
+        operation["x-stub"] = True
+    return operation
+
+
+def _more_of(route: Route) -> str:
+    """Return the handler's docstring below its first line, on one line; empty if the route has a summary of its own."""
+    below = (route.handler.__doc__ or "").strip().partition("\n")[2]
+    return "" if route.what else _RAISES.sub("", f" {' '.join(below.split())}").strip()
+
+
+def _fields(route: Route) -> tuple[inspect.Field, ...]:
+    info = None if route.params is None else inspect.type_info(route.params)
+    return info.fields if isinstance(info, inspect.StructType) else ()
+
+
+def _schemas(route: Route) -> dict[str, Schema]:
+    """Return the schema of each field by its name on the wire, with its description and default."""
+    said = {} if route.params is None else sentences(route.params)
+    return {field.encode_name: _schema(field, said.get(field.name)) for field in _fields(route)}
+
+
+def _schema(field: inspect.Field, said: str | None) -> Schema:
+    schema = taken(field.type)
+    if isinstance(field.default, str | bool | int | float) and field.default not in ("", 0, _NO_LIMIT):
+        schema["default"] = field.default
+    return {**schema, "description": said} if said else schema
+
+
+def _parameter(field: inspect.Field, schema: Schema, where: str) -> Schema:
+    name = field.encode_name
+    parameter: Schema = {"name": name, "in": where, "required": where == "path" or field.required}
+    if "description" in schema:
+        parameter["description"] = schema.pop("description")
+    if where == "query":
+        kinds = list(_kinds(field.type))
+        if any(isinstance(kind, _LISTS) for kind in kinds):
+            parameter["name"] = f"{name}[]"
+        elif any(isinstance(kind, inspect.StructType) for kind in kinds):
+            parameter |= {"style": "deepObject", "explode": True}
+    parameter["schema"] = schema
+    return parameter
+
+
+def _kinds(info: inspect.Type) -> Iterator[inspect.Type]:
+    if isinstance(info, inspect.UnionType):
+        for kind in info.types:
+            yield from _kinds(kind)
+    else:
+        yield info
+
+
+def _body(route: Route, fields: Sequence[inspect.Field], schemas: Mapping[str, Schema]) -> Schema:
+    """Return the request body, of one content type where it has no files: generators of clients fail on a choice.
+
+    It is JSON, a form for OAuth (RFC 6749), and multipart with files.
+    """
+    files = [field for field in fields if _is_file(field)]
+    content: dict[str, Any] = {}
+    if not any(field.required for field in files):
+        without_files = _object([field for field in fields if field not in files], schemas)
+        if route.once:
+            content["application/x-www-form-urlencoded"] = {"schema": without_files, **_encoding(without_files)}
+        else:
+            content["application/json"] = {"schema": without_files}
+    if files:
+        whole = _object(fields, schemas)
+        content["multipart/form-data"] = {"schema": whole, **_encoding(whole)}
+    return {"required": any(field.required for field in fields), "content": content}
+
+
+def _is_file(field: inspect.Field) -> bool:
+    return any(isinstance(kind, inspect.CustomType) and kind.cls is Upload for kind in _kinds(field.type))
+
+
+def _object(fields: Sequence[inspect.Field], schemas: Mapping[str, Schema]) -> Schema:
+    properties = {field.encode_name: schemas[field.encode_name] for field in fields}
+    schema: Schema = {"type": "object", "properties": properties}
+    if needed := [field.encode_name for field in fields if field.required]:
+        schema["required"] = needed
+    return schema
+
+
+def _encoding(schema: Schema) -> Schema:
+    """How a form says what is inside: `name[]=` for a list, `name[key]=` for an object."""
+    styles = {
+        name: {"style": "deepObject", "explode": True}
+        for name, inner in schema["properties"].items()
+        if inner.get("type") in ("object", "array", ["object", "null"], ["array", "null"])
+    }
+    return {"encoding": styles} if styles else {}

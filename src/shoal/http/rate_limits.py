@@ -1,0 +1,312 @@
+"""Rate limits: the number of requests of a class that one member or address may send in a fixed window.
+
+Windows start at multiples of their length, so the counts of a class are one dictionary that is dropped when its window ends.
+Memory is bounded: past `capacity` callers in one window the oldest is evicted, so the error is towards serving. A class without
+a rule, or with a limit of 0, is not limited.
+
+`SharedLimiter` counts for several processes on one host, in shared memory. Each process writes its own table and reads the
+others. Simultaneous requests may exceed a limit by at most one for each additional process. An entry is two words: a hash of the
+key, and the end of the window with the count. If all four candidates are taken, the one whose window ends first is evicted.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple, Protocol
+
+from starlette.types import Scope
+
+from shoal.http.responses import RawHeader
+from shoal.settings import Settings, SettingsError
+
+
+class RateKey(NamedTuple):
+    """Whose requests of which class are counted together."""
+
+    limit_class: str
+    who: int | str
+    """A member's id, or an address as `address_key` gives it."""
+
+
+class RateRule(NamedTuple):
+    """So many requests in so many seconds."""
+
+    limit: int
+    seconds: int
+
+
+class RateWindow(NamedTuple):
+    """Where a caller stands: `reset` is when the window ends, in Unix seconds.
+
+    `wait` is 0, or the seconds until then when this request was one too many.
+    """
+
+    limit: int
+    remaining: int
+    reset: int
+    wait: float = 0.0
+
+
+DEFAULTS: Mapping[str, RateRule] = {
+    "api": RateRule(300, 300),
+    "media": RateRule(30, 1800),
+    "delete": RateRule(30, 1800),
+    "signup": RateRule(5, 1800),
+    "login": RateRule(30, 300),
+    "apps": RateRule(30, 1800),
+    "account_guesses": RateRule(10, 600),
+    "network_guesses": RateRule(50, 600),
+    "code_guesses": RateRule(20, 86_400),
+    "account_mails": RateRule(3, 3_600),
+    "network_mails": RateRule(20, 3_600),
+    "pages": RateRule(600, 300),
+    "files": RateRule(3_000, 300),
+    "contacts": RateRule(10, 86_400),
+    "archives": RateRule(30, 86_400),
+}
+"""Mastodon's numbers; `login` guards the password and token forms. Of the last two, which it leaves to the server in front,
+`pages` is what a browser reads, and `files` are pictures: a page has many, but a client keeps them for ever.
+
+`contacts` are hashed address books of 2,000 addresses: few, for a list of guesses looks the same. `archives` are follow lists
+from elsewhere, 10,000 look-ups each.
+
+The three of `guesses` count wrong passwords and codes alone (`guesses.py`): passwords for one account, both from one network,
+and codes of one member. Of a million codes three count at a time: with 20 a day one is guessed in 45 years, by whoever has the
+password."""
+
+BY_ADDRESS = frozenset({"apps", "signup"})
+"""Classes that are counted by address even when a member's token is sent: a token must not buy more of them."""
+
+UNLIMITED = "none"
+"""The class of routes that have no limit: for monitoring."""
+
+OFF: Mapping[str, RateRule] = dict.fromkeys(DEFAULTS, RateRule(0, 300))
+"""No limit at all, for tests and load."""
+
+
+_RULE = re.compile(r"([0-9]{1,9})/([0-9]{1,6})([smh]?)")
+_LONGEST = 86_400
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600}
+
+
+def rules(settings: Settings) -> Mapping[str, RateRule]:
+    """The rules that the settings make of `DEFAULTS`. Raises `SettingsError` for a class or a rule that there is not."""
+    unknown = sorted(settings.limits.keys() - DEFAULTS.keys())
+    if unknown:
+        raise SettingsError(f"settings: limits has no class {unknown[0]!r}; there are {', '.join(DEFAULTS)}")
+    chosen = {**DEFAULTS, **{name: _rule(name, text) for name, text in settings.limits.items()}}
+    return chosen if settings.rate_limits else OFF
+
+
+def _rule(name: str, text: str) -> RateRule:
+    if text == "off":
+        return RateRule(0, 300)
+    found = _RULE.fullmatch(text)
+    seconds = int(found[2]) * _UNITS[found[3]] if found else 0
+    if found is None or not int(found[1]) or not 1 <= seconds <= _LONGEST:
+        raise SettingsError(
+            f"settings: limits.{name} is {text!r}; it must be requests and a time of at most a day, such as 300/5m"
+            " (s, m or h), or off"
+        )
+    return RateRule(int(found[1]), seconds)
+
+
+class Limiter(Protocol):
+    """Counts requests. The class of a key must be one that it was made with."""
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """The classes that it knows, limited or not."""
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """Requests that were one too many for this process since it began, by class."""
+
+    async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
+        """Count a request; None when its class is not limited. A refused request is not counted."""
+
+    async def give_back(self, key: RateKey, window: RateWindow) -> None:
+        """Uncount a request that `take` counted in this window. Nothing happens once the window has ended."""
+
+
+class _Counts:
+    """The counts of one class in the window that ends at `reset`."""
+
+    __slots__ = ("reset", "rule", "used")
+
+    def __init__(self, rule: RateRule) -> None:
+        self.rule = rule
+        self.reset = 0
+        self.used: dict[int | str, int] = {}
+
+
+class MemoryLimiter:
+    """A `Limiter` in this process's memory: exact for one process, per process when there are several."""
+
+    def __init__(
+        self, rules: Mapping[str, RateRule], *, clock: Callable[[], float] = time.time, capacity: int = 100_000
+    ) -> None:
+        if any(rule.limit < 0 or rule.seconds < 1 for rule in rules.values()):
+            raise ValueError("a rate limit is at least 0 requests (0 is off) in at least 1 second")
+        self.classes = frozenset(rules)
+        self.refused: Counter[str] = Counter()
+        self._counts = {name: _Counts(rule) for name, rule in rules.items() if rule.limit}
+        self._clock = clock
+        self._capacity = capacity
+
+    async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
+        """Count a request; None when its class is not limited. A refused request is not counted."""
+        counts = self._counts.get(key.limit_class)
+        if counts is None:
+            return None
+        now, (limit, seconds) = self._clock(), counts.rule
+        # The second half: the clock was set back by more than a window.
+        if now >= counts.reset or counts.reset - now > seconds:
+            counts.reset = (int(now) // seconds + 1) * seconds
+            counts.used = {}
+        used = counts.used.get(key.who, 0)
+        if used + cost > limit:
+            self.refused[key.limit_class] += 1
+            return RateWindow(limit, max(0, limit - used), counts.reset, max(1.0, counts.reset - now))
+        if not used and len(counts.used) >= self._capacity:
+            del counts.used[next(iter(counts.used))]
+        counts.used[key.who] = used + cost
+        return RateWindow(limit, limit - used - cost, counts.reset)
+
+    async def give_back(self, key: RateKey, window: RateWindow) -> None:
+        """Uncount a request that `take` counted in this window. Nothing happens once the window has ended."""
+        counts = self._counts.get(key.limit_class)
+        if counts is not None and counts.reset == window.reset and counts.used.get(key.who):
+            counts.used[key.who] -= 1
+
+
+def headers(window: RateWindow) -> list[RawHeader]:
+    """The three X-RateLimit headers; Mastodon.py sleeps until Reset, so it is always a moment to come."""
+    return [
+        (b"x-ratelimit-limit", b"%d" % window.limit),
+        (b"x-ratelimit-remaining", b"%d" % window.remaining),
+        (b"x-ratelimit-reset", _iso(window.reset)),
+    ]
+
+
+@lru_cache(maxsize=64)
+def _iso(moment: int) -> bytes:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").encode()
+
+
+def address_of(scope: Scope) -> str:
+    """Return the key that the caller's address is counted under; empty when the address is not known."""
+    client = scope.get("client")
+    return address_key(client[0]) if client else ""
+
+
+@lru_cache(maxsize=4096)
+def network_key(address: str) -> str:
+    """Return the network of an `address_key`: the /24 of an IPv4 address; the /64 of an IPv6 address is one already.
+
+    Logins store hashes of it, so another width would make every known network unknown.
+    """
+    try:
+        return str(ipaddress.IPv4Network((address, 24), strict=False))
+    except ValueError:
+        return address
+
+
+@lru_cache(maxsize=4096)
+def site_key(address: str) -> str:
+    """Return the /48 of the `address_key` of an IPv6 address, as one site is given that; any other key is returned as it is."""
+    try:
+        return str(ipaddress.IPv6Network(address).supernet(new_prefix=48))
+    except ValueError:
+        return address
+
+
+@lru_cache(maxsize=4096)
+def address_key(address: str) -> str:
+    """Return the key of an address: itself, or the /64 network of an IPv6 address, as one household is given that."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((parsed, 64), strict=False))
+
+
+_WAYS = 4
+_USED_BITS = 24
+_USED = (1 << _USED_BITS) - 1
+
+
+class SharedLimiter:
+    """A `Limiter` of one of several processes. `tables` has one for each, of so many words; `place` is which one is ours."""
+
+    def __init__(
+        self,
+        rules: Mapping[str, RateRule],
+        tables: Sequence[memoryview],
+        place: int,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.classes = frozenset(rules)
+        self.refused: Counter[str] = Counter()
+        self._rules = {name: rule for name, rule in rules.items() if rule.limit}
+        self._mine = tables[place]
+        self._theirs = [table for at, table in enumerate(tables) if at != place]
+        self._sets = len(self._mine) // (2 * _WAYS)
+        self._clock = clock
+
+    async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
+        rule = self._rules.get(key.limit_class)
+        if rule is None:
+            return None
+        now = self._clock()
+        reset = (int(now) // rule.seconds + 1) * rule.seconds
+        whom = _hash(key)
+        first = whom % self._sets * 2 * _WAYS
+        place = self._place(first, whom, int(now))
+        own = self._used(self._mine, place, whom, reset)
+        used = own + sum(self._found(table, first, whom, reset) for table in self._theirs)
+        if used + cost > rule.limit:
+            self.refused[key.limit_class] += 1
+            return RateWindow(rule.limit, max(0, rule.limit - used), reset, max(1.0, reset - now))
+        # Whoever reads both words in between counts wrongly, for that moment.
+        self._mine[place + 1] = reset << _USED_BITS | min(own + cost, _USED)
+        self._mine[place] = whom
+        return RateWindow(rule.limit, rule.limit - used - cost, reset)
+
+    async def give_back(self, key: RateKey, window: RateWindow) -> None:
+        whom = _hash(key)
+        place = self._place(whom % self._sets * 2 * _WAYS, whom, int(self._clock()))
+        if self._used(self._mine, place, whom, window.reset):
+            self._mine[place + 1] -= 1
+
+    def _place(self, first: int, whom: int, now: int) -> int:
+        """Return where this process counts somebody: where it does so already, or where it forgets least."""
+        mine = self._mine
+        places = range(first, first + 2 * _WAYS, 2)
+        for place in places:
+            if mine[place] == whom:
+                return place
+        return min(places, key=lambda place: max(now, mine[place + 1] >> _USED_BITS))
+
+    def _found(self, table: memoryview, first: int, whom: int, reset: int) -> int:
+        return max(self._used(table, place, whom, reset) for place in range(first, first + 2 * _WAYS, 2))
+
+    def _used(self, table: memoryview, place: int, whom: int, reset: int) -> int:
+        counted: int = table[place + 1]
+        return counted & _USED if table[place] == whom and counted >> _USED_BITS == reset else 0
+
+
+@lru_cache(maxsize=16_384)
+def _hash(key: RateKey) -> int:
+    """Return the same positive number in every process."""
+    return int.from_bytes(blake2b(repr(tuple(key)).encode(), digest_size=8).digest()) >> 1 or 1

@@ -1,0 +1,124 @@
+"""Rate limits that all processes share: counts on Redis, by its clock.
+
+Where Redis cannot be reached, each process counts for itself until it can: better served twice than not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Mapping
+from zlib import crc32
+
+import numpy as np
+
+from shoal.core.errors import Unavailable
+from shoal.core.ids import shard_of
+from shoal.core.placement import SHARDS
+from shoal.graph.redis.client import Nodes, Script
+from shoal.http.rate_limits import MemoryLimiter, RateKey, RateRule, RateWindow
+from shoal.throttled_log import ThrottledLog
+
+_log = logging.getLogger(__name__)
+
+_AWAY_SECONDS = 1.0
+
+# ARGV: one key without its window, limit, seconds, cost. Gives how many there are now, whether this one was taken, when the
+# window ends (Unix seconds), and in how many milliseconds.
+_TAKE = Script(
+    "limits.take",
+    r"""
+local limit, seconds, cost = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local moment = tonumber(time[1])
+local reset = (math.floor(moment / seconds) + 1) * seconds
+local left = (reset - moment) * 1000 - math.floor(tonumber(time[2]) / 1000)
+local key = ARGV[1] .. ':' .. reset
+local used = first(1, 'GET', key)
+if used == nil then return {refused, false} end
+used = tonumber(used or 0)
+if used + cost > limit then return {refused, {used, 0, reset, left}} end
+redis.call('INCRBY', key, cost)
+redis.call('PEXPIRE', key, left)
+return {refused, {used + cost, 1, reset, left}}
+""",
+)
+
+# ARGV: one key with its window.
+_GIVE_BACK = Script(
+    "limits.give_back",
+    r"""
+local used = first(1, 'GET', ARGV[1])
+if used == nil then return {refused, false} end
+if tonumber(used or 0) > 0 then redis.call('DECR', ARGV[1]) end
+return {refused, true}
+""",
+    grows=False,
+)
+
+
+class _RedisWindow(RateWindow):
+    """A window that Redis counts, for all processes together."""
+
+    __slots__ = ()
+
+
+class RedisLimiter:
+    """A `Limiter` that is exact for all processes together."""
+
+    def __init__(self, nodes: Nodes, rules: Mapping[str, RateRule]) -> None:
+        self._nodes = nodes
+        self._rules = dict(rules)
+        self._alone = MemoryLimiter(rules)
+        self.classes = frozenset(rules)
+        # One count for both: the limiter that stands in adds to it by itself.
+        self.refused = self._alone.refused
+        self._away_until = 0.0
+        self._outage = ThrottledLog(_log)
+
+    async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
+        """Count a request; None when its class is not limited. A refused request is not counted."""
+        rule = self._rules.get(key.limit_class)
+        if rule is None or not rule.limit:
+            return None
+        if time.monotonic() >= self._away_until:
+            try:
+                return await self._take(key, rule, cost)
+            except Unavailable:
+                # Not every request is to wait until it is clear again that nobody answers.
+                self._away_until = time.monotonic() + _AWAY_SECONDS
+                self._outage.warning(
+                    "rate limits are counted by each process for itself: the shared counts cannot be reached"
+                )
+        return await self._alone.take(key, cost)
+
+    async def give_back(self, key: RateKey, window: RateWindow) -> None:
+        """Uncount a request that `take` counted in this window. Nothing happens once the window has ended.
+
+        It is uncounted where it was counted. While Redis is away it stays counted there, and one request too many is refused.
+        """
+        if not isinstance(window, _RedisWindow):
+            await self._alone.give_back(key, window)
+        elif time.monotonic() >= self._away_until:
+            shard, name = _place_of(key)
+            counted = b"%b:%d" % (name, window.reset)
+            with contextlib.suppress(Unavailable):
+                await self._nodes.each(_GIVE_BACK, np.array([shard], np.int64), lambda _: (counted,), batch=1)
+
+    async def _take(self, key: RateKey, rule: RateRule, cost: int) -> RateWindow:
+        shard, name = _place_of(key)
+        parts = await self._nodes.each(
+            _TAKE, np.array([shard], np.int64), lambda _: (name, rule.limit, rule.seconds, cost), batch=1
+        )
+        used, taken, reset, left = parts[-1].result
+        if not taken:
+            self.refused[key.limit_class] += 1
+        wait = 0.0 if taken else max(1.0, left / 1000)
+        return _RedisWindow(rule.limit, max(0, rule.limit - used), reset, wait)
+
+
+def _place_of(key: RateKey) -> tuple[int, bytes]:
+    """The shard that says which server counts, and the name of the count there, without its window."""
+    shard = shard_of(key.who) if isinstance(key.who, int) else crc32(key.who.encode()) % SHARDS
+    return shard, f"r:{{{shard:04x}}}:{key.limit_class}:{key.who}".encode()

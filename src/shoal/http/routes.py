@@ -1,0 +1,218 @@
+"""Routes: their declaration, the caller and context that a handler is given, and matching of paths with a trie.
+
+A literal segment takes precedence over a prefixed parameter (`@{name}`), and that over a bare parameter. A trailing slash makes
+no difference. With 200 routes a match takes a microsecond; Starlette's list of patterns takes up to a hundred
+(`docs/decisions/http.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from shoal.core.model import Role
+
+D_co = TypeVar("D_co", covariant=True)
+
+Auth = Literal["public", "optional", "app", "client", "user", "browser"]
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """The caller of a request: ids of the token, its app and its member. `member_id` is None for an app's own token."""
+
+    token_id: int
+    app_id: int
+    member_id: int | None
+    scopes: frozenset[str]
+    role: Role = Role.NONE
+    """The member's."""
+    unguarded: bool = False
+    """See `Member.unguarded`."""
+    name: str = ""
+    """The member's."""
+
+
+ANONYMOUS = Caller(0, 0, None, frozenset())
+"""Somebody without a token. The only caller whose `token_id` is 0."""
+
+
+class Context(msgspec.Struct, Generic[D_co], frozen=True):
+    """Arguments of a handler besides its parameters."""
+
+    caller: Caller
+    request: Request
+    deps: D_co
+    """The bundle that `build_app` was given."""
+    path: Mapping[str, str]
+    """Values of the path's braces. The params struct has them too; there they win over query and body."""
+
+
+class Body(NamedTuple):
+    """The answer of a route that answers no plain JSON."""
+
+    content_type: str
+    shape: object = None
+    """The type of its value, where it is JSON under another name."""
+
+
+AnyHandler = Callable[[Context[Any], Any], Awaitable[object]]
+"""Answers a value to encode, `bytes` of JSON, a `Reply` or a Starlette `Response`."""
+
+Authenticate = Callable[[Request], Awaitable[Caller | None]]
+"""Returns the caller; None without a token. Raises `Unauthenticated`, or `NotAllowed` if the member may not log in.
+
+It must not read the body.
+"""
+
+
+Bind = Callable[[Any, Caller, Request], object]
+"""Returns the bundle that `build_app` was given, bound to whoever calls: for handlers that change something."""
+
+
+class _Address(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    handler: AnyHandler
+
+
+class Route(_Address, frozen=True, kw_only=True):
+    """One row of the API: what it needs, what it takes and what it answers.
+
+    `auth` is "public" (nobody is asked for), "optional" (a token changes the answer), "app" (any token), "client" (an app's own
+    token, and no member's), "user" (a member's token) or "browser" (a page: the cookie says who is logged in, if anybody is,
+    and no token does). A member's or app's token needs `scope`; None is for public routes, for pages, and for "app" routes that
+    any token may call.
+    """
+
+    scope: str | None = None
+    auth: Auth = "user"
+    role: Role = Role.NONE
+    """The lowest role that the member must have; only for `auth="user"`."""
+    limit_class: str = ""
+    params: type[msgspec.Struct] | None = None
+    max_body: int = 1 << 16
+    """The largest body in bytes; one that is larger is refused before it is read."""
+    on_disk: bool = False
+    """Whether its files stay where they arrived, for the handler to copy them; otherwise they are in memory."""
+    answer: object = None
+    """The type of the answer, for the description of the API: of a value, or a `Body`."""
+    also: tuple[tuple[int, str], ...] = ()
+    """Statuses of good answers beside 200, with what each means."""
+    refuses: tuple[int, ...] = ()
+    """Statuses of refusals, beside those that are seen from what it takes."""
+    what: str = ""
+    """A summary for the description of the API; if empty, the first line of the handler's docstring."""
+    delivers: bool = False
+    """Whether what it does is delivered to others: it is refused, before anything else, while deliveries are behind."""
+    page: bool = False
+    """Whether it answers HTML for a person to read; its refusals are pages too."""
+    remembered: bool = False
+    """Whether its answers are remembered while everything that they are made of stays as it is."""
+    by_owner: bool = False
+    """Whether they are made of more than the graph, timelines and the clock. Of several processes on one SQLite file the owner
+    alone gives such an answer."""
+    once: bool = False
+    """Whether a parameter that comes twice is refused, as RFC 6749, 3.1 asks; elsewhere the last one counts."""
+    stub: bool = False
+    """Whether it answers the empty shape alone: there is no such thing here."""
+
+    @property
+    def summary(self) -> str:
+        """Return a summary of the route in one line."""
+        return self.what or (self.handler.__doc__ or "").strip().partition("\n")[0]
+
+
+class RouteGroup(NamedTuple):
+    """The routes that belong together, as pages show them: a word, a sentence, and the rows."""
+
+    name: str
+    what: str
+    routes: tuple[Route, ...]
+
+
+T = TypeVar("T")
+
+_SIGNS = "@"
+"""Signs that may stand before a parameter."""
+
+
+class _Node(Generic[T]):
+    __slots__ = ("children", "other", "signed", "values")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node[T]] = {}
+        self.signed: dict[str, _Node[T]] = {}
+        """Where a segment leads that begins with this sign."""
+        self.other: _Node[T] | None = None
+        """Where any segment leads that is not among the children."""
+        self.values: dict[str, T] = {}
+
+
+def parameters(path: str) -> tuple[str, ...]:
+    """The names in braces of a path such as `/api/v1/accounts/{id}/statuses`."""
+    return tuple(segment.lstrip(_SIGNS)[1:-1] for segment in path.split("/") if _is_parameter(segment))
+
+
+class Trie(Generic[T]):
+    """Paths, with one value per method at the end of each."""
+
+    def __init__(self) -> None:
+        self._root: _Node[T] = _Node()
+        # Most requests are for few paths without parameters; one look finds those.
+        self._fixed: dict[str, tuple[dict[str, T], tuple[str, ...]]] = {}
+
+    def add(self, method: str, path: str, value: T) -> None:
+        """`ValueError` when the method and path are taken, parameter names aside."""
+        node = self._root
+        for segment in path[1:].split("/"):
+            if not _is_parameter(segment):
+                node = node.children.setdefault(segment, _Node())
+            elif segment[0] in _SIGNS:
+                node = node.signed.setdefault(segment[0], _Node())
+            else:
+                node.other = node.other or _Node()
+                node = node.other
+        if method in node.values:
+            raise ValueError(f"two routes for {method} {path}")
+        node.values[method] = value
+        if not parameters(path):
+            self._fixed[path] = (node.values, ())
+
+    def find(self, path: str) -> tuple[dict[str, T], tuple[str, ...]] | None:
+        """The values by method at this path, and what stands where its parameters are; None for an unknown path."""
+        found = self._fixed.get(path)
+        if found is not None:
+            return found
+        if path[-1:] == "/":
+            path = path[:-1]
+        return _walk(self._root, path[1:].split("/"), 0, ())
+
+
+def _walk(
+    node: _Node[T], segments: list[str], at: int, taken: tuple[str, ...]
+) -> tuple[dict[str, T], tuple[str, ...]] | None:
+    if at == len(segments):
+        return (node.values, taken) if node.values else None
+    segment = segments[at]
+    child = node.children.get(segment)
+    if child is not None:
+        found = _walk(child, segments, at + 1, taken)
+        if found is not None:
+            return found
+    if not segment:
+        return None
+    signed = node.signed.get(segment[0])
+    if signed is not None and len(segment) > 1:
+        found = _walk(signed, segments, at + 1, (*taken, segment[1:]))
+        if found is not None:
+            return found
+    if node.other is None:
+        return None
+    return _walk(node.other, segments, at + 1, (*taken, segment))
+
+
+def _is_parameter(segment: str) -> bool:
+    return segment.lstrip(_SIGNS)[:1] == "{" and segment[-1:] == "}"

@@ -1,0 +1,351 @@
+"""Accounts: lookup, statuses, followers and followees, and the caller's own account and profile."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from shoal.commands import members
+from shoal.commands.members import ProfileChange
+from shoal.core.errors import Gone, NotFound
+from shoal.core.model import QuotePolicy
+from shoal.core.places import PlacePrecision
+from shoal.core.text import canonical_tag
+from shoal.graph.access import access_member
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, AssocType
+from shoal.http.convert import Id, Upload
+from shoal.http.pagination import StatusesQuery, listed_data
+from shoal.http.routes import Route
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context
+from shoal.mastodon_api.endpoints import One, PageOf, actor, cursor_of, entries_page, people_page, profile_of
+from shoal.mastodon_api.entities import serializers
+from shoal.mastodon_api.entities import serializers as people_entities
+from shoal.mastodon_api.entities import statuses as entities
+from shoal.mastodon_api.entities.serializers import Preferences
+from shoal.mastodon_api.entities.statuses import Account, CredentialAccount, Received, Status
+from shoal.queries import members as member_queries
+from shoal.queries import posts
+from shoal.queries.hydration import profiles_by_id
+from shoal.queries.posts import MemberFeedQuery, pinned
+from shoal.settings import Settings
+
+
+class AccountIds(msgspec.Struct, frozen=True):
+    """Ids of several accounts."""
+
+    id: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
+
+
+class Lookup(msgspec.Struct, frozen=True):
+    """A name as people write it: `ann`, `@ann`, `ann@our.domain`."""
+
+    acct: Annotated[str, Meta(max_length=400)]
+
+
+class Statuses(StatusesQuery, frozen=True, kw_only=True):
+    """An account, and which of its statuses to list."""
+
+    id: Id
+    only_media: bool = False
+    exclude_replies: bool = False
+    exclude_reblogs: bool = False
+    pinned: bool = False
+    tagged: Annotated[str, Meta(max_length=400)] = ""
+
+
+async def several(context: Context, params: AccountIds) -> object:
+    """List accounts by id; those that do not exist any more are left out."""
+    front = context.deps
+    return front.present.accounts(await profiles_by_id(front.graph, context.caller.member_id, params.id))
+
+
+async def one(context: Context, params: One) -> object:
+    """Show an account by id."""
+    front = context.deps
+    await access_member(front.graph, params.id)
+    return front.present.account(await profile_of(context, params.id))
+
+
+async def lookup(context: Context, params: Lookup) -> object:
+    """Show an account by name."""
+    front = context.deps
+    name, _, domain = params.acct.strip().removeprefix("@").partition("@")
+    if domain.lower() not in {"", front.at.domain.lower(), front.at.netloc.lower()}:
+        raise NotFound("Record not found")
+    member = await members.find(front.writes, name)
+    if member is None or member.pending:
+        raise NotFound("Record not found")
+    if member.suspended:
+        raise Gone
+    return front.present.account(await profile_of(context, member.id))
+
+
+async def statuses(context: Context, params: Statuses) -> object:
+    """List the statuses that an account posted and shared, or those that it pinned."""
+    front = context.deps
+    await access_member(front.graph, params.id)
+    tag = canonical_tag(params.tagged.removeprefix("#"))
+    if params.tagged and not tag:
+        return b"[]"
+    query = MemberFeedQuery(
+        only_media=params.only_media,
+        no_comments=params.exclude_replies,
+        no_shares=params.exclude_reblogs,
+        tag=tag,
+    )
+    cursor = cursor_of(params)
+    if params.pinned:
+        entries = await pinned(front.reads, context.caller.member_id, params.id, cursor, query)
+        return await front.present.page(context.caller.member_id, entries, listed_data(wanted=params.with_data))
+    page = await posts.authored_page(front.reads, context.caller.member_id, params.id, cursor, query)
+    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+
+
+async def followers(context: Context, params: PageOf) -> object:
+    """List the followers of an account, newest first; none where the account hides them."""
+    return await _connections(context, params, FOLLOWED_BY)
+
+
+async def following(context: Context, params: PageOf) -> object:
+    """List the accounts that an account follows, newest first; none where it hides them."""
+    return await _connections(context, params, FOLLOWS)
+
+
+async def _connections(context: Context, params: PageOf, atype: AssocType) -> object:
+    front = context.deps
+    viewer, member = context.caller.member_id, await access_member(front.graph, params.id)
+    if member.hides_connections and viewer != member.id:
+        return b"[]"
+    cursor = cursor_of(params, 40, 80)
+    return people_page(context, await member_queries.page(front.reads, viewer, params.id, atype, cursor), cursor)
+
+
+async def received(context: Context, params: One) -> object:
+    """Count the likes and shares of the posts of an account that the caller may find: `{"likes": n, "shares": n}`."""
+    front = context.deps
+    await access_member(front.graph, params.id)
+    found = await member_queries.received(front.reads, context.caller.member_id, params.id)
+    return {"likes": found.likes, "shares": found.shares}
+
+
+LOOKUP_ROUTES = (
+    endpoints.seen(
+        "GET",
+        "/api/v1/accounts",
+        several,
+        scope="read:accounts",
+        params=AccountIds,
+        answer=list[Account],
+    ),
+    endpoints.seen(
+        "GET",
+        "/api/v1/accounts/lookup",
+        lookup,
+        scope="read:accounts",
+        params=Lookup,
+        answer=Account,
+    ),
+)
+
+ROUTES = (
+    endpoints.seen(
+        "GET", "/api/v1/accounts/{id}", one, scope="read:accounts", params=One, answer=Account, remembered=True
+    ),
+    endpoints.seen(
+        "GET",
+        "/api/v1/accounts/{id}/statuses",
+        statuses,
+        scope="read:statuses",
+        params=Statuses,
+        answer=list[Status],
+        remembered=True,
+    ),
+    endpoints.seen(
+        "GET",
+        "/api/v1/accounts/{id}/followers",
+        followers,
+        scope="read:accounts",
+        params=PageOf,
+        answer=list[Account],
+        remembered=True,
+    ),
+    endpoints.seen(
+        "GET",
+        "/api/v1/accounts/{id}/following",
+        following,
+        scope="read:accounts",
+        params=PageOf,
+        answer=list[Account],
+        remembered=True,
+    ),
+)
+
+RECEIVED_ROUTES = (
+    endpoints.seen(
+        "GET",
+        "/api/shoal/v1/accounts/{id}/received",
+        received,
+        scope="read:accounts",
+        params=One,
+        answer=Received,
+    ),
+)
+
+
+_Text = Annotated[str, Meta(max_length=20_000)]
+
+
+class FieldParams(msgspec.Struct, frozen=True):
+    """A row of the table on a profile."""
+
+    name: _Text = ""
+    value: _Text = ""
+
+
+class SourceParams(msgspec.Struct, frozen=True):
+    """Defaults for new posts."""
+
+    privacy: Literal["public", "unlisted", "private", "direct"] | None = None
+    sensitive: bool | None = None
+    language: Annotated[str, Meta(max_length=35)] | None = None
+    quote_policy: QuotePolicy | None = None
+    """Kept for clients that show it; there are no quotes here."""
+
+
+class ShoalProfileParams(msgspec.Struct, frozen=True):
+    """How the caller reads, as far as the server decides it, and how exactly places are kept."""
+
+    aggregate_reblogs: bool | None = None
+    """Whether a status stands once in home and lists: a reblog is left out where the status or an older reblog of it stands
+    among the 40 below."""
+    place_precision: PlacePrecision | None = None
+    """How exactly the places of new statuses are stored: rounded to so many metres, not at all, or as they are. Statuses that
+    are there stay as they are."""
+    rankable: bool | None = None
+    """Whether the caller's statuses may appear in feeds that are ranked by interest."""
+    findable_by_email: bool | None = None
+    """Whether those who know the caller's e-mail address can find them by it."""
+
+
+class CredentialChanges(msgspec.Struct, frozen=True):
+    """Changes to the caller's profile. A field that is None keeps its value."""
+
+    display_name: _Text | None = None
+    note: _Text | None = None
+    avatar: Upload | None = None
+    header: Upload | None = None
+    locked: bool | None = None
+    bot: bool | None = None
+    discoverable: bool | None = None
+    hide_collections: bool | None = None
+    indexable: bool | None = None
+    fields_attributes: Annotated[tuple[FieldParams, ...], Meta(max_length=100)] | None = None
+    attribution_domains: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=200)] | None = None
+    """Websites that may name the caller as an author."""
+    source: SourceParams = SourceParams()
+    shoal: ShoalProfileParams = ShoalProfileParams()
+
+
+async def verify(context: Context, _params: None) -> object:
+    """The caller's account, with what only they see of it."""
+    return await _shown(context)
+
+
+async def update(context: Context, params: CredentialChanges) -> object:
+    """Change the profile."""
+    front = context.deps
+    fields, source = params.fields_attributes, params.source
+    changes = ProfileChange(
+        display_name=params.display_name,
+        note=params.note,
+        fields=None if fields is None else [(field.name, field.value) for field in fields],
+        bot=params.bot,
+        discoverable=params.discoverable,
+        locked=params.locked,
+        hides_connections=params.hide_collections,
+        indexable=params.indexable,
+        folds_shares=params.shoal.aggregate_reblogs,
+        rankable=params.shoal.rankable,
+        findable_by_email=params.shoal.findable_by_email,
+        default_visibility=serializers.VISIBILITY[source.privacy] if source.privacy else None,
+        default_sensitive=source.sensitive,
+        default_language=source.language,
+        quote_policy=source.quote_policy,
+        place_precision=params.shoal.place_precision,
+        attribution_domains=params.attribution_domains,
+        avatar=params.avatar.data if params.avatar else None,
+        header=params.header.data if params.header else None,
+    )
+    await members.update_profile(front.writes, actor(context), changes)
+    return await _shown(context)
+
+
+async def remove_avatar(context: Context, _params: None) -> object:
+    """Take the picture of the profile away."""
+    front = context.deps
+    await members.remove_picture(front.writes, actor(context), "avatar")
+    return await _shown(context)
+
+
+async def remove_header(context: Context, _params: None) -> object:
+    """Take the picture at the head of the profile away."""
+    front = context.deps
+    await members.remove_picture(front.writes, actor(context), "header")
+    return await _shown(context)
+
+
+async def preferences(context: Context, _params: None) -> object:
+    """How the caller posts and reads, unless they say otherwise."""
+    front = context.deps
+    return people_entities.preferences(await access_member(front.graph, actor(context)))
+
+
+async def _shown(context: Context) -> entities.CredentialAccount:
+    front = context.deps
+    member = actor(context)
+    asking = (await front.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
+    return serializers.credential_account(await profile_of(context, member), front.at, asking)
+
+
+PROFILE_ROUTES = (
+    endpoints.route(
+        "DELETE",
+        "/api/v1/profile/avatar",
+        remove_avatar,
+        scope="write:accounts",
+        answer=CredentialAccount,
+    ),
+    endpoints.route(
+        "DELETE",
+        "/api/v1/profile/header",
+        remove_header,
+        scope="write:accounts",
+        answer=CredentialAccount,
+    ),
+    endpoints.route("GET", "/api/v1/preferences", preferences, scope="read:accounts", answer=Preferences),
+)
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The rows; the settings say how large a picture may be."""
+    return (
+        endpoints.route(
+            "GET",
+            "/api/v1/accounts/verify_credentials",
+            verify,
+            scope="read:accounts",
+            answer=CredentialAccount,
+        ),
+        endpoints.route(
+            "PATCH",
+            "/api/v1/accounts/update_credentials",
+            update,
+            scope="write:accounts",
+            params=CredentialChanges,
+            max_body=2 * settings.max_upload_bytes + 2 * endpoints.FORM,
+            answer=CredentialAccount,
+        ),
+    )

@@ -1,0 +1,313 @@
+"""Accounts as moderators see them, and the actions that they take on them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from shoal.commands import members, moderation, reports
+from shoal.commands.context import Writes
+from shoal.core.credentials import Login
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound
+from shoal.core.model import Member, Role
+from shoal.core.visibility import STRANGER
+from shoal.graph.access import members_by_id
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import EVERYBODY, STAFF
+from shoal.http.convert import Id
+from shoal.http.pagination import PageQuery
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context, Front, Handler
+from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api.entities import moderation as moderation_entities
+from shoal.mastodon_api.entities import serializers
+from shoal.mastodon_api.entities.moderation import AdminAccount
+from shoal.queries import moderation as moderation_queries
+from shoal.queries.hydration import profiles
+from shoal.queries.moderation import Members, MemberState, is_in
+
+_log = logging.getLogger("shoal.moderation")
+# Who did what is written down, whatever else is.
+_log.setLevel(logging.INFO)
+
+_Text = Annotated[str, Meta(max_length=400)]
+_STAFF = 1_000
+"""Members with a role are so few that they are read at once."""
+
+Verb = Callable[[Writes, int], Awaitable[Member]]
+
+
+class AccountsQuery(PageQuery, frozen=True, kw_only=True):
+    """Which accounts, in the older words; a word that is not given asks for nothing."""
+
+    local: bool = False
+    """Asks for all: everybody is local."""
+    remote: bool = False
+    active: bool = False
+    pending: bool = False
+    disabled: bool = False
+    silenced: bool = False
+    suspended: bool = False
+    sensitized: bool = False
+    staff: bool = False
+    username: _Text = ""
+    """How the user name begins."""
+    display_name: _Text = ""
+    """A part of the display name, in any case of letters."""
+    email: _Text = ""
+    """The whole address."""
+    ip: _Text = ""
+    by_domain: _Text = ""
+
+
+class WantedNow(PageQuery, frozen=True, kw_only=True):
+    """Which accounts, in the newer words."""
+
+    origin: Literal["local", "remote"] | None = None
+    status: Literal["active", "pending", "disabled", "silenced", "suspended"] | None = None
+    permissions: Literal["staff"] | None = None
+    role_ids: Annotated[tuple[_Text, ...], Meta(max_length=20)] = ()
+    invited_by: _Text = ""
+    """The id of the account that invited them."""
+    username: _Text = ""
+    display_name: _Text = ""
+    by_domain: _Text = ""
+    email: _Text = ""
+    ip: _Text = ""
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """An action on an account. No e-mail is sent: Mastodon.py asks for one unless it is told not to, so that is let pass."""
+
+    id: Id
+    type: Literal["none", "sensitive", "disable", "silence", "suspend"]
+    report_id: Id | None = None
+    """A report about the account, which the action resolves."""
+    text: Annotated[str, Meta(max_length=5_000)] = ""
+    """Why; it is in the audit log."""
+    warning_preset_id: _Text = ""
+    """Refused: there are no presets."""
+
+
+async def several(context: Context, params: AccountsQuery) -> object:
+    """All accounts, or those that are asked for, newest first. A page may come short: the link goes on from there."""
+    if params.remote or params.ip or params.by_domain:
+        # Nobody is from elsewhere or waits to be let in, and addresses of the network are not kept.
+        return b"[]"
+    return await _several(context, params, _Test(params, _states(params), _roles(params.staff, ())))
+
+
+async def several_now(context: Context, params: WantedNow) -> object:
+    """List accounts, newest first, by the parameters of the second version of Mastodon's call."""
+    if params.origin == "remote" or params.ip or params.by_domain:
+        return b"[]"
+    states = (params.status,) if params.status else ()
+    return await _several(
+        context, params, _Test(params, states, _roles(params.permissions == "staff", params.role_ids))
+    )
+
+
+class _Test(msgspec.Struct, frozen=True):
+    """Which members are wanted."""
+
+    params: AccountsQuery | WantedNow
+    states: Sequence[MemberState]
+    roles: frozenset[Role]
+    """Any of these; empty for whatever they are."""
+
+    def __call__(self, member: Member) -> bool:
+        if self.roles and member.role not in self.roles:
+            return False
+        inviter = self.params.invited_by if isinstance(self.params, WantedNow) else ""
+        if inviter and inviter != str(member.invited_by):
+            return False
+        if not all(is_in(member, state) for state in self.states):
+            return False
+        begins = self.params.username.lower().removeprefix("@")
+        return member.name.startswith(begins) and self.params.display_name.lower() in member.display_name.lower()
+
+
+def _states(params: AccountsQuery) -> list[MemberState]:
+    known: tuple[MemberState, ...] = ("active", "pending", "disabled", "silenced", "sensitized", "suspended")
+    return [state for state in known if getattr(params, state)]
+
+
+def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
+    wanted = {role for role in Role if serializers.role(role).id in ids}
+    return frozenset(wanted | ({Role.MODERATOR, Role.ADMIN} if staff else set()))
+
+
+async def _several(context: Context, params: AccountsQuery | WantedNow, test: _Test) -> object:
+    front = context.deps
+    cursor = cursor_of(params, 100, 200)
+    if params.email:
+        found = Members([], None)
+        member = await members.find(front.writes, params.email) if "@" in params.email else None
+        # Who may not see the address does not learn whose it is either.
+        seen = member is not None and _sees_address(context, member)
+        if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
+            found = Members([member], None)
+    elif test.roles and Role.NONE not in test.roles:
+        found = await _staff(front, cursor, test)
+    else:
+        found = await moderation_queries.members_page(front.scanner, cursor, test)
+    body = msgspec.json.encode(await shown(context, found.members))
+    return paged(context, body, [member.id for member in found.members], found.next, cursor)
+
+
+async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
+    """Return a page of the members with a role, who are few and kept in a list of their own."""
+    listed = await front.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
+    staff = await members_by_id(front.graph, [assoc.id2 for assoc in listed])
+    found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)
+    here = found[-cursor.limit :] if cursor.oldest_first else found[: cursor.limit]
+    more = bool(here) and here[-1] != found[-1]
+    return Members([staff[id_] for id_ in here], here[-1] if more or (here and cursor.oldest_first) else None)
+
+
+async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
+    """Members as moderators see them; two reads. The address is for those of a higher role than the member's alone."""
+    front = context.deps
+    members = {member.id: member for member in found}
+    known = await profiles(front.graph, members, None, dict.fromkeys(members, STRANGER))
+    logins = await front.graph.obj_get([member.login_id for member in found if member.login_id])
+    answer = []
+    for member in found:
+        login = logins.get(member.login_id)
+        email = login.email if isinstance(login, Login) and _sees_address(context, member) else ""
+        reason = login.reason if isinstance(login, Login) else ""
+        account = serializers.account(known[member.id], front.at)
+        answer.append(moderation_entities.admin_account(member, email, reason, account))
+    return answer
+
+
+def _sees_address(context: Context, member: Member) -> bool:
+    return context.caller.role.rank > member.role.rank
+
+
+async def one(context: Context, params: One) -> object:
+    """An account, whatever became of it."""
+    return (await shown(context, [await _member(context.deps, params.id)]))[0]
+
+
+async def delete(context: Context, params: One) -> object:
+    """Refused: what a member wrote is not deleted for them. A suspension takes it out of sight."""
+    await _member(context.deps, params.id)
+    raise NotAllowed("Accounts cannot be deleted; a suspension takes everything of theirs out of sight")
+
+
+async def act(context: Context, params: Act) -> object:
+    """Suspend, silence, mark as sensitive or lock out an account, or only close the report about it (`none`)."""
+    front = context.deps
+    if params.warning_preset_id:
+        raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
+    target = await _target(context, params.id)
+    if params.report_id is not None:
+        await reports.access_report(front.graph, params.report_id, about=target.id)
+    verb, writes = _ACTS.get(params.type), front.writes.because(params.text)
+    if verb is not None:
+        await verb(writes, target.id)
+    if params.report_id is not None:
+        await reports.resolve(writes, params.report_id, actor(context))
+    _log.info("%s: %s %s (%s); why: %r", actor(context), params.type, target.name, target.id, params.text)
+    return {}
+
+
+_ACTS: dict[str, Verb] = {
+    "sensitive": moderation.sensitize,
+    "disable": moderation.disable,
+    "silence": moderation.silence,
+    "suspend": moderation.suspend,
+}
+
+
+def _undoing(verb: Verb, what: str) -> Handler[One]:
+    async def handler(context: Context, params: One) -> object:
+        front = context.deps
+        target = await _target(context, params.id)
+        changed = await verb(front.writes, target.id)
+        _log.info("%s: %s %s (%s)", actor(context), verb.__name__, target.name, target.id)
+        return (await shown(context, [changed]))[0]
+
+    handler.__doc__ = what
+    return handler
+
+
+enable = _undoing(moderation.enable, "The account may log in again.")
+unsilence = _undoing(moderation.unsilence, "The account is in public lists again.")
+unsensitive = _undoing(moderation.unsensitize, "Media of the account are shown as their author marked them again.")
+unsuspend = _undoing(moderation.restore, "The account is in sight again, with all they posted.")
+
+
+approve = _undoing(moderation.approve, "The account, which waited for approval, is let in.")
+
+
+async def reject(context: Context, params: One) -> object:
+    """The account, which waited for approval, is deleted. Its name and address are free again."""
+    front = context.deps
+    target = await _target(context, params.id)
+    told = (await shown(context, [target]))[0]
+    await moderation.reject(front.writes, target.id)
+    _log.info("%s: reject %s (%s)", actor(context), target.name, target.id)
+    return told
+
+
+async def _target(context: Context, id_: int) -> Member:
+    """A member on whom the caller may act. Raises `NotFound` or `NotAllowed`."""
+    front = context.deps
+    found = await members_by_id(front.graph, (actor(context), id_))
+    if id_ not in found:
+        raise NotFound("Record not found")
+    moderation.check_may_act(found[actor(context)], found[id_])
+    return found[id_]
+
+
+async def _member(front: Front, id_: int) -> Member:
+    found = await members_by_id(front.graph, (id_,))
+    if id_ not in found:
+        raise NotFound("Record not found")
+    return found[id_]
+
+
+_ACCOUNTS = "/api/v1/admin/accounts"
+
+_look = endpoints.staff.having(scope="admin:read:accounts")
+_act = endpoints.staff.having(scope="admin:write:accounts", answer=AdminAccount).taking(One)
+
+ROUTES = (
+    _look("GET", _ACCOUNTS, several, params=AccountsQuery, answer=list[AdminAccount]),
+    _look(
+        "GET",
+        "/api/v2/admin/accounts",
+        several_now,
+        params=WantedNow,
+        answer=list[AdminAccount],
+    ),
+    _look("GET", _ACCOUNTS + "/{id}", one, params=One, answer=AdminAccount),
+    endpoints.admin(
+        "DELETE",
+        _ACCOUNTS + "/{id}",
+        delete,
+        scope="admin:write:accounts",
+        params=One,
+        answer=AdminAccount,
+    ),
+    endpoints.staff(
+        "POST",
+        _ACCOUNTS + "/{id}/action",
+        act,
+        scope="admin:write:accounts",
+        params=Act,
+        answer=dict,
+    ),
+    _act("POST", _ACCOUNTS + "/{id}/enable", enable),
+    _act("POST", _ACCOUNTS + "/{id}/unsilence", unsilence),
+    _act("POST", _ACCOUNTS + "/{id}/unsensitive", unsensitive),
+    _act("POST", _ACCOUNTS + "/{id}/unsuspend", unsuspend),
+    _act("POST", _ACCOUNTS + "/{id}/approve", approve),
+    _act("POST", _ACCOUNTS + "/{id}/reject", reject),
+)

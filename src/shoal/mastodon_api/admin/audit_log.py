@@ -1,0 +1,45 @@
+"""The audit log, as admins read it. Nothing of it can be changed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.core.audit import AuditVerb
+from shoal.http.convert import Id
+from shoal.http.pagination import PageQuery
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context
+from shoal.mastodon_api.endpoints import cursor_of, paged
+from shoal.ops.audit_log import AuditRecord, record_of
+from shoal.queries import moderation
+from shoal.queries.moderation import WantedEntries
+
+
+class AuditQuery(PageQuery, frozen=True, kw_only=True):
+    """Which entries."""
+
+    actor_id: Id | None = None
+    """Acts of this account; 0: of nobody who was logged in, and of the command line."""
+    target_id: Id | None = None
+    """Acts about the account, status, report or whatever else has this id."""
+    verb: Annotated[tuple[AuditVerb, ...], Meta(max_length=len(AuditVerb))] = ()
+    """Only these acts."""
+
+
+async def several(context: Context, params: AuditQuery) -> object:
+    """List who did what to whom, when, why and from where, newest first. A page may come short: the link goes on from there."""
+    cursor = cursor_of(params, 40, 100)
+    wanted = WantedEntries(params.actor_id, params.target_id, frozenset(params.verb))
+    found, after = await moderation.audit_page(context.deps.graph, cursor, wanted)
+    body = msgspec.json.encode([record_of(one) for one in found])
+    return paged(context, body, [one.id for one in found], after, cursor)
+
+
+ROUTES = (
+    endpoints.admin(
+        "GET", "/api/v1/admin/audit_log", several, scope="admin:read", params=AuditQuery, answer=list[AuditRecord]
+    ),
+)

@@ -1,0 +1,184 @@
+"""Reports, as moderators read them and see to them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from shoal.commands import reports
+from shoal.core.model import Report, Review
+from shoal.graph.access import members_by_id
+from shoal.http.convert import Id
+from shoal.http.pagination import LISTED_DATA, PageQuery
+from shoal.http.responses import raw
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.admin.accounts import shown
+from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api.entities import moderation as moderation_entities
+from shoal.mastodon_api.entities.moderation import AdminReport
+from shoal.mastodon_api.entities.serializers import moment
+from shoal.mastodon_api.entities.statuses import Status
+from shoal.mastodon_api.reports import Category, RuleIds, known_rules
+from shoal.queries import moderation
+from shoal.queries.hydration import Entry, hydrate_reported
+from shoal.queries.moderation import WantedReports
+
+_log = logging.getLogger("shoal.moderation")
+
+
+class ReportsQuery(PageQuery, frozen=True, kw_only=True):
+    """Which reports."""
+
+    resolved: bool = False
+    account_id: Id | None = None
+    """Made by this account."""
+    target_account_id: Id | None = None
+    """About this account."""
+    waiting: bool = False
+    """Only reports about statuses that are kept out of public lists until a moderator has resolved one."""
+
+
+class Sorted(msgspec.Struct, frozen=True, kw_only=True):
+    """A new category for a report, and the rules that it is about."""
+
+    id: Id
+    category: Category | None = None
+    rule_ids: RuleIds | None = None
+
+
+class Resolving(msgspec.Struct, frozen=True, kw_only=True):
+    """A report to close."""
+
+    id: Id
+    upheld: bool | None = None
+    """Whether it is right. Without it: if something was done about the account or the statuses, or one of these is gone."""
+
+
+async def several(context: Context, params: ReportsQuery) -> object:
+    """Reports that are open (or `resolved`), newest first."""
+    front = context.deps
+    cursor = cursor_of(params, 100, 200)
+    wanted = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
+    found, after = await moderation.reports_page(front.graph, cursor, wanted)
+    return paged(context, msgspec.json.encode(await _shown(context, found)), [one.id for one in found], after, cursor)
+
+
+async def one(context: Context, params: One) -> object:
+    """A report, with the statuses that it is about."""
+    return await _answer(context, await reports.access_report(context.deps.graph, params.id))
+
+
+async def sort(context: Context, params: Sorted) -> object:
+    """Say otherwise what a report is about."""
+    front = context.deps
+    changed = await reports.sort(
+        front.writes, params.id, category=params.category, rule_ids=params.rule_ids, rules=known_rules(front)
+    )
+    return await _done(context, "sort", changed)
+
+
+async def assign_to_self(context: Context, params: One) -> object:
+    """The caller sees to the report."""
+    return await _done(context, "take", await reports.assign(context.deps.writes, params.id, actor(context)))
+
+
+async def unassign(context: Context, params: One) -> object:
+    """Nobody sees to the report any more."""
+    return await _done(context, "leave", await reports.assign(context.deps.writes, params.id, 0))
+
+
+async def resolve(context: Context, params: Resolving) -> object:
+    """Close a report. Its statuses return to public lists, unless it is upheld; the reporter is notified."""
+    writes = context.deps.writes
+    return await _done(
+        context, "resolve", await reports.resolve(writes, params.id, actor(context), upheld=params.upheld)
+    )
+
+
+async def reopen(context: Context, params: One) -> object:
+    """The report is open again."""
+    return await _done(context, "reopen", await reports.reopen(context.deps.writes, params.id))
+
+
+async def _done(context: Context, what: str, report: Report) -> AdminReport:
+    _log.info("%s: %s report %s about %s", actor(context), what, report.id, report.target_id)
+    return await _answer(context, report)
+
+
+async def _answer(context: Context, report: Report) -> AdminReport:
+    return (await _shown(context, [report]))[0]
+
+
+async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
+    """Reports with all that they name; people and statuses are read for all of them together."""
+    front = context.deps
+    ids = {id_ for report in found for id_ in _people(report) if id_}
+    people = await members_by_id(front.graph, list(ids))
+    accounts = {int(account.id): account for account in await shown(context, list(people.values()))}
+    entries = await hydrate_reported(front.graph, list({id_ for report in found for id_ in report.post_ids}))
+    waiting = {entry.id for entry in entries if entry.post.review is Review.WAITING}
+    statuses = {entry.id: await _status(front, entry) for entry in entries}
+    rules = {rule.id: rule for rule in moderation_entities.rules_of(front.settings)}
+    return [
+        AdminReport(
+            id=str(report.id),
+            action_taken=bool(report.closed_at),
+            action_taken_at=moderation_entities.closing(report),
+            category=report.category,
+            comment=report.comment,
+            forwarded=report.forwarded,
+            created_at=moderation_entities.created(report),
+            updated_at=moment(report.closed_at) if report.closed_at else moderation_entities.created(report),
+            account=accounts.get(report.reporter_id),
+            target_account=accounts.get(report.target_id),
+            assigned_account=accounts.get(report.assigned_to),
+            action_taken_by_account=accounts.get(report.closed_by),
+            statuses=[statuses[id_] for id_ in report.post_ids if id_ in statuses],
+            waiting_status_ids=[str(id_) for id_ in report.post_ids if id_ in waiting],
+            upheld=report.upheld,
+            rules=[rules[id_] for id_ in report.rule_ids if id_ in rules],
+        )
+        for report in found
+    ]
+
+
+def _people(report: Report) -> tuple[int, ...]:
+    return report.reporter_id, report.target_id, report.assigned_to, report.closed_by
+
+
+async def _status(front: Front, entry: Entry) -> Status:
+    made: Status = raw(await front.present.status(None, entry, LISTED_DATA))
+    return made
+
+
+_REPORTS = "/api/v1/admin/reports"
+
+_read = endpoints.staff.having(scope="admin:read:reports")
+_see_to = endpoints.staff.having(scope="admin:write:reports", answer=AdminReport).taking(One)
+
+ROUTES = (
+    _read("GET", _REPORTS, several, params=ReportsQuery, answer=list[AdminReport]),
+    _read("GET", _REPORTS + "/{id}", one, params=One, answer=AdminReport),
+    endpoints.staff(
+        "PUT",
+        _REPORTS + "/{id}",
+        sort,
+        scope="admin:write:reports",
+        params=Sorted,
+        answer=AdminReport,
+    ),
+    _see_to("POST", _REPORTS + "/{id}/assign_to_self", assign_to_self),
+    _see_to("POST", _REPORTS + "/{id}/unassign", unassign),
+    endpoints.staff(
+        "POST",
+        _REPORTS + "/{id}/resolve",
+        resolve,
+        scope="admin:write:reports",
+        params=Resolving,
+        answer=AdminReport,
+    ),
+    _see_to("POST", _REPORTS + "/{id}/reopen", reopen),
+)

@@ -1,0 +1,459 @@
+"""Statistics of the network for admins: daily measures, ranked dimensions and retention. Numbers are strings in JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date, timedelta
+from importlib.metadata import version
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from shoal.commands.scheduled_posts import moment_of_text
+from shoal.core.errors import InvalidInput
+from shoal.core.model import App
+from shoal.core.text import check_tag
+from shoal.graph.schema import tag_id
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.entities import serializers
+from shoal.mastodon_api.instance import LANGUAGES
+from shoal.ops.statistics.figures import DAY_MS, PERIOD_DAYS, Figures, Period, by_day, summed
+from shoal.ops.statistics.tags import TaggedPost, TagUseReader
+
+Frequency = Literal["day", "month"]
+
+
+class MeasureDay(msgspec.Struct):
+    """One day of a measure; `date` is its beginning, UTC."""
+
+    date: str
+    value: str
+
+
+class Measure(msgspec.Struct, kw_only=True):
+    """A number by day. `previous_total` is of the period of the same length before; null where that is not known any more."""
+
+    key: str
+    unit: str | None
+    total: str
+    human_value: str | UnsetType = UNSET
+    previous_total: str | None
+    data: list[MeasureDay]
+
+
+class DimensionValue(msgspec.Struct, kw_only=True):
+    """One row of a dimension."""
+
+    key: str
+    human_key: str
+    value: str
+    unit: str | UnsetType = UNSET
+    human_value: str | UnsetType = UNSET
+
+
+class Dimension(msgspec.Struct):
+    """A ranking: the values that occur most, the most frequent first."""
+
+    key: str
+    data: list[DimensionValue]
+
+
+class CohortPeriod(msgspec.Struct):
+    """How many of a cohort posted in the period that begins on `date`; `rate` is which part of it, 0 to 1."""
+
+    date: str
+    rate: float
+    value: str
+
+
+class Cohort(msgspec.Struct):
+    """Members who joined in the period that begins on `period`, and how many of them posted in it and in those that follow."""
+
+    period: str
+    frequency: Frequency
+    data: list[CohortPeriod]
+
+
+_Text = Annotated[str, Meta(min_length=1, max_length=400)]
+_Moment = Annotated[str, Meta(max_length=100)]
+_MAX_ID = 2**63
+
+
+class OfTag(msgspec.Struct, frozen=True):
+    """A tag by its id, or by its name."""
+
+    id: _Text
+
+
+class OfServer(msgspec.Struct, frozen=True):
+    """Another server."""
+
+    domain: _Text
+
+
+class StatisticsPeriod(msgspec.Struct, frozen=True, kw_only=True):
+    """A period in days (UTC), both ends included; by default the 30 days that end today."""
+
+    start_at: _Moment = ""
+    end_at: _Moment = ""
+
+
+class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
+    """A period, and what the figures of tags and of other servers are about, by the key of the figure."""
+
+    tag_servers: OfTag | None = None
+    instance_accounts: OfServer | None = None
+
+    def of_tags(self) -> dict[str, OfTag | None]:
+        """The tags that were named, by the key of the figure."""
+        return {"tag_servers": self.tag_servers}
+
+    def of_servers(self) -> dict[str, OfServer | None]:
+        """The servers that were named, by the key of the figure."""
+        return {"instance_accounts": self.instance_accounts}
+
+    def tag(self, key: str) -> int:
+        """The id of the tag that a figure is about. Raises `InvalidInput` where none is named."""
+        asked = self.of_tags()[key]
+        if asked is None:
+            raise InvalidInput(f"{key}: the id of a tag is missing", field=key)
+        if asked.id.isascii() and asked.id.isdecimal():
+            return -min(int(asked.id), _MAX_ID)
+        return tag_id(check_tag(asked.id))
+
+    def check_elsewhere(self, key: str, front: Front) -> None:
+        """Check that a server is named, and not this one, of which the other keys tell. Raises `InvalidInput`."""
+        asked = self.of_servers()[key]
+        if asked is None:
+            raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
+        if asked.domain.lower() == front.at.netloc.lower():
+            raise InvalidInput(f"{key}: this is the server itself, which the other keys are about", field=key)
+
+
+class FigureQuestion(NamedTuple):
+    """Figures that are asked for, with the sources they are read from."""
+
+    front: Front
+    figures: Figures
+    tags: TagUseReader
+    period: Period
+    subjects: Subjects
+
+
+MeasureKey = Literal[
+    "active_users",
+    "new_users",
+    "interactions",
+    "opened_reports",
+    "resolved_reports",
+    "tag_accounts",
+    "tag_uses",
+    "tag_servers",
+    "instance_accounts",
+    "instance_media_attachments",
+    "instance_reports",
+    "instance_statuses",
+    "instance_follows",
+    "instance_followers",
+]
+
+
+class _Series(NamedTuple):
+    """A number for each day, and what they come to: members who were active on two days count once in it."""
+
+    days: Sequence[int]
+    total: int
+
+
+async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
+    """One measure, with that of the period before. Raises `InvalidInput` where what it is about is missing."""
+    front, figures, tags, period, subjects = question
+    before: int | None
+    if key.startswith("tag_"):
+        tag = subjects.tag(key)
+        here = _of_tag(key, await tags.of(tag, period), period)
+        before = await _of_tag_before(tags, key, tag, period.before)
+    elif key.startswith("instance_"):
+        # Nobody is from elsewhere.
+        subjects.check_elsewhere(key, front)
+        here, before = _Series([0] * len(period.days), 0), 0
+    else:
+        here = await asyncio.to_thread(_of_network, figures, key, period)
+        known = figures.knows(period.before)
+        before = (await asyncio.to_thread(_of_network, figures, key, period.before)).total if known else None
+    in_bytes = key == "instance_media_attachments"
+    return Measure(
+        key=key,
+        unit="bytes" if in_bytes else None,
+        total=str(here.total),
+        human_value=f"{here.total} Bytes" if in_bytes else UNSET,
+        previous_total=None if before is None else str(before),
+        data=[MeasureDay(day_text(day), str(number)) for day, number in zip(period.days, here.days, strict=True)],
+    )
+
+
+def day_text(day: int) -> str:
+    """The beginning of a day."""
+    return serializers.moment(day * DAY_MS)
+
+
+def _of_network(figures: Figures, key: MeasureKey, period: Period) -> _Series:
+    if key == "active_users":
+        return _Series(figures.active_by_day(period), figures.active_in(period))
+    if key == "new_users":
+        return _summed(figures.newcomers(period))
+    tables = {
+        "interactions": figures.interactions,
+        "opened_reports": figures.opened,
+        "resolved_reports": figures.resolved,
+    }
+    return _summed(by_day(tables[key], period))
+
+
+def _summed(days: Sequence[int]) -> _Series:
+    return _Series(days, sum(days))
+
+
+async def _of_tag_before(tags: TagUseReader, key: MeasureKey, tag: int, period: Period) -> int | None:
+    try:
+        return _of_tag(key, await tags.of(tag, period), period).total
+    except InvalidInput:
+        # Too many to be counted; the period that was asked for has few enough.
+        return None
+
+
+def _of_tag(key: MeasureKey, found: Sequence[TaggedPost], period: Period) -> _Series:
+    used = Counter(use.day for use in found)
+    if key == "tag_uses":
+        return _summed([used[day] for day in period.days])
+    if key == "tag_servers":
+        # This one, where anybody used it.
+        return _Series([int(day in used) for day in period.days], int(bool(used)))
+    authors = Counter(day for day, _ in {(use.day, use.author_id) for use in found})
+    return _Series([authors[day] for day in period.days], len({use.author_id for use in found}))
+
+
+DimensionKey = Literal[
+    "languages",
+    "sources",
+    "servers",
+    "space_usage",
+    "software_versions",
+    "tag_servers",
+    "tag_languages",
+    "instance_accounts",
+    "instance_languages",
+]
+
+_NAMES = {language.code: language.name for language in LANGUAGES}
+
+
+async def ranked(question: FigureQuestion, key: DimensionKey, limit: int) -> Dimension:
+    """One dimension, its first rows. Raises `InvalidInput` where what it is about is missing."""
+    return Dimension(key, (await _rows(question, key, limit))[:limit])
+
+
+async def _rows(question: FigureQuestion, key: DimensionKey, limit: int) -> list[DimensionValue]:
+    front, figures, tags, period, subjects = question
+    match key:
+        case "languages":
+            return _languages(summed(figures.languages, period))
+        case "sources":
+            return await _apps(front, Counter(dict(summed(figures.apps, period).most_common(limit))))
+        case "servers":
+            return _here(front, sum(by_day(figures.posts, period)))
+        case "space_usage":
+            return [_space("media", "Media", figures.media_bytes)]
+        case "software_versions":
+            return [
+                _row("shoal", "Shoal", version("shoal")),
+                _row("python", "Python", platform.python_version()),
+            ]
+        case "tag_servers":
+            return _here(front, len(await tags.of(subjects.tag(key), period)))
+        case "tag_languages":
+            found = await tags.of(subjects.tag(key), period)
+            return _languages(Counter(use.language for use in found if use.language))
+        case "instance_accounts" | "instance_languages":
+            # Nobody is from elsewhere.
+            subjects.check_elsewhere(key, front)
+            return []
+
+
+def _languages(posts: Counter[str]) -> list[DimensionValue]:
+    return [_row(code, _NAMES.get(code, code), str(number)) for code, number in posts.most_common()]
+
+
+async def _apps(front: Front, posts: Counter[int]) -> list[DimensionValue]:
+    """Apps by their names; one that was deleted has none any more."""
+    apps = await front.graph.obj_get([id_ for id_ in posts if id_])
+
+    def name(id_: int) -> str:
+        if not id_:
+            return "No app"
+        return app.name if isinstance(app := apps.get(id_), App) else "A deleted app"
+
+    return [_row(str(id_), name(id_), str(number)) for id_, number in posts.most_common()]
+
+
+def _here(front: Front, number: int) -> list[DimensionValue]:
+    """Name this server, the only one that has any."""
+    return [_row(front.at.netloc, front.at.netloc, str(number))] if number else []
+
+
+def _space(key: str, name: str, size: int) -> DimensionValue:
+    return DimensionValue(key=key, human_key=name, value=str(size), unit="bytes", human_value=_human(size))
+
+
+def _human(size: int) -> str:
+    amount, units = float(size), ["Bytes", "KB", "MB", "GB", "TB", "PB"]
+    while amount >= 1024 and len(units) > 1:
+        amount, units = amount / 1024, units[1:]
+    return f"{amount:.3g} {units[0]}" if amount < 1000 else f"{amount:.0f} {units[0]}"
+
+
+def _row(key: str, name: str, value: str) -> DimensionValue:
+    return DimensionValue(key=key, human_key=name, value=value)
+
+
+_COHORT_DAYS = 92
+"""The longest period of retention by day; by month it is that of everything."""
+_DEFAULT_DAYS = 30
+_EPOCH = date(1970, 1, 1)
+_LAST_MS = 8_000 * 365 * DAY_MS
+"""Some time before dates end."""
+
+
+class Measures(Subjects, frozen=True, kw_only=True):
+    """Which measures of which period."""
+
+    keys: Annotated[tuple[MeasureKey, ...], Meta(min_length=1, max_length=20)]
+    tag_accounts: OfTag | None = None
+    tag_uses: OfTag | None = None
+    instance_media_attachments: OfServer | None = None
+    instance_reports: OfServer | None = None
+    instance_statuses: OfServer | None = None
+    instance_follows: OfServer | None = None
+    instance_followers: OfServer | None = None
+
+    def of_tags(self) -> dict[str, OfTag | None]:
+        """The tags that were named, by the key of the measure."""
+        return {**super().of_tags(), "tag_accounts": self.tag_accounts, "tag_uses": self.tag_uses}
+
+    def of_servers(self) -> dict[str, OfServer | None]:
+        """The servers that were named, by the key of the measure."""
+        return {
+            **super().of_servers(),
+            "instance_media_attachments": self.instance_media_attachments,
+            "instance_reports": self.instance_reports,
+            "instance_statuses": self.instance_statuses,
+            "instance_follows": self.instance_follows,
+            "instance_followers": self.instance_followers,
+        }
+
+
+class Dimensions(Subjects, frozen=True, kw_only=True):
+    """Which dimensions of which period, with at most so many rows each."""
+
+    keys: Annotated[tuple[DimensionKey, ...], Meta(min_length=1, max_length=20)]
+    limit: Annotated[int, Meta(ge=1, le=100)] = 10
+    tag_languages: OfTag | None = None
+    instance_languages: OfServer | None = None
+
+    def of_tags(self) -> dict[str, OfTag | None]:
+        """The tags that were named, by the key of the dimension."""
+        return {**super().of_tags(), "tag_languages": self.tag_languages}
+
+    def of_servers(self) -> dict[str, OfServer | None]:
+        """The servers that were named, by the key of the dimension."""
+        return {**super().of_servers(), "instance_languages": self.instance_languages}
+
+
+class Retention(StatisticsPeriod, frozen=True, kw_only=True):
+    """Cohorts of members who joined in which days or months."""
+
+    frequency: Frequency = "day"
+
+
+async def measures(context: Context, params: Measures) -> list[Measure]:
+    """Members, interactions, reports and uses of tags by day. Who posts is active."""
+    question = await _question(context.deps, params)
+    return [await measured(question, key) for key in dict.fromkeys(params.keys)]
+
+
+async def dimensions(context: Context, params: Dimensions) -> list[Dimension]:
+    """Languages, apps, space and versions, those there is most of first."""
+    question = await _question(context.deps, params)
+    return [await ranked(question, key, params.limit) for key in dict.fromkeys(params.keys)]
+
+
+async def retention(context: Context, params: Retention) -> list[Cohort]:
+    """How many of those who joined in a day or month posted then and later."""
+    period = _period(params)
+    if params.frequency == "day" and len(period.days) > _COHORT_DAYS:
+        raise InvalidInput(f"end_at: by day, a period has at most {_COHORT_DAYS} days", field="end_at")
+    if params.frequency == "month":
+        period = Period(_month(period.first), _month(_month(period.last) + 31) - 1)
+    starts = [day for day in period.days if params.frequency == "day" or day == _month(day)]
+    figures = await _known(context.deps, period)
+    # Of a million members this takes a second, in which others are to be served.
+    cohorts = await asyncio.to_thread(figures.retention, starts, period.last)
+    return [
+        Cohort(
+            day_text(cohort.began),
+            params.frequency,
+            [CohortPeriod(day_text(held.began), held.rate, str(held.members)) for held in cohort.held],
+        )
+        for cohort in cohorts
+    ]
+
+
+async def _question(front: Front, params: Subjects) -> FigureQuestion:
+    period = _period(params)
+    return FigureQuestion(front, await _known(front, period), TagUseReader(front.graph), period, params)
+
+
+async def _known(front: Front, period: Period) -> Figures:
+    figures = await front.ledger.figures()
+    if not figures.knows(period):
+        since = _EPOCH + timedelta(days=figures.since)
+        raise InvalidInput(f"start_at: figures go back to {since.isoformat()}", field="start_at")
+    return figures
+
+
+def _period(asked: StatisticsPeriod) -> Period:
+    today = time.time_ns() // 1_000_000 // DAY_MS
+    last = _day(asked.end_at, "end_at") if asked.end_at else today
+    first = _day(asked.start_at, "start_at") if asked.start_at else last - _DEFAULT_DAYS + 1
+    if last < first:
+        raise InvalidInput("end_at: a period ends after its beginning", field="end_at")
+    if last - first >= PERIOD_DAYS:
+        raise InvalidInput(f"end_at: a period has at most {PERIOD_DAYS} days", field="end_at")
+    return Period(first, last)
+
+
+def _day(text: str, field: str) -> int:
+    moment = moment_of_text(text)
+    if moment is None or not 0 <= moment < _LAST_MS:
+        raise InvalidInput(f"{field}: a date as in ISO 8601, from 1970 on", field=field)
+    return moment // DAY_MS
+
+
+def _month(day: int) -> int:
+    """The first day of the month of a day."""
+    return ((_EPOCH + timedelta(days=day)).replace(day=1) - _EPOCH).days
+
+
+_ask = endpoints.staff.having(scope="admin:read")
+
+ROUTES = (
+    _ask("POST", "/api/v1/admin/measures", measures, params=Measures, answer=list[Measure]),
+    _ask("POST", "/api/v1/admin/dimensions", dimensions, params=Dimensions, answer=list[Dimension]),
+    _ask("POST", "/api/v1/admin/retention", retention, params=Retention, answer=list[Cohort]),
+)

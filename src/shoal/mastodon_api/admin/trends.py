@@ -1,0 +1,167 @@
+"""Tags and statuses on the rise, as moderators see them: they say which are not to be shown."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from shoal.commands import moderation
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.text import check_tag
+from shoal.graph.schema import tag_id
+from shoal.http.convert import Limit
+from shoal.http.pagination import LISTED_DATA, page_size
+from shoal.http.responses import raw
+from shoal.mastodon_api import endpoints, suggestions
+from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.endpoints import One, actor
+from shoal.mastodon_api.entities import tags as tag_entities
+from shoal.mastodon_api.entities.statuses import Status
+from shoal.mastodon_api.entities.tags import Tag
+from shoal.mastodon_api.suggestions import Position
+from shoal.ops import tag_rules
+from shoal.queries import trends
+from shoal.queries.hydration import Entry, hydrate
+from shoal.tagcloud.cloud import Counted
+
+_log = logging.getLogger("shoal.moderation")
+
+
+class AdminTag(Tag, kw_only=True):
+    """A tag, and whether it is shown."""
+
+    trendable: bool
+    usable: bool = True
+    requires_review: bool = False
+
+
+class AdminStatus(Status, kw_only=True):
+    """A status, and whether it may be in trends. Nothing waits for a moderator before it is there."""
+
+    trendable: bool
+    requires_review: bool = False
+
+
+class AdminTrendsQuery(msgspec.Struct, frozen=True):
+    """How many."""
+
+    limit: Limit = Limit(0)
+
+
+class Which(msgspec.Struct, frozen=True):
+    """A tag of the list by its id, or any by its name."""
+
+    id: Annotated[str, Meta(max_length=400)]
+
+
+async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
+    """Tags on the rise, and those that are denied."""
+    front = context.deps
+    words = await trends.trending(front.reads, page_size(params.limit, 10, 20), 0)
+    shown = [_tag(front, word.name, word, trendable=True) for word in words]
+    return shown + [_tag(front, name, None, trendable=False) for name in await _denied(front)]
+
+
+async def approve(context: Context, params: Which) -> AdminTag:
+    """The tag may be shown."""
+    front = context.deps
+    name = await _named(front, params.id)
+    await tag_rules.lay_down(front.writes, front.reads.tags, tag_rules.allowing(name))
+    _log.info("%s: allow #%s", actor(context), name)
+    return _tag(front, name, await front.reads.tags.tag(name), trendable=True)
+
+
+async def reject(context: Context, params: Which) -> AdminTag:
+    """The tag is shown in no trend, cloud or list of tags."""
+    front = context.deps
+    name = await _named(front, params.id)
+    await tag_rules.lay_down(front.writes, front.reads.tags, tag_rules.denying(name))
+    _log.info("%s: deny #%s", actor(context), name)
+    return _tag(front, name, None, trendable=False)
+
+
+async def statuses(context: Context, params: Position) -> list[object]:
+    """Statuses that many different members react to now, and those among them that were rejected."""
+    front = context.deps
+    limit, offset = page_size(params.limit), max(0, params.offset)
+    found = await trends.judged(front.reads, limit, offset)
+    return [await _status(front, entry, trendable=not entry.post.untrendable) for entry in found]
+
+
+async def approve_status(context: Context, params: One) -> object:
+    """The status may be in trends."""
+    return await _judge(context, params.id, trendable=True)
+
+
+async def reject_status(context: Context, params: One) -> object:
+    """The status is in no list of trends."""
+    return await _judge(context, params.id, trendable=False)
+
+
+async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
+    """Judge a status that everybody may see: no other can trend. Raises `NotFound`."""
+    front = context.deps
+    found = await hydrate(front.graph, None, (id_,))
+    if not found or found[0].share is not None:
+        raise NotFound("Record not found")
+    await (moderation.let_trend if trendable else moderation.keep_from_trends)(front.writes, id_)
+    _log.info("%s: %s the status %s in trends", actor(context), "allow" if trendable else "deny", id_)
+    return await _status(front, found[0], trendable=trendable)
+
+
+async def _status(front: Front, entry: Entry, *, trendable: bool) -> object:
+    """As everybody sees it, with two keys more."""
+    judged = msgspec.json.encode({"trendable": trendable, "requires_review": False})
+    return raw((await front.present.status(None, entry, LISTED_DATA))[:-1] + b"," + judged[1:])
+
+
+async def _denied(front: Front) -> list[str]:
+    return [rule.name for rule in await front.reads.tags.rules() if rule.denied]
+
+
+async def _named(front: Front, text: str) -> str:
+    """The tag that is meant. Ids are made of names and do not lead back to them: they are looked for among those listed."""
+    if not text.isdecimal():
+        try:
+            return check_tag(text)
+        except InvalidInput:
+            raise NotFound("Record not found") from None
+    words = [word for order in ("rising", "all") for word in (await front.reads.tags.cloud(order)).words]
+    for name in (*await _denied(front), *(word.name for word in words)):
+        if str(-tag_id(name)) == text:
+            return name
+    raise NotFound("Record not found")
+
+
+def _tag(front: Front, name: str, counted: Counted | None, *, trendable: bool) -> AdminTag:
+    today = front.reads.tags.today()
+    tag = tag_entities.tag(name, front.at, counted, today, following=None)
+    return AdminTag(id=tag.id, name=tag.name, url=tag.url, history=tag.history, trendable=trendable)
+
+
+_TRENDS = "/api/v1/admin/trends"
+_TAGS = f"{_TRENDS}/tags"
+_STATUSES = f"{_TRENDS}/statuses"
+
+_read = endpoints.staff.having(scope="admin:read")
+_rule = endpoints.staff.having(scope="admin:write")
+
+ROUTES = (
+    _read("GET", _TAGS, tags, params=AdminTrendsQuery, answer=list[AdminTag]),
+    _rule("POST", _TAGS + "/{id}/approve", approve, params=Which, answer=AdminTag),
+    _rule("POST", _TAGS + "/{id}/reject", reject, params=Which, answer=AdminTag),
+    _read("GET", _STATUSES, statuses, params=suggestions.Position, answer=list[AdminStatus]),
+    _rule("POST", _STATUSES + "/{id}/approve", approve_status, params=One, answer=AdminStatus),
+    _rule("POST", _STATUSES + "/{id}/reject", reject_status, params=One, answer=AdminStatus),
+    _read(
+        "GET",
+        f"{_TRENDS}/links",
+        suggestions.no_links,
+        params=suggestions.Position,
+        answer=list[dict[str, Any]],
+        stub=True,
+    ),
+)

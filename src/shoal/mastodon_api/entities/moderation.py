@@ -1,0 +1,137 @@
+"""Reports, rules and accounts as moderators see them, in the shapes of the Mastodon API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shoal.core import model
+from shoal.core.ids import milliseconds_of
+from shoal.mastodon_api.entities import serializers
+from shoal.mastodon_api.entities.statuses import Account, Role, Status
+from shoal.settings import Settings
+from shoal.words.languages import language_tag
+
+
+class Rule(msgspec.Struct):
+    """A rule of this network."""
+
+    id: str
+    text: str
+    hint: str = ""
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """A report, as the member who made it sees it."""
+
+    id: str
+    action_taken: bool
+    action_taken_at: str | None
+    category: str
+    comment: str
+    forwarded: bool
+    created_at: str
+    status_ids: list[str]
+    rule_ids: list[str]
+    target_account: Account
+
+
+class AdminAccount(msgspec.Struct, kw_only=True):
+    """A member, as moderators see them. Addresses of the network are not kept, so there are none."""
+
+    id: str
+    username: str
+    created_at: str
+    email: str
+    role: Role
+    confirmed: bool
+    suspended: bool
+    silenced: bool
+    disabled: bool
+    approved: bool
+    locale: str | None
+    account: Account
+    domain: None = None
+    ip: None = None
+    ips: list[Any] = []
+    sensitized: bool
+    invite_request: str | None
+    """Why they want to join, as they were asked when they signed up, where sign-ups wait for approval."""
+    invited_by_account_id: str | None
+    """The member who invited them."""
+
+
+class AdminReport(msgspec.Struct, kw_only=True):
+    """A report, as moderators see it."""
+
+    id: str
+    action_taken: bool
+    action_taken_at: str | None
+    category: str
+    comment: str
+    forwarded: bool
+    created_at: str
+    updated_at: str
+    account: AdminAccount | None
+    target_account: AdminAccount | None
+    assigned_account: AdminAccount | None
+    action_taken_by_account: AdminAccount | None
+    statuses: list[Status]
+    waiting_status_ids: list[str]
+    """Statuses that are kept out of public lists until a report of them is resolved."""
+    upheld: bool | None
+    """Whether a resolved report was found right."""
+    rules: list[Rule]
+
+
+def rules_of(settings: Settings) -> list[Rule]:
+    """Return the rules of this network; the id of each is its position, from 1."""
+    return [Rule(str(place), text) for place, text in enumerate(settings.rules, 1)]
+
+
+def report(filed: model.Report, target: Account) -> Report:
+    """Show a report to the member who made it."""
+    return Report(
+        id=str(filed.id),
+        action_taken=bool(filed.closed_at),
+        action_taken_at=closing(filed),
+        category=filed.category,
+        comment=filed.comment,
+        forwarded=filed.forwarded,
+        created_at=created(filed),
+        status_ids=list(map(str, filed.post_ids)),
+        rule_ids=list(filed.rule_ids),
+        target_account=target,
+    )
+
+
+def created(filed: model.Report) -> str:
+    """Return the moment when a report was made."""
+    return serializers.moment(milliseconds_of(filed.id))
+
+
+def closing(filed: model.Report) -> str | None:
+    """Return the moment when a report was closed; None if it is open."""
+    return serializers.moment(filed.closed_at) if filed.closed_at else None
+
+
+def admin_account(member: model.Member, email: str, reason: str, shown: Account) -> AdminAccount:
+    """Show a member to moderators."""
+    return AdminAccount(
+        id=str(member.id),
+        username=member.name,
+        created_at=serializers.moment(member.created_at),
+        email=email,
+        role=serializers.role(member.role),
+        confirmed=not member.unconfirmed,
+        suspended=member.suspended and not member.pending,
+        silenced=member.silenced,
+        disabled=member.disabled,
+        approved=not member.pending,
+        invite_request=reason or None,
+        invited_by_account_id=str(member.invited_by) if member.invited_by else None,
+        sensitized=member.sensitized,
+        locale=language_tag(member.default_language) or None,
+        account=shown,
+    )

@@ -1,0 +1,147 @@
+"""Notifications, markers and conversations as they stand on the wire: every key, in the names that clients know."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from shoal.core.model import Treatment
+from shoal.mastodon_api.entities.moderation import Report
+from shoal.mastodon_api.entities.statuses import Account, Status
+
+
+class Notification(msgspec.Struct, kw_only=True):
+    """One thing that a member is notified of."""
+
+    id: str
+    type: str
+    group_key: str
+    created_at: str
+    account: Account
+    status: Status | UnsetType = UNSET
+    """The status that the notification is about; for a favourite or a reblog, the member's own."""
+    report: Report | UnsetType = UNSET
+    emoji: str | UnsetType = UNSET
+    """The emoji of a reaction."""
+
+
+class NotificationGroup(msgspec.Struct, kw_only=True):
+    """Notifications that are alike, as far as they are on the page."""
+
+    group_key: str
+    notifications_count: int
+    type: str
+    most_recent_notification_id: str
+    page_min_id: str
+    page_max_id: str
+    latest_page_notification_at: str
+    sample_account_ids: list[str]
+    """The newest few."""
+    status_id: str | UnsetType = UNSET
+    report: Report | UnsetType = UNSET
+    emoji: str | UnsetType = UNSET
+    """The emoji of a reaction, which is never in a group with others."""
+
+
+class PartialAccount(msgspec.Struct, kw_only=True):
+    """As much of an account as its picture needs."""
+
+    id: str
+    acct: str
+    url: str
+    avatar: str
+    avatar_static: str
+    locked: bool
+    bot: bool
+
+
+class GroupedNotificationsResults(msgspec.Struct, kw_only=True):
+    """A page of groups, with the accounts and statuses that they name."""
+
+    accounts: list[Account]
+    statuses: list[Status]
+    notification_groups: list[NotificationGroup]
+    partial_accounts: list[PartialAccount] | UnsetType = UNSET
+
+
+class UnreadCount(msgspec.Struct):
+    """How many came since the marker."""
+
+    count: int
+
+
+class PolicySummary(msgspec.Struct):
+    """Counts of what a policy holds back now; each up to 100."""
+
+    pending_requests_count: int
+    pending_notifications_count: int
+
+
+class NotificationPolicy(msgspec.Struct, kw_only=True):
+    """A policy that shows, holds back or drops notifications: each rule is `accept`, `filter` or `drop`."""
+
+    for_not_following: Treatment
+    for_not_followers: Treatment
+    for_new_accounts: Treatment
+    for_private_mentions: Treatment
+    for_limited_accounts: Treatment
+    summary: PolicySummary
+
+
+class OldNotificationPolicy(msgspec.Struct, kw_only=True):
+    """A notification policy in the older shape: true for what is not accepted."""
+
+    filter_not_following: bool
+    filter_not_followers: bool
+    filter_new_accounts: bool
+    filter_private_mentions: bool
+    summary: PolicySummary
+
+
+class NotificationRequest(msgspec.Struct, kw_only=True):
+    """A sender whose notifications are held back. The id is that of the account."""
+
+    id: str
+    created_at: str
+    updated_at: str
+    notifications_count: str
+    """Up to 100."""
+    account: Account
+    last_status: Status | UnsetType = UNSET
+    """The newest of what is held back, where that is about one."""
+
+
+class Merged(msgspec.Struct):
+    """Whether all that was accepted is among the notifications: it is once accepting is answered."""
+
+    merged: bool = True
+
+
+class Marker(msgspec.Struct):
+    """Up to where a timeline was read."""
+
+    last_read_id: str
+    version: int
+    updated_at: str
+
+
+class Conversation(msgspec.Struct):
+    """A thread of direct statuses."""
+
+    id: str
+    unread: bool
+    accounts: list[Account]
+    last_status: Status | None
+
+
+class WebPushSubscription(msgspec.Struct):
+    """Where messages of a session go, and about which types of notifications."""
+
+    id: str
+    endpoint: str
+    standard: bool
+    """Whether messages go as RFC 8291 and 8292 say; otherwise as earlier drafts do."""
+    alerts: dict[str, bool]
+    policy: str
+    server_key: str
+    """The public key of the server, in base64 for URLs."""

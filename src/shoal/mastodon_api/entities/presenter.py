@@ -1,0 +1,261 @@
+"""Statuses and accounts as JSON: the hot path of every timeline.
+
+A status is spliced of fragments, each made by an encoder: its content, which stays the same until it is edited; its author,
+who stays the same until they or their numbers change; and what a viewer sees of it now. The first two are remembered
+together with the values that they were made of, and used again only while those are still the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UnsetType
+from msgspec.structs import replace
+
+from shoal.core.model import App, Media, Member, Post, Share
+from shoal.core.visibility import is_sensitive
+from shoal.graph.cache.dependencies import good_until
+from shoal.graph.cache.lru import Recent
+from shoal.graph.contract import Reader
+from shoal.http.responses import raw
+from shoal.mastodon_api.entities import serializers
+from shoal.mastodon_api.entities import statuses as entities
+from shoal.mastodon_api.entities.serializers import Addresses
+from shoal.queries.hydration import Entry, Profile, SharedBy
+from shoal.queries.pipeline import filtered
+
+_encode = msgspec.json.Encoder().encode
+
+_COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
+WHOLE = -1
+"""No limit on the data of a post."""
+_STATE = (b"favourited", b"reblogged", b"bookmarked", b"muted")
+"""Acts of the viewer on a status. The bit of each among the flags of a tail is its place here; two more bits follow."""
+_PINNED, _OWN = 1 << len(_STATE), 2 << len(_STATE)
+_BOOLS = (b"false", b"true")
+
+
+def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
+    """The end of a status for a member, less the three counts."""
+    state = b"".join(b',"%b":%b' % (name, _BOOLS[flags >> bit & 1]) for bit, name in enumerate(_STATE))
+    pinned = b',"pinned":' + _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b""
+    return b',"poll":' + poll + _COUNTS + state + b',"filtered":' + filtered + pinned + b"}"
+
+
+_TAILS = tuple(_tail(flags, b"%b", b"%b") for flags in range(2 * _OWN))
+"""Tails by flags; to be formatted with the poll, the three counts and the matches of filters."""
+_PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(2 * _OWN))
+"""Tails by flags for a status without a poll that matches no filter, as most are; to be formatted with the counts."""
+_AUTHOR = b',"reblog":null,"account":'
+_SHOWN = b',"reblog":'
+_ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _weight(made: bytes) -> int:
+    """Kilobytes, begun ones counted."""
+    return 1 + len(made) // 1024
+
+
+def _fits(viewer: int | None, post: Post, data: int) -> bool:
+    """Whether a post that has data comes with it: one's own always."""
+    return post.author_id == viewer or data == WHOLE or 0 < len(post.json.encode()) <= data
+
+
+def _as_shown(viewer: int | None, entry: Entry) -> Post:
+    """The post as it is shown to the viewer: marked as sensitive where moderators marked its author, but not to the author."""
+    post, author = entry.post, entry.author.member
+    if author.sensitized and viewer != author.id and is_sensitive(post, author):
+        return replace(post, sensitive=True)
+    return post
+
+
+def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
+    """Put the emoji of a post, if it has any, before the end of its last piece."""
+    if entry.emoji:
+        found = _encode([entities.EmojiReaction(one.emoji, one.count, one.me) for one in entry.emoji])
+        pieces[-1] = b'%b,"reactions":%b,"pleroma":{"emoji_reactions":%b}}' % (pieces[-1][:-1], found, found)
+
+
+class Presenter:
+    """Makes the JSON of entries and profiles, and remembers about `size` KB of fragments of each kind."""
+
+    def __init__(self, graph: Reader, at: Addresses, size: int = 50_000, *, clock: Callable[[], int] = _now_ms) -> None:
+        self._graph = graph
+        self._at = at
+        self._clock = clock
+        self._posts: Recent[int, tuple[Post, tuple[Media, ...], bytes]] = Recent(size)
+        self._shares: Recent[int, tuple[Share, bytes]] = Recent(size)
+        self._accounts: Recent[int, tuple[Member, tuple[int, int, int], bytes]] = Recent(size)
+        self._apps: Recent[int, App] = Recent(1_000)
+        self.memories: Mapping[str, Recent[Any, Any]] = {
+            "post-json": self._posts,
+            "share-json": self._shares,
+            "account-json": self._accounts,
+        }
+        """The memories by name, for figures."""
+
+    async def page(
+        self, viewer: int | None, entries: Sequence[Entry], data: int = 0, *, filters_applied: bool = False
+    ) -> bytes:
+        """Return a JSON array of statuses; those of others include their data if it has at most `data` bytes.
+
+        With `filters_applied` the entries already list the viewer's filters that match them.
+        """
+        await self._learn_apps(entries)
+        return self.present_page(viewer, entries if filters_applied else await self._filtered(viewer, entries), data)
+
+    async def status(self, viewer: int | None, entry: Entry, data: int = WHOLE) -> bytes:
+        """One status as a JSON object."""
+        await self._learn_apps((entry,))
+        (entry,) = await self._filtered(viewer, (entry,))
+        pieces: list[bytes] = []
+        self._write(pieces, viewer, entry, data)
+        return b"".join(pieces)
+
+    async def ranked_page(
+        self, viewer: int, entries: Sequence[tuple[Entry, entities.Ranking | None]], data: int = 0
+    ) -> bytes:
+        """A JSON array of statuses, each with the reasons for its place."""
+        await self._learn_apps([entry for entry, _ in entries])
+        made: list[bytes] = []
+        for entry, ranking in entries:
+            pieces: list[bytes] = []
+            self._write(pieces, viewer, entry, data, ranking)
+            made.append(b"".join(pieces))
+        return b"[%b]" % b",".join(made)
+
+    async def each(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> dict[int, bytes]:
+        """Statuses by the id of their entry."""
+        await self._learn_apps(entries)
+        made: dict[int, bytes] = {}
+        for entry in await self._filtered(viewer, entries):
+            pieces: list[bytes] = []
+            self._write(pieces, viewer, entry, data)
+            made[entry.id] = b"".join(pieces)
+        return made
+
+    def present_page(self, viewer: int | None, entries: Iterable[Entry], data: int = 0) -> bytes:
+        """A JSON array of statuses whose apps are known, or are not to be shown."""
+        pieces: list[bytes] = []
+        for entry in entries:
+            pieces.append(b"," if pieces else b"[")
+            self._write(pieces, viewer, entry, data)
+        pieces.append(b"]" if pieces else b"[]")
+        return b"".join(pieces)
+
+    def account(self, profile: Profile) -> bytes:
+        """A profile as a JSON object."""
+        member = profile.member
+        numbers = (profile.followers, profile.following, profile.posts)
+        known = self._accounts.get(member.id)
+        if known is not None and known[1] == numbers and (known[0] is member or known[0] == member):
+            return known[2]
+        made = _encode(serializers.account(profile, self._at))
+        self._accounts.put(member.id, (member, numbers, made), _weight(made))
+        return made
+
+    def accounts(self, profiles: Iterable[Profile]) -> bytes:
+        """A JSON array of profiles."""
+        return b"[%b]" % b",".join(map(self.account, profiles))
+
+    async def _filtered(self, viewer: int | None, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the entries with the viewer's filters, of every context, that match them."""
+        return await filtered(self._graph, viewer, entries) if viewer is not None else entries
+
+    async def _learn_apps(self, entries: Iterable[Entry]) -> None:
+        known = self._apps.get
+        missing = {id_ for entry in entries if (id_ := entry.post.app_id) and known(id_) is None}
+        if missing:
+            for app in (await self._graph.obj_get(list(missing))).values():
+                if isinstance(app, App):
+                    self._apps.put(app.id, app)
+
+    def _write(
+        self,
+        pieces: list[bytes],
+        viewer: int | None,
+        entry: Entry,
+        data: int,
+        ranking: entities.Ranking | None = None,
+    ) -> None:
+        """Add a status, piece by piece: a page is put together once, at its end."""
+        post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
+        content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data), ranking=ranking)
+        if share is None or sharer is None:
+            pieces += (content, self.account(entry.author), self._tail(viewer, entry, post.author_id))
+            _add_emoji(pieces, entry)
+            return
+        pieces += (self._share(share, sharer, entry.shared_by), content, self.account(entry.author))
+        pieces.append(self._tail(viewer, entry, post.author_id))
+        _add_emoji(pieces, entry)
+        pieces += (b',"account":', self.account(sharer))
+        pieces.append(self._tail(viewer, entry, share.author_id, of_share=True))
+
+    def _tail(self, viewer: int | None, entry: Entry, author: int, *, of_share: bool = False) -> bytes:
+        """Encode the fields of a post or share that change without an edit. A share has no poll and is never pinned."""
+        counts = (entry.comments, entry.shares, entry.likes)
+        view = None if of_share else entry.poll
+        poll = b"null"
+        if view is not None:
+            now = self._clock()
+            good_until(view.poll.expires_at, now)
+            poll = _encode(serializers.poll(view, viewer, now))
+        if viewer is None:
+            return _ANONYMOUS % (poll, *counts)
+        flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | entry.thread_muted << 3
+        flags |= (entry.pinned and not of_share) << 4 | (author == viewer) << 5
+        if view is None and not entry.matches:
+            return _PLAIN_TAILS[flags] % counts
+        matches = [serializers.filter_result(match) for match in entry.matches]
+        return _TAILS[flags] % (poll, *counts, _encode(matches))
+
+    def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: entities.Ranking | None) -> bytes:
+        """A status up to its author. What is remembered `whole`, with the data of the post, is so under its negative id."""
+        media = entry.media
+        shared_by = entry.shared_by if entry.share is None else None
+        if shared_by is not None or ranking is not None:
+            return _encode(self._telling(self._made(entry, post, whole=whole), shared_by, ranking))[:-1] + _AUTHOR
+        name = -post.id if whole else post.id
+        known = self._posts.get(name)
+        # The graph keeps objects decoded, so as a rule this compares addresses.
+        if known is not None and (known[0] is post or known[0] == post) and known[1] == media:
+            return known[2]
+        made = _encode(self._made(entry, post, whole=whole))[:-1] + _AUTHOR
+        self._posts.put(name, (post, media, made), _weight(made))
+        return made
+
+    def _made(self, entry: Entry, post: Post, *, whole: bool) -> entities.StatusContent:
+        app = self._apps.get(post.app_id) if post.app_id else None
+        return serializers.content(post, entry.author.member.name, entry.media, app, self._at, data=whole)
+
+    def _telling(
+        self, content: entities.StatusContent, shared: SharedBy | None, ranking: entities.Ranking | None = None
+    ) -> entities.StatusContent:
+        """Add who else shared a post, and why it stands at its place. This changes from page to page, so it is not cached."""
+        extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
+        if shared is not None:
+            accounts = [raw(self.account(profile)) for profile in shared.first]
+            extras.shared_by = entities.SharedBy(accounts, shared.number)
+        if ranking is not None:
+            extras.ranking = ranking
+        content.shoal = extras
+        return content
+
+    def _share(self, share: Share, sharer: Profile, shared: SharedBy | None) -> bytes:
+        """A share up to the post that it shows."""
+        if shared is not None:
+            content = serializers.share_content(share, sharer.member.name, self._at)
+            return _encode(self._telling(content, shared))[:-1] + _SHOWN
+        known = self._shares.get(share.id)
+        if known is not None and (known[0] is share or known[0] == share):
+            return known[1]
+        made = _encode(serializers.share_content(share, sharer.member.name, self._at))[:-1] + _SHOWN
+        self._shares.put(share.id, (share, made), _weight(made))
+        return made

@@ -1,0 +1,533 @@
+"""Pure functions that convert domain values to Mastodon entities, and the URLs in them.
+
+There is one function per entity: accounts, media attachments, polls, filters, relationships, lists, preferences, applications
+and tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from shoal.core.filters import Filter
+from shoal.core.ids import milliseconds_of
+from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER, still_of
+from shoal.core.model import (
+    App,
+    Media,
+    MediaKind,
+    MediaState,
+    Member,
+    MemberList,
+    Mention,
+    Post,
+    Role,
+    Share,
+    Token,
+    Visibility,
+)
+from shoal.core.ranking.recipes import Recipe, recipe_link
+from shoal.core.text import to_html
+from shoal.core.visibility import Relation
+from shoal.mastodon_api.entities import statuses as client_entities
+from shoal.mastodon_api.entities import statuses as entities
+from shoal.mastodon_api.entities.statuses import Account, MediaAttachment, MediaExtras, Meta, Original, Point, Size
+from shoal.queries.follows import FollowersOfDay, FollowPeriod, RelationshipHistory
+from shoal.queries.hydration import Filtered, PollView, Profile
+from shoal.queries.tags import Featured
+from shoal.words.languages import language_tag
+
+
+class Addresses(msgspec.Struct, frozen=True):
+    """URLs below one root."""
+
+    root: str
+    """`https://example.org`, without a slash at the end."""
+    domain: str
+    """Our own name in `@user@domain`."""
+
+    @property
+    def netloc(self) -> str:
+        """`host:port`, or the host alone where the port goes without saying."""
+        return urlsplit(self.root).netloc
+
+    @property
+    def path(self) -> str:
+        """The path of the root, without a slash at the end: empty where it has none."""
+        return urlsplit(self.root).path
+
+    def account(self, name: str) -> str:
+        """A member's profile."""
+        return f"{self.root}/@{name}"
+
+    def status(self, name: str, id_: int) -> str:
+        """A post or share of a member; the id stands last, where clients look for it."""
+        return f"{self.root}/@{name}/{id_}"
+
+    def tag(self, name: str) -> str:
+        """The posts of a tag."""
+        return f"{self.root}/tags/{quote(name)}"
+
+    def recipe(self, recipe: Recipe) -> str:
+        """Everything that a recipe for ranked feeds says, to be looked at and taken over."""
+        return recipe_link(self.root, recipe)
+
+    def media(self, key: str) -> str:
+        """A stored file."""
+        return f"{self.root}/media/{key}"
+
+    def avatar(self, key: str) -> str:
+        """A member's avatar, or the one of those who have none."""
+        return self.media(key) if key else self.root + MISSING_AVATAR
+
+    def header(self, key: str) -> str:
+        """A member's header, or the one of those who have none."""
+        return self.media(key) if key else self.root + MISSING_HEADER
+
+    def html(self, text: str, mentions: Iterable[Mention] = ()) -> str:
+        """Return a member's text as HTML, with links to the members, tags and URLs that it names."""
+        urls = {mention.name: self.account(mention.name) for mention in mentions}
+        return to_html(text, mentions=urls, tag_url=self.tag, domain=self.domain)
+
+
+_CHANNELS = {1: "mono", 2: "stereo"}
+
+
+def attachment(media: Media, at: Addresses) -> MediaAttachment:
+    """A picture, video or sound, ready or not."""
+    return MediaAttachment(
+        id=str(media.id),
+        type=media.kind.value,
+        url=at.media(media.key) if media.state is MediaState.READY else None,
+        preview_url=at.media(media.preview_key) if media.preview_key else None,
+        meta=_meta(media),
+        description=media.description or None,
+        blurhash=media.blurhash or None,
+        shoal=MediaExtras(at.media(media.original_key)) if _keeps_original(media) else UNSET,
+    )
+
+
+def _keeps_original(media: Media) -> bool:
+    """A video or sound has an original too, which nobody is shown, and only until it was worked on."""
+    return bool(media.original_key) and media.kind is MediaKind.IMAGE
+
+
+def _meta(media: Media) -> Meta:
+    focus = Point(*media.focus)
+    small = _size(media.preview_width, media.preview_height) if media.preview_key else UNSET
+    if media.state is not MediaState.READY:
+        return Meta(small=small, focus=focus)
+    if media.kind is MediaKind.IMAGE:
+        return Meta(original=Original(**_pixels(media)), small=small, focus=focus)
+    sound = _sound(media)
+    plays: dict[str, Any] = {"duration": media.duration, "bitrate": media.bitrate}
+    if media.kind is MediaKind.AUDIO:
+        said = {name: text for name, text in sound.items() if name != "audio_channels"}
+        original = Original(**plays, **said)
+        return Meta(
+            original=original, small=small, focus=focus, length=_length(media), duration=media.duration, **sound
+        )
+    return Meta(
+        original=Original(width=media.width, height=media.height, frame_rate=media.frame_rate, **plays),
+        small=small,
+        focus=focus,
+        length=_length(media),
+        duration=media.duration,
+        fps=round(Fraction(media.frame_rate)),
+        **_pixels(media),
+        **sound,
+    )
+
+
+def _pixels(media: Media) -> dict[str, Any]:
+    width, height = media.width, media.height
+    aspect = width / height if height else 0.0
+    return {"width": width, "height": height, "size": f"{width}x{height}", "aspect": aspect}
+
+
+def _size(width: int, height: int) -> Size:
+    return Size(width, height, f"{width}x{height}", width / height if height else 0.0)
+
+
+def _sound(media: Media) -> dict[str, Any]:
+    if media.sound is None:
+        return {}
+    channels = media.sound.channels
+    return {
+        "audio_encode": media.sound.codec,
+        "audio_bitrate": f"{media.sound.rate} Hz",
+        "audio_channels": _CHANNELS.get(channels, f"{channels} channels"),
+    }
+
+
+def _length(media: Media) -> str:
+    minutes, seconds = divmod(media.duration, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours}:{minutes:02d}:{seconds:05.2f}"
+
+
+WIRE_VISIBILITY = {
+    Visibility.PUBLIC: "public",
+    Visibility.UNLISTED: "unlisted",
+    Visibility.FOLLOWERS: "private",
+    Visibility.DIRECT: "direct",
+}
+VISIBILITY = {wire: visibility for visibility, wire in WIRE_VISIBILITY.items()}
+
+
+def moment(milliseconds: int) -> str:
+    """Unix milliseconds as clients parse it: three digits of a second, and a Z."""
+    whole = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(tzinfo=None).isoformat()
+    return f"{whole}.{milliseconds % 1000:03d}Z"
+
+
+def account(profile: Profile, at: Addresses) -> entities.Account:
+    """A member, as others see them."""
+    return entities.Account(**_account(profile, at))
+
+
+def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> entities.CredentialAccount:
+    """A member, as they see themselves; so many ask to follow them."""
+    member = profile.member
+    source = entities.Source(
+        privacy=WIRE_VISIBILITY[member.default_visibility],
+        sensitive=member.default_sensitive,
+        language=language_tag(member.default_language),
+        note=member.note,
+        fields=[entities.Field(field.name, field.value) for field in member.fields],
+        discoverable=member.discoverable,
+        indexable=member.indexable,
+        hide_collections=member.hides_connections,
+        follow_requests_count=requests,
+        attribution_domains=list(member.attribution_domains),
+        quote_policy=member.quote_policy,
+    )
+    extras = entities.MemberExtras(member.folds_shares, member.place_precision.value)
+    return entities.CredentialAccount(**_account(profile, at), source=source, role=role(member.role), shoal=extras)
+
+
+def role(held: Role) -> entities.Role:
+    """Return a member's role, with its permissions."""
+    return _ROLES[held]
+
+
+# The bits of Mastodon: a moderator sees the dashboard (8) and the log (4), and handles users (1024), reports (16) and
+# trends (256); an admin has them all.
+_ROLES = {
+    Role.NONE: entities.Role(),
+    Role.MODERATOR: entities.Role(id="1", name="Moderator", permissions="1308", highlighted=True),
+    Role.ADMIN: entities.Role(id="2", name="Admin", permissions=str((1 << 20) - 1), highlighted=True),
+}
+
+
+def _roles(member: Member) -> list[entities.AccountRole]:
+    held = role(member.role)
+    return [entities.AccountRole(id=held.id, name=held.name)] if held.highlighted else []
+
+
+def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
+    member = profile.member
+    url, avatar, header = at.account(member.name), at.avatar(member.avatar), at.header(member.header)
+    return {
+        "id": str(member.id),
+        "username": member.name,
+        "acct": member.name,
+        "url": url,
+        "uri": url,
+        "display_name": member.display_name,
+        "note": at.html(member.note, member.mentions),
+        "avatar": avatar,
+        "avatar_static": at.avatar(still_of(member.avatar)),
+        "header": header,
+        "header_static": at.header(still_of(member.header)),
+        "fields": [
+            entities.Field(field.name, _inline(at.html(field.value, member.mentions))) for field in member.fields
+        ],
+        "bot": member.bot,
+        "discoverable": member.discoverable,
+        "indexable": member.indexable,
+        "noindex": not member.indexable,
+        "locked": member.locked,
+        "hide_collections": member.hides_connections,
+        "roles": _roles(member),
+        "created_at": moment(member.created_at),
+        "statuses_count": profile.posts,
+        "followers_count": profile.followers,
+        "following_count": profile.following,
+        "limited": member.silenced or UNSET,
+        "suspended": (member.suspended and not member.pending) or UNSET,
+    }
+
+
+def _inline(html: str) -> str:
+    """A row of a table is no paragraph."""
+    return html.removeprefix("<p>").removesuffix("</p>")
+
+
+def content(
+    post: Post, author: str, media: Iterable[Media], app: App | None, at: Addresses, *, data: bool = True
+) -> entities.StatusContent:
+    """The content of a post, with its `data` or without; `author` is the name of its author."""
+    url = at.status(author, post.id)
+    return entities.StatusContent(
+        id=str(post.id),
+        uri=url,
+        url=url,
+        created_at=moment(post.created_at),
+        edited_at=moment(post.edited_at) if post.edited_at else None,
+        content=at.html(post.text, post.mentions),
+        visibility=WIRE_VISIBILITY[post.visibility],
+        sensitive=post.sensitive,
+        spoiler_text=post.spoiler,
+        language=language_tag(post.language) or None,
+        media_attachments=[attachment(item, at) for item in media],
+        mentions=[entities.StatusMention(str(id_), name, at.account(name), name) for id_, name in post.mentions],
+        tags=[entities.StatusTag(name, at.tag(name)) for name in post.tags],
+        application=entities.StatusApplication(app.name, app.website or None) if app else None,
+        in_reply_to_id=str(post.parent_id) if post.parent_id else None,
+        in_reply_to_account_id=str(post.parent_author_id) if post.parent_author_id else None,
+        shoal=_extras(post, data=data),
+    )
+
+
+def _extras(post: Post, *, data: bool) -> entities.Extras | UnsetType:
+    if not post.json and post.place is None:
+        return UNSET
+    return entities.Extras(
+        data=msgspec.Raw(post.json.encode()) if post.json and data else UNSET,
+        data_bytes=len(post.json.encode()) if post.json and not data else UNSET,
+        place=entities.Place(*post.place) if post.place else None,
+    )
+
+
+def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusContent:
+    """Return the share as a status of its own, without text: the text is in the post that it shows."""
+    url = at.status(sharer, share.id)
+    return entities.StatusContent(
+        id=str(share.id),
+        uri=url,
+        url=url,
+        created_at=moment(milliseconds_of(share.id)),
+        visibility=WIRE_VISIBILITY[share.visibility],
+    )
+
+
+def poll(view: PollView, viewer: int | None, now: int) -> entities.Poll:
+    """A poll at a moment (Unix ms). What each option has may be hidden until the end, from the author as well."""
+    shown, over = view.poll, bool(view.poll.expires_at) and view.poll.expires_at <= now
+    hidden = shown.hide_totals and not over
+    own = viewer == shown.owner_id
+    return entities.Poll(
+        id=str(shown.id),
+        expires_at=moment(shown.expires_at) if shown.expires_at else None,
+        expired=over,
+        multiple=shown.multiple,
+        votes_count=sum(view.votes),
+        voters_count=view.voters if shown.multiple else None,
+        options=[
+            entities.PollOption(option.title, None if hidden else votes)
+            for option, votes in zip(shown.options, view.votes, strict=True)
+        ],
+        voted=UNSET if viewer is None else own or view.choices is not None,
+        own_votes=UNSET if viewer is None else list(view.choices or ()),
+    )
+
+
+def filter_summary(found: Filter) -> entities.FilterSummary:
+    """A filter, without what it looks for."""
+    return entities.FilterSummary(
+        id=str(found.id),
+        title=found.title,
+        context=[context.value for context in found.contexts],
+        expires_at=moment(found.expires_at) if found.expires_at else None,
+        filter_action=found.action.value,
+    )
+
+
+def filter_result(match: Filtered) -> entities.FilterResult:
+    """Return the filter that matches a status, and the keywords or statuses by which it does."""
+    return entities.FilterResult(
+        filter=filter_summary(match.filter),
+        keyword_matches=list(match.keywords) or None,
+        status_matches=list(map(str, match.posts)) or None,
+    )
+
+
+def relationship(other_id: int, stand: Relation) -> entities.Relationship:
+    """How the caller stands to one member."""
+    return entities.Relationship(
+        id=str(other_id),
+        following=stand.following,
+        showing_reblogs=(stand.following or stand.requested) and stand.shares,
+        notifying=stand.watching,
+        languages=list(filter(language_tag, stand.languages)) or None,
+        followed_by=stand.followed_by,
+        blocking=stand.blocking,
+        blocked_by=stand.blocked_by,
+        muting=stand.muting,
+        muting_notifications=stand.muting_notifications,
+        muting_expires_at=moment(stand.muted_until) if stand.muted_until else None,
+        requested=stand.requested,
+        requested_by=stand.requested_by,
+        endorsed=stand.endorsed,
+        note=stand.note,
+    )
+
+
+def application(app: App, push_key: str) -> client_entities.Application:
+    """A client program, without its secret. `push_key` is the server's public key for web push; empty for none."""
+    return client_entities.Application(**_application(app, push_key))
+
+
+def credential_application(app: App, secret: str, push_key: str) -> client_entities.CredentialApplication:
+    """A client program, with its secret, and the server's public key for web push; empty for none."""
+    fields = _application(app, push_key)
+    return client_entities.CredentialApplication(**fields, client_id=str(app.id), client_secret=secret)
+
+
+def _application(app: App, push_key: str) -> dict[str, Any]:
+    return {
+        "vapid_key": push_key,
+        "id": str(app.id),
+        "name": app.name,
+        "website": app.website or None,
+        "scopes": list(app.scopes),
+        "redirect_uris": list(app.redirect_uris),
+        "redirect_uri": "\n".join(app.redirect_uris),
+    }
+
+
+def token(made: Token, text: str) -> client_entities.Token:
+    """A token, the once that its text is known."""
+    return client_entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)
+
+
+class MutedAccount(Account, kw_only=True):
+    """Somebody whom the caller mutes; null for ever."""
+
+    mute_expires_at: str | None
+
+
+class FamiliarFollowers(msgspec.Struct):
+    """Followers of an account whom the caller follows too."""
+
+    id: str
+    accounts: list[Account]
+
+
+class FollowedPeriod(msgspec.Struct):
+    """A time during which one followed the other; `since` is null where it is not known, `until` while it goes on."""
+
+    since: str | None
+    until: str | None
+
+
+class RelationshipTimes(msgspec.Struct):
+    """When the caller and an account followed each other, newest first; at most 20 periods each way."""
+
+    id: str
+    following: list[FollowedPeriod]
+    """When the caller followed the account."""
+    followed_by: list[FollowedPeriod]
+    """When the account followed the caller."""
+    known_since: str
+    """Follows that ended before this moment are not remembered."""
+
+
+class FollowersAtDay(msgspec.Struct):
+    """Followers at the end of a day (UTC; of the last one: now), and how many follows began and ended in it."""
+
+    day: str
+    followers: int
+    gained: int
+    lost: int
+
+
+class FeaturedTag(msgspec.Struct, kw_only=True):
+    """A tag on a profile; `last_status_at` is a date."""
+
+    id: str
+    name: str
+    url: str
+    statuses_count: str
+    last_status_at: str | None
+
+
+class UserList(msgspec.Struct, kw_only=True):
+    """A list of accounts."""
+
+    id: str
+    title: str
+    replies_policy: str
+    exclusive: bool
+
+
+class Preferences(msgspec.Struct, kw_only=True):
+    """How a member posts and reads, unless they say otherwise."""
+
+    visibility: str = msgspec.field(name="posting:default:visibility")
+    sensitive: bool = msgspec.field(name="posting:default:sensitive")
+    language: str | None = msgspec.field(name="posting:default:language")
+    media: str = msgspec.field(name="reading:expand:media", default="default")
+    spoilers: bool = msgspec.field(name="reading:expand:spoilers", default=False)
+    gifs: bool = msgspec.field(name="reading:autoplay:gifs", default=False)
+    aggregate_reblogs: bool = msgspec.field(name="shoal:aggregate_reblogs", default=True)
+    """Whether a status stands once in home and lists; changed by `shoal[aggregate_reblogs]` of `update_credentials`."""
+    rankable: bool = msgspec.field(name="shoal:rankable", default=True)
+    """Whether their statuses may appear in ranked feeds; changed by `shoal[rankable]` of `update_credentials`."""
+    findable_by_email: bool = msgspec.field(name="shoal:findable_by_email", default=False)
+    """Whether those who know their e-mail address can find them by it; changed by `shoal[findable_by_email]`."""
+
+
+def featured_tag(found: Featured, at: Addresses) -> FeaturedTag:
+    """A tag on a profile."""
+    return FeaturedTag(
+        id=str(found.place),
+        name=found.name,
+        url=at.tag(found.name),
+        statuses_count=str(found.posts),
+        last_status_at=moment(found.newest)[:10] if found.newest else None,
+    )
+
+
+def user_list(found: MemberList) -> UserList:
+    """A list."""
+    return UserList(id=str(found.id), title=found.title, replies_policy=found.replies.value, exclusive=found.exclusive)
+
+
+def preferences(member: Member) -> Preferences:
+    """How a member posts; how they read is mostly for their client to know."""
+    return Preferences(
+        visibility=WIRE_VISIBILITY[member.default_visibility],
+        sensitive=member.default_sensitive,
+        language=language_tag(member.default_language) or None,
+        aggregate_reblogs=member.folds_shares,
+        rankable=member.rankable,
+        findable_by_email=member.findable_by_email,
+    )
+
+
+def relationship_times(id_: int, told: RelationshipHistory) -> RelationshipTimes:
+    """When two members followed each other."""
+    return RelationshipTimes(
+        id=str(id_),
+        following=list(map(_followed, told.following)),
+        followed_by=list(map(_followed, told.followed_by)),
+        known_since=moment(told.known_since),
+    )
+
+
+def _followed(period: FollowPeriod) -> FollowedPeriod:
+    since, until = (None if at is None else moment(at) for at in period)
+    return FollowedPeriod(since, until)
+
+
+def followers_at_day(told: FollowersOfDay) -> FollowersAtDay:
+    """A day of a series of followers."""
+    return FollowersAtDay(told.day.isoformat(), told.followers, told.gained, told.lost)

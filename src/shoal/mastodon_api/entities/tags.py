@@ -1,0 +1,194 @@
+"""JSON entities of tags, search results and suggestions, and of the tag cloud, which is Shoal's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from shoal.graph.schema import tag_id
+from shoal.mastodon_api.entities.serializers import Addresses, moment
+from shoal.mastodon_api.entities.statuses import Account, Status
+from shoal.tagcloud.cloud import HISTORY, DailyUses, DayCount, RelatedTag, Shown, Word
+
+_DAY_SECONDS = 86_400
+
+
+class TagDay(msgspec.Struct):
+    """One day of a tag; Mastodon writes all three as texts. `day` is midnight UTC in Unix seconds."""
+
+    day: str
+    uses: str
+    accounts: str
+
+
+class Tag(msgspec.Struct):
+    """A tag; `history` is the last seven days, newest first. The last keys are there for members only."""
+
+    id: str
+    name: str
+    url: str
+    history: list[TagDay]
+    following: bool | UnsetType = UNSET
+    featuring: bool | UnsetType = UNSET
+
+
+class WindowWarmth(msgspec.Struct):
+    """How many uses of this moment a tag's uses are worth, by window."""
+
+    hour: float
+    day: float
+    week: float
+
+
+class CloudReasons(msgspec.Struct):
+    """Why a tag is where it is. `recent_uses` and `recent_accounts` are of today and yesterday, UTC."""
+
+    warmth: WindowWarmth
+    recent_uses: int
+    recent_accounts: int
+    loudest: float
+    surprise: float
+    why: str | UnsetType = UNSET
+    """In `for_you` only, in words."""
+
+
+class CloudTag(msgspec.Struct):
+    """A tag in the cloud; `form` is the spelling that most use."""
+
+    name: str
+    form: str
+    url: str
+    uses: int
+    weight: float
+    level: int
+    reasons: CloudReasons
+
+
+class Cloud(msgspec.Struct):
+    """The tag cloud; whatever was used before `complete_to` is counted."""
+
+    order: str
+    version: int
+    at: str
+    complete_to: str
+    tags: list[CloudTag]
+
+
+class AlikeTag(msgspec.Struct):
+    """A tag that goes with another: `together` is in how many of its newest posts it stands too, `likeness` is 0 to 1."""
+
+    name: str
+    form: str
+    url: str
+    uses: int
+    together: int
+    likeness: float
+
+
+def tag(
+    name: str,
+    at: Addresses,
+    counted: DailyUses | None,
+    today: int,
+    *,
+    following: bool | None,
+    featuring: bool = False,
+) -> Tag:
+    """A tag by its canonical name; `counted` is None for one that nobody uses, `following` for who is not logged in.
+
+    `today` is in days since 1970-01-01 UTC.
+    """
+    mine = following is not None
+    unused = [DayCount(today - back, 0, 0) for back in range(HISTORY)]
+    return Tag(
+        # Ids of tags are negative; on the wire an id is digits.
+        id=str(-tag_id(name)),
+        name=name,
+        url=at.tag(name),
+        history=_history(counted.days if counted else unused),
+        following=bool(following) if mine else UNSET,
+        featuring=featuring if mine else UNSET,
+    )
+
+
+def _history(days: Iterable[DayCount]) -> list[TagDay]:
+    return [TagDay(str(day.day * _DAY_SECONDS), str(day.uses), str(day.members)) for day in days]
+
+
+def cloud(shown: Shown, at: Addresses) -> Cloud:
+    """A cloud."""
+    words = [_cloud_tag(word, at) for word in shown.words]
+    return Cloud(shown.order, shown.version, moment(shown.at), moment(shown.complete_to), words)
+
+
+def _cloud_tag(word: Word, at: Addresses) -> CloudTag:
+    known = word.reasons
+    reasons = CloudReasons(
+        warmth=WindowWarmth(**{window: _short(warm) for window, warm in known.warmth.items()}),
+        recent_uses=known.today,
+        recent_accounts=known.members,
+        loudest=_short(known.loudest),
+        surprise=_short(known.surprise),
+        why=word.why or UNSET,
+    )
+    return CloudTag(word.name, word.form, at.tag(word.name), word.uses, _short(word.weight), word.level, reasons)
+
+
+def alike(found: RelatedTag, at: Addresses) -> AlikeTag:
+    """A related tag."""
+    return AlikeTag(found.name, found.form, at.tag(found.name), found.uses, found.together, _short(found.likeness))
+
+
+def _short(number: float) -> float:
+    """Round a number for the wire, to four places."""
+    return round(number, 4)
+
+
+class Search(msgspec.Struct):
+    """Results of a search. All three lists are always there."""
+
+    accounts: list[Account]
+    statuses: list[Status]
+    hashtags: list[Tag]
+
+
+class SearchV1(msgspec.Struct):
+    """Results of a search, with hashtags by their names alone."""
+
+    accounts: list[Account]
+    statuses: list[Status]
+    hashtags: list[str]
+
+
+class SuggestionReason(msgspec.Struct):
+    """One reason for a suggestion: the contribution is the value times the weight."""
+
+    source: str
+    """`friends`, `followers`, `follows_you`, `liked`, `tags` or `nearby`."""
+    number: float
+    """How many people whom the caller follows follow them, how many followers, liked posts or tags, or how many kilometres."""
+    value: float
+    """0 to 1."""
+    weight: float
+    contribution: float
+    words: str
+    friends: list[str]
+    """User names of up to two of the people whom the caller follows and who follow them."""
+
+
+class SuggestionExtras(msgspec.Struct):
+    """Why somebody is suggested, the strongest reason first. The contributions add up to the score."""
+
+    score: float
+    reasons: list[SuggestionReason]
+
+
+class Suggestion(msgspec.Struct):
+    """Somebody whom the caller may want to follow. `source` is the older word for the first of the `sources`."""
+
+    source: str
+    sources: list[str]
+    account: Account
+    shoal: SuggestionExtras

@@ -1,0 +1,186 @@
+"""Passwords that come over HTTP: checked outside the admission gate, and counted by account and by network; and mails asked for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.types import Scope
+
+from shoal.commands import account_deletions, authentication, credentials, members, passkeys, second_factor
+from shoal.commands import authentication as counted
+from shoal.commands.account_deletions import Farewell
+from shoal.commands.authentication import account_key
+from shoal.core.credentials import Site, site_of
+from shoal.core.errors import TooMany, TooManyMails
+from shoal.core.model import Member
+from shoal.http.admission import outside
+from shoal.http.rate_limits import Limiter, RateKey, RateWindow, address_of, network_key
+from shoal.mastodon_api.context import Context
+
+
+@asynccontextmanager
+async def hashing(scope: Scope) -> AsyncIterator[None]:
+    """Hash passwords inside the block: the request holds one of few places for that, and none of the admission gate.
+
+    Raises `Unavailable` when all are taken.
+    """
+    with authentication.hashing_slot():
+        async with outside(scope):
+            yield
+
+
+class LockedOut(TooMany):
+    """Too many wrong passwords for one account, wherever they came from: its owner may know nothing of them."""
+
+
+class Attempt:
+    """One password from one address: what `services/login/guesses.py` calls an asker."""
+
+    def __init__(self, limiter: Limiter, address: str, site: Site) -> None:
+        self._limiter = limiter
+        self.site = site
+        self._counted: list[tuple[RateKey, RateWindow]] = []
+        self.address = address
+        self.network = network_key(address) if address else ""
+
+    async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
+        """Count an attempt as a wrong one, before it is made. Raises `TooMany`."""
+        if self.network:
+            await self._take(RateKey("network_guesses", self.network))
+        counted_as = "code_guesses" if code else "account_guesses"
+        await self._take(RateKey(counted_as, f"{account}@{self.network}" if known else account))
+
+    async def take_back(self) -> None:
+        """Uncount an attempt that was not wrong."""
+        while self._counted:
+            await self._limiter.give_back(*self._counted.pop())
+
+    async def _take(self, key: RateKey) -> None:
+        window = await self._limiter.take(key)
+        if window is None:
+            return
+        if window.wait:
+            refusal = LockedOut if key.limit_class == "account_guesses" else TooMany
+            raise refusal("Too many wrong passwords", retry_after=window.wait)
+        self._counted.append((key, window))
+
+
+async def log_in(context: Context, name: str, password: str) -> Member:
+    """The member with this name or address and this password, who has no second factor. Raises as `members.log_in`."""
+    front = context.deps
+    async with hashing(context.request.scope):
+        return await members.log_in(front.writes, name, password, _attempt(context))
+
+
+async def knows_password(context: Context, name: str, password: str) -> Member:
+    """The member with this name or address and this password: a code may still be wanted. Raises as `members.log_in`."""
+    front = context.deps
+    async with hashing(context.request.scope):
+        return await members.knows_password(front.writes, name, password, _attempt(context))
+
+
+async def code_counts(context: Context, member: Member, code: str) -> bool:
+    """Whether this is a code of the member's second factor. Raises `TooMany`."""
+    return await counted.code_counts(context.deps.writes, member, code, _attempt(context))
+
+
+async def by_passkey(context: Context, answer: str) -> Member:
+    """The member of whom this is the answer of a passkey. Raises as `members.by_passkey`."""
+    return await members.by_passkey(context.deps.writes, answer, _attempt(context))
+
+
+async def turn_on_by_passkey(context: Context, member_id: int, password: str, answer: str) -> list[str]:
+    """A second factor by passkeys, and its recovery codes. Raises as `second_factor.turn_on`."""
+    async with hashing(context.request.scope):
+        return await second_factor.turn_on_by_passkey(
+            context.deps.writes, member_id, password, answer, _attempt(context)
+        )
+
+
+async def add_passkey(context: Context, member_id: int, name: str, answer: str, password: str, code: str) -> None:
+    """Another passkey. Raises as `passkeys.add`."""
+    async with hashing(context.request.scope):
+        await passkeys.add(context.deps.writes, member_id, name, answer, password, code, _attempt(context))
+
+
+async def remove_passkey(context: Context, member_id: int, id_: str, password: str, code: str) -> None:
+    """One passkey less. Raises as `passkeys.remove`."""
+    async with hashing(context.request.scope):
+        await passkeys.remove(context.deps.writes, member_id, id_, password, code, _attempt(context))
+
+
+async def turn_on(context: Context, member_id: int, password: str, key: str, code: str) -> list[str]:
+    """A second factor, and its recovery codes. Raises as `second_factor.turn_on`."""
+    async with hashing(context.request.scope):
+        return await second_factor.turn_on(context.deps.writes, member_id, password, key, code, _attempt(context))
+
+
+async def turn_off(context: Context, member_id: int, password: str, code: str) -> None:
+    """No second factor any more. Raises as `second_factor.turn_off`."""
+    front = context.deps
+    async with hashing(context.request.scope):
+        await second_factor.turn_off(
+            front.writes, member_id, password, code, _attempt(context), required=front.settings.staff_second_factor
+        )
+
+
+async def new_codes(context: Context, member_id: int, code: str) -> list[str]:
+    """Other recovery codes. Raises as `second_factor.new_codes`."""
+    return await second_factor.new_codes(context.deps.writes, member_id, code, _attempt(context))
+
+
+async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
+    """A new password for a member who knows the one they have. Raises as `renewals.change_password`."""
+    front = context.deps
+    async with hashing(context.request.scope):
+        await credentials.change_password(front.writes, member_id, current, password, _attempt(context))
+
+
+async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
+    """A mail to another address, for a member who knows the password. Raises as `proofs.ask_change`, and `TooManyMails`."""
+    front = context.deps
+    await count_mail(context, member_id=member_id)
+    async with hashing(context.request.scope):
+        await credentials.ask_change(front.writes, member_id, password, address, language, _attempt(context))
+
+
+async def reset_password(context: Context, proof: str, password: str) -> Member:
+    """A new password by the link of a mail. Raises as `proofs.reset_password`."""
+    async with hashing(context.request.scope):
+        return await credentials.reset_password(context.deps.writes, proof, password, _attempt(context))
+
+
+async def count_mail(context: Context, account: str = "", member_id: int = 0) -> None:
+    """Count a mail that somebody asks for, by the account as typed or by who is logged in, and by their network.
+
+    Raises `TooManyMails`.
+    """
+    address = address_of(context.request.scope)
+    # What is typed is hashed, so that nobody types what counts for a member.
+    keys = [RateKey("account_mails", str(member_id) if member_id else account_key(account))]
+    if address:
+        keys.insert(0, RateKey("network_mails", network_key(address)))
+    for key in keys:
+        window = await context.deps.limiter.take(key)
+        if window is not None and window.wait:
+            raise TooManyMails("Too many mails were asked for", retry_after=window.wait)
+
+
+async def leave(context: Context, member_id: int, password: str) -> Farewell:
+    """The deletion of an account, by a member who knows its password. Raises as `departures.leave`."""
+    front = context.deps
+    async with hashing(context.request.scope):
+        return await account_deletions.leave(front.writes, member_id, password, _attempt(context))
+
+
+async def come_back(context: Context, name: str, password: str) -> Member:
+    """The end of a departure. Raises as `departures.come_back`."""
+    front = context.deps
+    async with hashing(context.request.scope):
+        return await account_deletions.come_back(front.writes, name, password, _attempt(context))
+
+
+def _attempt(context: Context) -> Attempt:
+    front = context.deps
+    return Attempt(front.limiter, address_of(context.request.scope), site_of(front.at.root, front.settings.title))

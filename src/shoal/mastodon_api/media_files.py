@@ -1,0 +1,239 @@
+"""Media files over HTTP, whole or in ranges, with visibility checks and default images.
+
+The content of a key never changes, so clients may cache it forever, and nothing in it may run. If an image has a smaller variant,
+clients that name its type in `Accept` get that; clients that accept `*/*` get the JPEG. Files are served only for members in good
+standing and while a visible object references them. That check takes two reads (four for media) and is cached for 30 seconds, so
+a file disappears at most that long after its post or author.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
+
+from starlette.datastructures import Headers
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.ids import shard_of
+from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER, copy_of, files_of_member, id_in, lasting_files_of
+from shoal.core.model import Media, Member, Post
+from shoal.graph.cache.lru import Recent
+from shoal.graph.contract import Cursor, Reader
+from shoal.graph.schema import ATTACHED, file_key, user_name_key
+from shoal.http.errors import MethodNotAllowed, reply_for
+from shoal.http.middleware import REQUEST_ID
+from shoal.http.responses import encode
+from shoal.media.clips import MP3, MP4
+from shoal.media.library import MediaLibrary
+from shoal.media.store import SUFFIXES, check_key, type_of
+
+_SEA = ((222, 231, 237), (143, 168, 184))
+"""Ground and figure, as red, green and blue."""
+
+
+@cache
+def avatar() -> bytes:
+    """A PNG of 400 x 400: head and shoulders."""
+    return _png(400, 400, lambda x, y: _in_circle(x, y, 200, 155, 78) or _in_circle(x, y, 200, 410, 160))
+
+
+@cache
+def header() -> bytes:
+    """A PNG of 1500 x 500: two waves."""
+    return _png(1500, 500, lambda x, y: _in_circle(x, y, 420, 1150, 800) or _in_circle(x, y, 1180, 1400, 1010))
+
+
+@cache
+def icon() -> bytes:
+    """A PNG of 64 x 64 for the tabs of browsers: a round spot."""
+    return _png(64, 64, lambda x, y: _in_circle(x, y, 32, 32, 26))
+
+
+def _in_circle(x: int, y: int, centre_x: int, centre_y: int, radius: int) -> bool:
+    return (x - centre_x) ** 2 + (y - centre_y) ** 2 < radius**2
+
+
+def _png(width: int, height: int, is_figure: Callable[[int, int], bool]) -> bytes:
+    """Two colours, one bit a pixel; drawn in blocks of eight pixels by two, which is fine enough for a placeholder."""
+    rows = []
+    for y in range(0, height, 2):
+        row = bytes(0xFF if is_figure(x + 4, y) else 0 for x in range(0, width, 8))
+        rows += [b"\0" + row] * 2
+    palette = bytes(value for colour in _SEA for value in colour)
+    return b"".join(
+        (
+            b"\x89PNG\r\n\x1a\n",
+            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 3, 0, 0, 0)),
+            _chunk(b"PLTE", palette),
+            _chunk(b"IDAT", zlib.compress(b"".join(rows), 9)),
+            _chunk(b"IEND", b""),
+        )
+    )
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+_REMEMBERED = 20_000
+_SECONDS = 30.0
+_POSTS = 16
+"""How many posts that have a file, from the newest, are checked for being in sight."""
+
+
+class ShownFiles:
+    """Answers for one process; ask before a file is read."""
+
+    def __init__(
+        self, graph: Reader, *, seconds: float = _SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._graph = graph
+        self._seconds = seconds
+        self._clock = clock
+        self._until: Recent[str, float] = Recent(_REMEMBERED)
+
+    async def check(self, key: str) -> None:
+        """Raise `NotFound` for a file that nobody is to see any more."""
+        until = self._until.get(key)
+        if until is not None and self._clock() < until:
+            return
+        asked = self._clock()
+        if not await self._is_shown(key):
+            raise NotFound("there is no such file")
+        self._until.put(key, asked + self._seconds)
+
+    async def _is_shown(self, key: str) -> bool:
+        folder, id_ = key.rpartition("/")[0], id_in(key)
+        name = user_name_key(folder.rpartition("/")[2])
+        renamed = file_key(shard_of(id_), id_)
+        keys = await self._graph.key_get([name, renamed])
+        media_id = keys.get(renamed, id_)
+        nodes = await self._graph.obj_get([found for found in (keys.get(name, 0), media_id) if found])
+        owner = nodes.get(keys.get(name, 0))
+        if not isinstance(owner, Member) or owner.suspended:
+            return False
+        if not id_:
+            return key in files_of_member(owner)
+        media = nodes.get(media_id)
+        if not isinstance(media, Media):
+            # From before files were named after their object, and not repaired yet; or it is just being deleted.
+            return True
+        return not media.let_go and key in lasting_files_of(media) and await self._in_sight(media)
+
+    async def _in_sight(self, media: Media) -> bool:
+        """Whether no post has it yet, or one that has it is not hidden."""
+        attached = await self._graph.assoc_range(media.id, ATTACHED, Cursor(limit=_POSTS))
+        found = await self._graph.obj_get([put.id2 for put in attached]) if attached else {}
+        posts = [node for node in found.values() if isinstance(node, Post)]
+        return not posts or any(not post.hidden for post in posts)
+
+
+_PREFIX = "/media/"
+_DRAWN = {
+    MISSING_AVATAR: avatar,
+    MISSING_HEADER: header,
+    # Every browser asks for it, and takes a PNG.
+    "/favicon.ico": icon,
+}
+_HEADERS = {
+    "Accept-Ranges": "bytes",
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "Content-Security-Policy": "default-src 'none'",
+}
+_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
+_LARGE = tuple(SUFFIXES[kind] for kind in (MP4, MP3))
+"""Sent piece by piece, not held in memory."""
+
+
+def is_file(path: str) -> bool:
+    """Whether `Files` answers this path itself."""
+    return path.startswith(_PREFIX) or path in _DRAWN
+
+
+class Files:
+    """The application of the paths for which `is_file` holds."""
+
+    def __init__(self, media: MediaLibrary, shown: ShownFiles) -> None:
+        self._media = media
+        self._shown = shown
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        path: str = scope["path"]
+        try:
+            response = await self._file(scope["method"], path, Headers(scope=scope))
+        except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
+            reply = reply_for(error, where=f"{scope['method']} (file) ({scope.get(REQUEST_ID, '-')})")
+            response = Response(encode(reply.body), reply.status, dict(reply.headers), "application/json")
+        await response(scope, receive, send)
+
+    async def _file(self, method: str, path: str, asked: Headers) -> Response:
+        if method not in {"GET", "HEAD"}:
+            raise MethodNotAllowed(("GET",))
+        if path in _DRAWN:
+            return Response(_DRAWN[path](), headers=_HEADERS, media_type="image/png")
+        key = path.removeprefix(_PREFIX)
+        try:
+            check_key(key)
+            await self._shown.check(key)
+            return await self._chosen(key, asked)
+        except InvalidInput:
+            # A path that cannot be a key names nothing.
+            raise NotFound("Record not found") from None
+
+    async def _chosen(self, key: str, asked: Headers) -> Response:
+        """A file, or the smaller copy beside it."""
+        copy = copy_of(key)
+        if not copy:
+            return await self._stored(key, asked)
+        response = None
+        if _takes(asked.getlist("accept"), type_of(copy)):
+            with suppress(NotFound):
+                response = await self._stored(copy, asked)
+        response = response or await self._stored(key, asked)
+        response.headers.add_vary_header("Accept")
+        return response
+
+    async def _stored(self, key: str, asked: Headers) -> Response:
+        # A key carries a hash, so that its name identifies the bytes.
+        tag = f'"{key.rpartition("/")[2]}"'
+        part = _range(asked.get("range", "")) if asked.get("if-range", tag) == tag else None
+        known = {**_HEADERS, "ETag": tag}
+        if part is None and not key.endswith(_LARGE):
+            data, content_type = await self._media.read(key)
+            return Response(data, headers=known, media_type=content_type)
+        found = await self._media.part(key, *(part or (0, None)))
+        if found.first > found.last:
+            refused = {"Content-Range": f"bytes */{found.size}"}
+            return Response(b"", 416, refused, found.content_type)
+        headers = {**known, "Content-Length": str(found.last - found.first + 1)}
+        if part is not None:
+            headers["Content-Range"] = f"bytes {found.first}-{found.last}/{found.size}"
+        return StreamingResponse(found.pieces, 200 if part is None else 206, headers, found.content_type)
+
+
+def _takes(accepted: Iterable[str], content_type: str) -> bool:
+    """Whether an `Accept` header names a content type and does not rule it out (RFC 9110, 12.5.1)."""
+    for kind in ",".join(accepted).lower().split(","):
+        name, *parameters = (part.strip() for part in kind.split(";"))
+        if name == content_type:
+            return not any(re.fullmatch(r"q\s*=\s*0(\.0*)?", parameter) for parameter in parameters)
+    return False
+
+
+def _range(asked: str) -> tuple[int | None, int | None] | None:
+    """First and last byte of a `Range` header (RFC 9110, 14.1.2); None for none, for several, and for what cannot be read."""
+    match = _RANGE.fullmatch(asked)
+    if match is None or (not match[1] and not match[2]):
+        return None
+    first, last = (int(text) if text else None for text in match.groups())
+    if first is not None and last is not None and last < first:
+        return None
+    return first, last

@@ -1,0 +1,200 @@
+"""Policies that hold back notifications, and the senders whose notifications they hold back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from shoal.commands import notifications as verbs
+from shoal.core.model import NoticePolicy, Treatment
+from shoal.graph.access import access_member
+from shoal.http.convert import Id
+from shoal.http.pagination import PageQuery
+from shoal.http.responses import raw
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context
+from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api.entities.notifications import (
+    Merged,
+    NotificationPolicy,
+    NotificationRequest,
+    OldNotificationPolicy,
+    PolicySummary,
+)
+from shoal.mastodon_api.notifications import moment_of
+from shoal.queries import notifications as feed
+from shoal.queries.notifications import NoticeRequest
+
+_RULES = {f"for_{name}": name for name in NoticePolicy.__struct_fields__}
+"""Rules by their names on the wire."""
+_OLD_RULES = {f"filter_{name}": name for name in NoticePolicy.__struct_fields__ if name != "limited_accounts"}
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules to be changed: accept, filter or drop. None stays as it is."""
+
+    for_not_following: Treatment | None = None
+    for_not_followers: Treatment | None = None
+    for_new_accounts: Treatment | None = None
+    for_private_mentions: Treatment | None = None
+    for_limited_accounts: Treatment | None = None
+
+
+class OldPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules to be changed in the older shape: true for filter, false for accept."""
+
+    filter_not_following: bool | None = None
+    filter_not_followers: bool | None = None
+    filter_new_accounts: bool | None = None
+    filter_private_mentions: bool | None = None
+
+
+class RequestIds(msgspec.Struct, frozen=True):
+    """Requests by their ids."""
+
+    id: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=100)]
+
+
+async def policy(context: Context, _params: None) -> object:
+    """The notification policy, and how many notifications it holds back."""
+    return await _policy(context, await _own(context))
+
+
+async def change_policy(context: Context, params: Policy) -> object:
+    """Change the notification policy."""
+    return await _policy(context, await _changed(context, params, _RULES, Treatment))
+
+
+async def old_policy(context: Context, _params: None) -> object:
+    """The notification policy (the older shape)."""
+    return await _old_policy(context, await _own(context))
+
+
+async def change_old_policy(context: Context, params: OldPolicy) -> object:
+    """Change the notification policy (the older shape)."""
+    return await _old_policy(context, await _changed(context, params, _OLD_RULES, _of_old))
+
+
+async def requests(context: Context, params: PageQuery) -> object:
+    """Senders whose notifications are held back, the one with the newest notification first."""
+    front = context.deps
+    cursor = cursor_of(params, 40, 80)
+    page = await feed.requests_page(front.reads, actor(context), cursor)
+    shown = [await _shown(context, item) for item in page.items]
+    return paged(context, msgspec.json.encode(shown), [item.last for item in page.items], page.next, cursor)
+
+
+async def request(context: Context, params: One) -> object:
+    """A sender whose notifications are held back."""
+    front = context.deps
+    return await _shown(context, await feed.sender_request(front.reads, actor(context), params.id))
+
+
+async def accept(context: Context, params: One) -> object:
+    """Show the held notifications of a sender, and hold back none of theirs from now on."""
+    front = context.deps
+    await verbs.accept_requests(front.writes, actor(context), {params.id})
+    return {}
+
+
+async def dismiss(context: Context, params: One) -> object:
+    """Dismiss the held notifications of a sender."""
+    front = context.deps
+    await verbs.dismiss_requests(front.writes, actor(context), {params.id})
+    return {}
+
+
+async def accept_several(context: Context, params: RequestIds) -> object:
+    """Show the held notifications of several senders, and hold back none of theirs from now on."""
+    front = context.deps
+    await verbs.accept_requests(front.writes, actor(context), {*params.id})
+    return {}
+
+
+async def dismiss_several(context: Context, params: RequestIds) -> object:
+    """Dismiss the held notifications of several senders."""
+    front = context.deps
+    await verbs.dismiss_requests(front.writes, actor(context), {*params.id})
+    return {}
+
+
+async def merged(_context: Context, _params: None) -> object:
+    """Whether accepted notifications are listed with the others yet."""
+    return Merged()
+
+
+async def _own(context: Context) -> NoticePolicy:
+    front = context.deps
+    return (await access_member(front.reads.graph, actor(context))).notices
+
+
+async def _changed(
+    context: Context, params: Policy | OldPolicy, rules: Mapping[str, str], treatment: Callable[[Any], Treatment]
+) -> NoticePolicy:
+    front = context.deps
+    changes = {rule: treatment(value) for name, rule in rules.items() if (value := getattr(params, name)) is not None}
+    return await verbs.set_policy(front.writes, actor(context), changes)
+
+
+def _of_old(held: bool) -> Treatment:
+    return Treatment.FILTER if held else Treatment.ACCEPT
+
+
+async def _policy(context: Context, policy: NoticePolicy) -> NotificationPolicy:
+    rules = {name: getattr(policy, rule) for name, rule in _RULES.items()}
+    return NotificationPolicy(**rules, summary=await _summary(context))
+
+
+async def _old_policy(context: Context, policy: NoticePolicy) -> OldNotificationPolicy:
+    rules = {name: getattr(policy, rule) is not Treatment.ACCEPT for name, rule in _OLD_RULES.items()}
+    return OldNotificationPolicy(**rules, summary=await _summary(context))
+
+
+async def _summary(context: Context) -> PolicySummary:
+    front = context.deps
+    return PolicySummary(*await feed.held_back(front.reads, actor(context)))
+
+
+async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:
+    front = context.deps
+    statuses = await front.present.each(actor(context), [item.entry] if item.entry else [])
+    return NotificationRequest(
+        id=str(item.sender.member.id),
+        created_at=moment_of(item.first),
+        updated_at=moment_of(item.last),
+        notifications_count=str(item.count),
+        account=raw(front.present.account(item.sender)),
+        last_status=raw(statuses[item.entry.id]) if item.entry else UNSET,
+    )
+
+
+_V1, _V2 = "/api/v1/notifications", "/api/v2/notifications"
+_REQUESTS = f"{_V1}/requests"
+_REQUEST = f"{_REQUESTS}/{{id}}"
+
+_read = endpoints.route.having(scope="read:notifications")
+_change = endpoints.route.having(scope="write:notifications")
+_write = endpoints.route.having(scope="write:notifications", answer=dict)
+
+ROUTES = (
+    _read("GET", f"{_V2}/policy", policy, answer=NotificationPolicy),
+    _change("PATCH", f"{_V2}/policy", change_policy, params=Policy, answer=NotificationPolicy),
+    _read("GET", f"{_V1}/policy", old_policy, answer=OldNotificationPolicy),
+    _change(
+        "PATCH",
+        f"{_V1}/policy",
+        change_old_policy,
+        params=OldPolicy,
+        answer=OldNotificationPolicy,
+    ),
+    endpoints.page("GET", _REQUESTS, requests, scope="read:notifications", answer=list[NotificationRequest]),
+    _read("GET", f"{_REQUESTS}/merged", merged, answer=Merged),
+    _write("POST", f"{_REQUESTS}/accept", accept_several, params=RequestIds),
+    _write("POST", f"{_REQUESTS}/dismiss", dismiss_several, params=RequestIds),
+    _read("GET", _REQUEST, request, params=One, answer=NotificationRequest),
+    _write("POST", f"{_REQUEST}/accept", accept, params=One),
+    _write("POST", f"{_REQUEST}/dismiss", dismiss, params=One),
+)

@@ -1,0 +1,333 @@
+"""Notifications, listed one by one or in groups.
+
+A group holds the notifications of one type about the same status within the same half day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from shoal.commands import notifications as verbs
+from shoal.core.errors import NotFound
+from shoal.core.ids import MAX_ID, milliseconds_of
+from shoal.core.media_files import still_of
+from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind, Notice, group_of
+from shoal.http.convert import Id, Limit
+from shoal.http.pagination import StatusesQuery, listed_data, page_size
+from shoal.http.responses import raw
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api.entities import moderation as moderation_entities
+from shoal.mastodon_api.entities import serializers
+from shoal.mastodon_api.entities.notifications import (
+    GroupedNotificationsResults,
+    Notification,
+    NotificationGroup,
+    PartialAccount,
+    UnreadCount,
+)
+from shoal.mastodon_api.entities.statuses import Account
+from shoal.push.messages import WIRE_KINDS
+from shoal.queries import notifications as feed
+from shoal.queries.hydration import Entry, Profile
+from shoal.queries.notifications import NotificationQuery
+
+KINDS = {wire: kind for kind, wire in WIRE_KINDS.items()}
+
+Types = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)]
+
+
+class NotificationsQuery(StatusesQuery, frozen=True, kw_only=True):
+    """A page of some notifications. A type that does not exist has none."""
+
+    types: Types = ()
+    exclude_types: Types = ()
+    account_id: Id | None = None
+    """Only notifications from this account, including those that the policy holds back."""
+    include_filtered: bool = False
+
+
+class Unread(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of some notifications are counted at the most."""
+
+    types: Types = ()
+    exclude_types: Types = ()
+    account_id: Id | None = None
+    limit: Limit = Limit(0)
+
+    def most(self) -> int:
+        """In 1..1000."""
+        return page_size(self.limit, 100, 1_000)
+
+
+def query_of(params: NotificationsQuery | Unread) -> NotificationQuery:
+    """Which notifications are wanted."""
+    kinds = kinds_of(params.types) if params.types else None
+    held = isinstance(params, NotificationsQuery) and (params.include_filtered or params.account_id is not None)
+    return NotificationQuery(kinds, kinds_of(params.exclude_types), params.account_id or 0, held=held)
+
+
+def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
+    """Return the kinds of notifications with these names, leaving out names that do not exist."""
+    return frozenset(KINDS[name] for name in types if name in KINDS)
+
+
+async def several(context: Context, params: NotificationsQuery) -> object:
+    """List the caller's notifications, newest first."""
+    front = context.deps
+    cursor = cursor_of(params, 40, 80)
+    page = await feed.page(front.reads, actor(context), cursor, query_of(params))
+    body = msgspec.json.encode(await shown(front, actor(context), page.items, listed_data(wanted=params.with_data)))
+    return paged(context, body, [item.time for item in page.items], page.next, cursor)
+
+
+async def one(context: Context, params: One) -> object:
+    """One notification."""
+    front = context.deps
+    found = await feed.one(front.reads, actor(context), params.id)
+    return (await shown(front, actor(context), (found,)))[0]
+
+
+async def dismiss(context: Context, params: One) -> object:
+    """One notification goes."""
+    front = context.deps
+    await verbs.dismiss(front.writes, actor(context), params.id)
+    return {}
+
+
+async def clear(context: Context, _params: None) -> object:
+    """All notifications go."""
+    front = context.deps
+    await verbs.clear(front.writes, actor(context))
+    return {}
+
+
+async def unread_count(context: Context, params: Unread) -> object:
+    """How many notifications came since the marker of that timeline; up to 100, or the limit."""
+    front = context.deps
+    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), query_of(params)))
+
+
+async def shown(front: Front, viewer: int, items: Sequence[feed.Notification], data: int = 0) -> list[Notification]:
+    """Notifications on their way out; their statuses are made together."""
+    statuses = await front.present.each(viewer, [item.entry for item in items if item.entry], data)
+    return [_notification(front, item, statuses.get(item.notice.about) if item.entry else None) for item in items]
+
+
+def _notification(front: Front, item: feed.Notification, status: bytes | None) -> Notification:
+    return Notification(
+        id=str(item.time),
+        type=WIRE_KINDS[item.notice.kind],
+        group_key=group_key(item.notice, item.time),
+        created_at=moment_of(item.time),
+        account=raw(front.present.account(item.actor)),
+        status=UNSET if status is None else raw(status),
+        report=reported(front, item),
+        emoji=item.notice.emoji or UNSET,
+    )
+
+
+def moment_of(time: int) -> str:
+    """When something happened, by its snowflake."""
+    return serializers.moment(milliseconds_of(time))
+
+
+def reported(front: Front, item: feed.Notification) -> moderation_entities.Report | msgspec.UnsetType:
+    """The report that a notification tells of, if it does."""
+    if item.report is None or item.target is None:
+        return UNSET
+    return moderation_entities.report(item.report, raw(front.present.account(item.target)))
+
+
+def group_key(notice: Notice, time: int) -> str:
+    """The group that a notification is in."""
+    return key_of(group_of(notice, time), time)
+
+
+def key_of(group: Group | None, time: int) -> str:
+    """How a group is called; one that stands by itself, by its time."""
+    if group is None:
+        return f"ungrouped-{time}"
+    about = f"{group.about}-" if group.about else ""
+    return f"{WIRE_KINDS[group.kind]}-{about}{group.stretch}"
+
+
+_V1 = "/api/v1/notifications"
+
+_read = endpoints.route.having(scope="read:notifications")
+_write = endpoints.route.having(scope="write:notifications", answer=dict)
+
+ROUTES = (
+    _read("GET", _V1, several, params=NotificationsQuery, answer=list[Notification], remembered=True),
+    _read("GET", f"{_V1}/unread_count", unread_count, params=Unread, answer=UnreadCount),
+    _write("POST", f"{_V1}/clear", clear),
+    _write("POST", f"{_V1}/dismiss", dismiss, params=One),
+    endpoints.one("GET", f"{_V1}/{{id}}", one, scope="read:notifications", answer=Notification),
+    endpoints.one("POST", f"{_V1}/{{id}}/dismiss", dismiss, scope="write:notifications", answer=dict),
+)
+
+
+_SAMPLE = 8
+"""How many accounts of a group are shown."""
+_UNGROUPED = re.compile(r"ungrouped-(\d{1,19})")
+_GROUPED = re.compile(r"(?:(favourite|reblog)-(\d{1,19})|follow)-(\d{1,9})")
+
+Expand = Literal["full", "partial_avatars"]
+
+
+class GroupsPage(NotificationsQuery, frozen=True, kw_only=True):
+    """A page of groups. `partial_avatars` gives whole accounts only for the first of each group."""
+
+    grouped_types: Types = ()
+    expand_accounts: Expand = "full"
+
+
+class UnreadGroups(Unread, frozen=True, kw_only=True):
+    """How many groups are counted at the most."""
+
+    grouped_types: Types = ()
+
+
+class OneGroup(msgspec.Struct, frozen=True):
+    """A group by its key."""
+
+    group_key: Annotated[str, Meta(max_length=100)]
+
+
+async def several_groups(context: Context, params: GroupsPage) -> object:
+    """List the caller's notifications in groups, the group with the newest one first."""
+    front = context.deps
+    cursor = cursor_of(params, 40, 80)
+    page = await feed.grouped(front.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types))
+    results = await _results(
+        front, actor(context), page.groups, params.expand_accounts, listed_data(wanted=params.with_data)
+    )
+    return paged(context, msgspec.json.encode(results), [item.time for item in page.items], page.next, cursor)
+
+
+async def one_group(context: Context, params: OneGroup) -> object:
+    """One group of notifications."""
+    front = context.deps
+    group, items = await _found(context, params.group_key)
+    return await _results(front, actor(context), (feed.Grouped(group, items),), "full")
+
+
+async def accounts(context: Context, params: OneGroup) -> object:
+    """Everybody who is in a group of notifications, the newest first."""
+    front = context.deps
+    _, items = await _found(context, params.group_key)
+    return front.present.accounts(_people(items))
+
+
+async def dismiss_group(context: Context, params: OneGroup) -> object:
+    """A group of notifications goes."""
+    front = context.deps
+    key = _parsed(params.group_key)
+    if isinstance(key, Group):
+        await verbs.dismiss_group(front.writes, actor(context), key)
+    else:
+        await verbs.dismiss(front.writes, actor(context), key)
+    return {}
+
+
+async def unread_group_count(context: Context, params: UnreadGroups) -> object:
+    """How many groups of notifications came since the marker of that timeline; up to 100, or the limit."""
+    front = context.deps
+    kinds = _kinds(params.grouped_types)
+    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), query_of(params), kinds))
+
+
+def _kinds(types: Sequence[str]) -> frozenset[Kind]:
+    return GROUPED & kinds_of(types) if types else GROUPED
+
+
+async def _found(context: Context, text: str) -> tuple[Group | None, list[feed.Notification]]:
+    front = context.deps
+    key = _parsed(text)
+    if isinstance(key, Group):
+        return key, await feed.of_group(front.reads, actor(context), key)
+    return None, [await feed.one(front.reads, actor(context), key)]
+
+
+def _parsed(text: str) -> Group | int:
+    """The group of this key, or the time of what stands by itself. Raises `NotFound` for what is no key."""
+    if match := _UNGROUPED.fullmatch(text):
+        return int(match[1])
+    if match := _GROUPED.fullmatch(text):
+        kind, about, stretch = KINDS[match[1] or "follow"], int(match[2] or 0), int(match[3])
+        if about <= MAX_ID and STRETCHES[0] <= stretch < STRETCHES[1]:
+            return Group(kind, about, stretch)
+    raise NotFound("Record not found")
+
+
+async def _results(
+    front: Front, viewer: int, groups: Sequence[feed.Grouped], expand: Expand, data: int = 0
+) -> GroupedNotificationsResults:
+    samples = [_people(group.items)[:_SAMPLE] for group in groups]
+    every = {profile.member.id: profile for sample in samples for profile in sample}
+    whole = every if expand == "full" else {sample[0].member.id: sample[0] for sample in samples}
+    entries: dict[int, Entry] = {item.entry.id: item.entry for group in groups for item in group.items if item.entry}
+    statuses = await front.present.each(viewer, list(entries.values()), data)
+    return GroupedNotificationsResults(
+        accounts=[raw(front.present.account(profile)) for profile in whole.values()],
+        statuses=list(map(raw, statuses.values())),
+        notification_groups=[_group(front, *pair) for pair in zip(groups, samples, strict=True)],
+        partial_accounts=UNSET
+        if expand == "full"
+        else [_partial(front, profile) for id_, profile in every.items() if id_ not in whole],
+    )
+
+
+def _group(front: Front, found: feed.Grouped, sample: Sequence[Profile]) -> NotificationGroup:
+    newest, oldest = found.items[0], found.items[-1]
+    return NotificationGroup(
+        group_key=key_of(found.group, newest.time),
+        notifications_count=len(found.items),
+        type=WIRE_KINDS[newest.notice.kind],
+        most_recent_notification_id=str(newest.time),
+        page_min_id=str(oldest.time),
+        page_max_id=str(newest.time),
+        latest_page_notification_at=moment_of(newest.time),
+        sample_account_ids=[str(profile.member.id) for profile in sample],
+        status_id=str(newest.entry.id) if newest.entry else UNSET,
+        report=reported(front, newest),
+        emoji=newest.notice.emoji or UNSET,
+    )
+
+
+def _people(items: Sequence[feed.Notification]) -> list[Profile]:
+    """Each once, the newest first."""
+    return list({item.actor.member.id: item.actor for item in items}.values())
+
+
+def _partial(front: Front, profile: Profile) -> PartialAccount:
+    member = profile.member
+    avatar = front.at.avatar(member.avatar)
+    return PartialAccount(
+        id=str(member.id),
+        acct=member.name,
+        url=front.at.account(member.name),
+        avatar=avatar,
+        avatar_static=front.at.avatar(still_of(member.avatar)),
+        locked=member.locked,
+        bot=member.bot,
+    )
+
+
+_V2 = "/api/v2/notifications"
+
+_one_group = _read.taking(OneGroup)
+
+GROUP_ROUTES = (
+    _read("GET", _V2, several_groups, params=GroupsPage, answer=GroupedNotificationsResults),
+    _read("GET", f"{_V2}/unread_count", unread_group_count, params=UnreadGroups, answer=UnreadCount),
+    _one_group("GET", f"{_V2}/{{group_key}}", one_group, answer=GroupedNotificationsResults),
+    _one_group("GET", f"{_V2}/{{group_key}}/accounts", accounts, answer=list[Account]),
+    _write("POST", f"{_V2}/{{group_key}}/dismiss", dismiss_group, params=OneGroup),
+)

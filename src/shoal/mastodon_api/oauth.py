@@ -1,0 +1,485 @@
+"""OAuth 2.0 and OpenID Connect: client apps, authorization requests, tokens, server metadata and userinfo.
+
+Errors of tokens follow RFC 6749 and RFC 7009, metadata RFC 8414. An authorization request is checked by RFC 6749, 4.1.1, with
+PKCE (RFC 7636): an unknown app or redirect URI is shown to the user without a redirect, and any other error is sent to the app,
+at a redirect URI that it registered.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+from urllib.parse import unquote_plus, urlencode, urlsplit
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+
+from shoal.commands import oauth
+from shoal.commands.context import Limits
+from shoal.commands.oauth import NewToken
+from shoal.core.errors import InvalidInput, InvalidToken, NotAllowed, NotFound, Unauthenticated
+from shoal.core.ids import MAX_ID
+from shoal.core.media_files import still_of
+from shoal.core.model import App
+from shoal.graph.contract import Reader
+from shoal.http import authentication
+from shoal.http.authentication import KNOWN, origin_of_request
+from shoal.http.errors import OAuthRefused
+from shoal.http.responses import Reply
+from shoal.mastodon_api import endpoints, login_attempts
+from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.endpoints import actor, profile_of
+from shoal.mastodon_api.entities import serializers
+from shoal.mastodon_api.entities.serializers import Addresses
+from shoal.mastodon_api.entities.statuses import Application, CredentialApplication, Token
+from shoal.settings import Settings
+
+OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
+"""The address of apps that have none: the code is shown to the person, who types it into the app."""
+
+_Word = Annotated[str, Meta(max_length=2_000)]
+_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
+"""A SHA-256 in base64url without padding."""
+
+
+class Authorization(msgspec.Struct, frozen=True):
+    """Query parameters of the authorize page."""
+
+    response_type: _Word = ""
+    client_id: _Word = ""
+    redirect_uri: _Word = ""
+    scope: _Word = ""
+    state: Annotated[str, Meta(max_length=4_000)] = ""
+    force_login: bool = False
+    code_challenge: _Word = ""
+    code_challenge_method: _Word = ""
+
+
+class AuthorizeRequest(msgspec.Struct, frozen=True):
+    """A request that may be put to a member."""
+
+    app: App
+    redirect_uri: str
+    scopes: tuple[str, ...]
+    state: str
+    challenge: str
+
+
+class SentBack(Exception):
+    """An answer for the app instead of the person: a code, or an error of the protocol."""
+
+    def __init__(self, redirect_uri: str, **answer: str) -> None:
+        super().__init__(answer.get("error_description", ""))
+        self.redirect_uri = redirect_uri
+        self.answer = {name: value for name, value in answer.items() if value}
+
+    def url(self, issuer: str) -> str:
+        """Return the redirect address with the answer added to its query, and with the server that answers (RFC 9207).
+
+        An app that uses several servers sees by `iss` that this answer is not of another one than it asked. `issuer` is empty
+        where there is none.
+        """
+        joint = "&" if "?" in self.redirect_uri else "?"
+        answer = {**self.answer, "iss": issuer} if issuer else self.answer
+        return f"{self.redirect_uri}{joint}{urlencode(answer)}"
+
+
+async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
+    """Check a request. Raises `OAuthRefused` for an error that the person is told, `SentBack` for one that the app is told."""
+    app = await _app(graph, params.client_id)
+    if not redirects_to(app, params.redirect_uri):
+        raise OAuthRefused(
+            "invalid_request",
+            "The redirect uri included is not valid: it must be one that the application registered, to the letter",
+        )
+    try:
+        _check_protocol(params)
+        asked = authentication.check_subset(authentication.parse(params.scope), app.scopes)
+    except InvalidInput as error:
+        raise SentBack(
+            params.redirect_uri, error="invalid_scope", error_description=str(error), state=params.state
+        ) from None
+    except OAuthRefused as error:
+        raise SentBack(
+            params.redirect_uri, error=error.code, error_description=str(error), state=params.state
+        ) from None
+    return AuthorizeRequest(app, params.redirect_uri, asked, params.state, params.code_challenge)
+
+
+def issuer_of(at: Addresses) -> str:
+    """Return the name of this server among OAuth servers (RFC 8414, 2), which exists on https only; else an empty text."""
+    return f"{at.root}/" if at.root.startswith("https:") else ""
+
+
+def redirects_to(app: App, redirect_uri: str) -> bool:
+    """Return whether the app may be answered at this address: it is registered, letter for letter, and leads where it seems to."""
+    return redirect_uri in app.redirect_uris and leads_where_it_seems(redirect_uri)
+
+
+def leads_where_it_seems(redirect_uri: str) -> bool:
+    """Return whether every program reads the same host in an address.
+
+    Browsers take a backslash for a slash, others do not; and `https://bank.example@evil.example/` shows one host to people
+    and goes to another.
+    """
+    return "\\" not in redirect_uri and "@" not in _authority(redirect_uri)
+
+
+def _authority(uri: str) -> str:
+    """Return the part between `//` and the path; empty for an address without."""
+    rest = uri.partition(":")[2]
+    return re.split(r"[/?#]", rest.removeprefix("//"), maxsplit=1)[0] if rest.startswith("//") else ""
+
+
+def address_of(at: Addresses, params: Authorization) -> str:
+    """Return the address of the authorize page with this request, for a browser that has logged in since."""
+    asked = {
+        "response_type": params.response_type,
+        "client_id": params.client_id,
+        "redirect_uri": params.redirect_uri,
+        "scope": params.scope,
+        "state": params.state,
+        "code_challenge": params.code_challenge,
+        "code_challenge_method": params.code_challenge_method,
+    }
+    return f"{at.path}/oauth/authorize?{urlencode({name: value for name, value in asked.items() if value})}"
+
+
+async def _app(graph: Reader, client_id: str) -> App:
+    digits = client_id.isascii() and client_id.isdigit() and len(client_id) < 20
+    id_ = min(int(client_id), MAX_ID) if digits else 0
+    node = (await graph.obj_get((id_,))).get(id_) if id_ else None
+    if not isinstance(node, App):
+        raise OAuthRefused("invalid_client", "Client authentication failed due to unknown client")
+    return node
+
+
+def _check_protocol(params: Authorization) -> None:
+    if not params.response_type:
+        raise OAuthRefused("invalid_request", "Missing required parameter: response_type")
+    if params.response_type != "code":
+        raise OAuthRefused("unsupported_response_type", "The authorization server does not support this response type")
+    if params.code_challenge and params.code_challenge_method != "S256":
+        raise OAuthRefused("invalid_request", "The code_challenge_method must be S256")
+    if params.code_challenge and not _CHALLENGE.fullmatch(params.code_challenge):
+        raise OAuthRefused("invalid_request", "The code_challenge must be a SHA-256 in base64url without padding")
+    if params.code_challenge_method and not params.code_challenge:
+        raise OAuthRefused("invalid_request", "Missing required parameter: code_challenge")
+
+
+_SCRIPTS = frozenset({"javascript", "data", "vbscript", "file", "blob"})
+"""Schemes that a browser would run or read instead of going there."""
+
+
+class AppForm(msgspec.Struct, frozen=True):
+    """A new app, as it describes itself."""
+
+    client_name: Annotated[str, Meta(min_length=1, max_length=1_000)]
+    redirect_uris: Annotated[
+        tuple[Annotated[str, Meta(max_length=16_000)], ...],
+        Meta(min_length=1, max_length=20, extra_json_schema={"type": ["string", "array"], "maxLength": 16_000}),
+    ]
+    """A list, or one text with a line for each."""
+    scopes: Annotated[str, Meta(max_length=2_000)] = ""
+    website: Annotated[str, Meta(max_length=4_000)] = ""
+
+
+async def register(context: Context, params: AppForm) -> object:
+    """A new app with its secret."""
+    front = context.deps
+    website = params.website.strip()
+    if website and urlsplit(website).scheme not in {"http", "https"}:
+        raise InvalidInput("website: an http or https address", field="website")
+    made = await oauth.register(
+        front.writes,
+        params.client_name,
+        redirect_uris=_checked_uris(params.redirect_uris, front.writes.limits),
+        scopes=authentication.parse(params.scopes),
+        website=website,
+    )
+    return serializers.credential_application(made.app, made.secret, front.push_key)
+
+
+async def verify(context: Context, _params: None) -> object:
+    """The app that the token belongs to."""
+    front = context.deps
+    return serializers.application(await app_of(front, context.caller.app_id), front.push_key)
+
+
+async def app_of(front: Front, app_id: int) -> App:
+    """An app by id. Raises `Unauthenticated`: a token of an app that is gone is worth nothing."""
+    node = (await front.graph.obj_get((app_id,))).get(app_id)
+    if not isinstance(node, App):
+        raise InvalidToken
+    return node
+
+
+def _checked_uris(given: tuple[str, ...], limits: Limits) -> list[str]:
+    uris = [uri for text in given for uri in text.split()]
+    if not 1 <= len(uris) <= limits.redirect_uris or any(len(uri) > limits.redirect_uri for uri in uris):
+        raise InvalidInput(
+            f"redirect_uris: 1 to {limits.redirect_uris} addresses of at most {limits.redirect_uri} characters",
+            field="redirect_uris",
+        )
+    if sum(len(uri.encode()) for uri in uris) > limits.redirect_bytes:
+        raise InvalidInput(f"redirect_uris: at most {limits.redirect_bytes} bytes together", field="redirect_uris")
+    for uri in uris:
+        scheme, colon, rest = uri.partition(":")
+        if (
+            not (colon and rest and scheme.isascii() and scheme[:1].isalpha())
+            or scheme.lower() in _SCRIPTS
+            or "#" in uri
+        ):
+            raise InvalidInput("Redirect URI must be an absolute URI without a fragment", field="redirect_uris")
+        if not leads_where_it_seems(uri):
+            raise InvalidInput(
+                "Redirect URI must have no backslash, and no user before its host", field="redirect_uris"
+            )
+    return uris
+
+
+APP_ROUTES = (
+    endpoints.public(
+        "POST",
+        "/api/v1/apps",
+        register,
+        limit_class="apps",
+        params=AppForm,
+        answer=CredentialApplication,
+    ),
+    endpoints.route("GET", "/api/v1/apps/verify_credentials", verify, auth="app", answer=Application),
+)
+
+
+_NO_STORE = (("Cache-Control", "no-store"), ("Pragma", "no-cache"))
+
+
+class TokenRequest(msgspec.Struct, frozen=True):
+    """A request for a token. If the grant needs a field that is missing, the error is in OAuth's own words."""
+
+    grant_type: _Word = ""
+    client_id: _Word = ""
+    client_secret: _Word = ""
+    scope: _Word = ""
+    username: _Word = ""
+    password: _Word = ""
+    code: _Word = ""
+    redirect_uri: _Word = ""
+    code_verifier: _Word = ""
+
+
+class Revocation(msgspec.Struct, frozen=True):
+    """Which token ends, and whose it is."""
+
+    token: _Word = ""
+    client_id: _Word = ""
+    client_secret: _Word = ""
+
+
+async def token(context: Context, params: TokenRequest) -> object:
+    """A new token for each time it is asked for."""
+    front = context.deps
+    grant = _GRANTS.get(params.grant_type)
+    if not params.grant_type:
+        raise OAuthRefused("invalid_request", "Missing required parameter: grant_type")
+    if grant is None or params.grant_type not in grant_types(front.settings):
+        raise OAuthRefused(
+            "unsupported_grant_type", "The authorization grant type is not supported by the authorization server"
+        )
+    app = await _client(front, context.request, params)
+    return Reply(serializers.token(*await grant(context, app, params)), headers=_NO_STORE)
+
+
+async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken:
+    """The scopes are those that the member was asked for, whatever stands here."""
+    front = context.deps
+    if not params.code or not params.redirect_uri:
+        raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
+    try:
+        origin = origin_of_request(context.request)
+        return await oauth.exchange_code(
+            front.writes, app.id, params.code, params.redirect_uri, params.code_verifier, origin
+        )
+    except Unauthenticated as error:
+        raise OAuthRefused("invalid_grant", str(error)) from None
+
+
+async def _by_password(context: Context, app: App, params: TokenRequest) -> NewToken:
+    front = context.deps
+    if not params.username or not params.password:
+        raise OAuthRefused("invalid_request", "Missing required parameter: username and password")
+    asked = _scopes(params.scope, app)
+    try:
+        member = await login_attempts.log_in(context, params.username, params.password)
+    except (Unauthenticated, NotAllowed) as error:
+        raise OAuthRefused("invalid_grant", str(error)) from None
+    origin = origin_of_request(context.request)
+    return await oauth.issue_token(front.writes, app.id, member.id, asked, generation=member.generation, origin=origin)
+
+
+async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> NewToken:
+    front = context.deps
+    origin = origin_of_request(context.request)
+    return await oauth.issue_token(front.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
+
+
+_GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
+    "authorization_code": _by_code,
+    "password": _by_password,
+    "client_credentials": _by_app_alone,
+}
+"""Grants that a client may exchange for a token, by their names in OAuth."""
+
+
+def grant_types(settings: Settings) -> list[str]:
+    """Return the names of the grants that this server takes."""
+    return [name for name in _GRANTS if name != "password" or settings.password_grant]
+
+
+async def revoke(context: Context, params: Revocation) -> object:
+    """The token ends. One that is unknown has ended already; one of another app's is not the caller's to end."""
+    front = context.deps
+    app = await _client(front, context.request, params)
+    if not params.token:
+        raise OAuthRefused("invalid_request", "Missing required parameter: token")
+    try:
+        found, member = await oauth.check_token(front.writes, params.token)
+    except Unauthenticated:
+        return {}
+    if found.app_id != app.id:
+        raise OAuthRefused("unauthorized_client", "You are not authorized to revoke this token", status=403)
+    actor = front.writes.actor if member is None else front.writes.actor.proved(member)
+    await oauth.revoke_token(front.writes.by(actor), found)
+    return {}
+
+
+async def _client(front: Front, request: Request, params: TokenRequest | Revocation) -> App:
+    """The app, by what stands in HTTP Basic or in the body.
+
+    Clients that use Basic may name themselves in the body as well (RFC 6749, 3.2.1), but not as somebody else.
+    """
+    id_text, secret = _basic(request.headers.get("authorization", ""))
+    if not id_text:
+        id_text, secret = params.client_id, params.client_secret
+    elif params.client_id not in {"", id_text} or params.client_secret not in {"", secret}:
+        raise OAuthRefused(
+            "invalid_request", "The client is named differently in the body and in the Authorization header"
+        )
+    digits = id_text.isascii() and id_text.isdigit() and len(id_text) < 20
+    try:
+        return await oauth.check_app(front.graph, min(int(id_text), MAX_ID) if digits else 0, secret)
+    except Unauthenticated as error:
+        raise OAuthRefused("invalid_client", str(error), status=401) from None
+
+
+def _basic(header: str) -> tuple[str, str]:
+    kind, _, encoded = header.partition(" ")
+    if kind.lower() != "basic":
+        return "", ""
+    try:
+        name, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return "", ""
+    # RFC 6749, 2.3.1: both are encoded as in a form.
+    return unquote_plus(name), unquote_plus(secret)
+
+
+def _scopes(asked: str, app: App) -> tuple[str, ...]:
+    try:
+        return authentication.check_subset(authentication.parse(asked), app.scopes)
+    except InvalidInput as error:
+        raise OAuthRefused("invalid_scope", str(error)) from None
+
+
+ROUTES = (
+    endpoints.oauth(
+        "POST",
+        "/oauth/token",
+        token,
+        limit_class="login",
+        params=TokenRequest,
+        answer=Token,
+    ),
+    endpoints.oauth("POST", "/oauth/revoke", revoke, params=Revocation, answer=dict),
+)
+
+
+class Metadata(msgspec.Struct, kw_only=True):
+    """Where everything is that a client of OAuth needs."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    app_registration_endpoint: str
+    revocation_endpoint: str
+    userinfo_endpoint: str
+    scopes_supported: list[str]
+    response_types_supported: list[str]
+    response_modes_supported: list[str]
+    grant_types_supported: list[str]
+    token_endpoint_auth_methods_supported: list[str]
+    code_challenge_methods_supported: list[str]
+    authorization_response_iss_parameter_supported: bool
+
+
+class UserInfo(msgspec.Struct, kw_only=True):
+    """The identity of a member, as OpenID Connect's claims."""
+
+    iss: str
+    sub: str
+    name: str
+    preferred_username: str
+    profile: str
+    picture: str
+
+
+async def metadata(context: Context, _params: None) -> object:
+    """Where a client of OAuth finds everything; only on https, as its clients refuse other addresses."""
+    front = context.deps
+    issuer = issuer_of(front.at)
+    if not issuer:
+        raise NotFound
+    root = front.at.root
+    return Metadata(
+        issuer=issuer,
+        authorization_endpoint=f"{root}/oauth/authorize",
+        token_endpoint=f"{root}/oauth/token",
+        app_registration_endpoint=f"{root}/api/v1/apps",
+        revocation_endpoint=f"{root}/oauth/revoke",
+        userinfo_endpoint=f"{root}/oauth/userinfo",
+        scopes_supported=sorted(KNOWN),
+        response_types_supported=["code"],
+        response_modes_supported=["query"],
+        grant_types_supported=grant_types(front.settings),
+        token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post"],
+        code_challenge_methods_supported=["S256"],
+        authorization_response_iss_parameter_supported=True,
+    )
+
+
+async def userinfo(context: Context, _params: None) -> object:
+    """Return the member's identity as OpenID Connect's claims."""
+    front = context.deps
+    member = (await profile_of(context, actor(context))).member
+    return UserInfo(
+        iss=f"{front.at.root}/",
+        sub=front.at.account(member.name),
+        name=member.display_name or member.name,
+        preferred_username=member.name,
+        profile=front.at.account(member.name),
+        picture=front.at.avatar(still_of(member.avatar)),
+    )
+
+
+METADATA_ROUTES = (
+    endpoints.public("GET", "/.well-known/oauth-authorization-server", metadata, answer=Metadata, refuses=(404,)),
+)
+
+USERINFO_ROUTES = (
+    endpoints.route("GET", "/oauth/userinfo", userinfo, scope="profile", answer=UserInfo),
+    endpoints.route("POST", "/oauth/userinfo", userinfo, scope="profile", answer=UserInfo),
+)

@@ -1,0 +1,84 @@
+"""Polls: what a client may ask for in one, how it stands, and votes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.commands import polls
+from shoal.commands.polls import PollDraft
+from shoal.core.errors import NotFound
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.text import is_blank
+from shoal.graph.access import access_poll
+from shoal.http.convert import Id
+from shoal.http.errors import Malformed
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context
+from shoal.mastodon_api.endpoints import One, actor, entry_of
+from shoal.mastodon_api.entities import serializers
+from shoal.mastodon_api.entities.statuses import Poll
+
+_Option = Annotated[str, Meta(max_length=10_000)]
+_Position = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
+"""Wide enough for what is no option to be told so in the words that clients look for."""
+
+
+class PollParams(msgspec.Struct, frozen=True):
+    """A poll of a status. Blank options are left out, as clients send the rows that nobody filled in."""
+
+    options: Annotated[tuple[_Option, ...], Meta(max_length=100)] = ()
+    expires_in: Annotated[int, Meta(ge=0, le=10_000_000_000)] | None = None
+    """Seconds."""
+    multiple: bool = False
+    hide_totals: bool = False
+
+    def draft(self) -> PollDraft | None:
+        """Return this poll as the services take it; None when no option and no end is given."""
+        if not self.options and self.expires_in is None:
+            return None
+        return PollDraft(
+            options=tuple(option for option in self.options if not is_blank(option)),
+            seconds=self.expires_in,
+            multiple=self.multiple,
+            hide_totals=self.hide_totals,
+        )
+
+
+class Votes(msgspec.Struct, frozen=True):
+    """Which options of which poll, by position."""
+
+    id: Id
+    choices: Annotated[tuple[_Position, ...], Meta(max_length=100)]
+
+
+async def one(context: Context, params: One) -> object:
+    """A poll by id."""
+    return await _shown(context, params.id)
+
+
+async def vote(context: Context, params: Votes) -> object:
+    """Vote; where several options are allowed, again for others."""
+    front = context.deps
+    if not params.choices:
+        raise Malformed("choices is missing", field="choices")
+    await polls.vote(front.writes, actor(context), params.id, params.choices)
+    return await _shown(context, params.id)
+
+
+async def _shown(context: Context, poll_id: int) -> object:
+    front = context.deps
+    poll = await access_poll(front.graph, context.caller.member_id, poll_id)
+    view = (await entry_of(context, poll.post_id)).poll
+    if view is None:
+        raise NotFound("Record not found")
+    now = milliseconds_of(front.writes.new_id(shard_of(poll.id)))
+    return serializers.poll(view, context.caller.member_id, now)
+
+
+ROUTES = (
+    endpoints.seen("GET", "/api/v1/polls/{id}", one, scope="read:statuses", params=One, answer=Poll),
+    endpoints.route("POST", "/api/v1/polls/{id}/votes", vote, scope="write:statuses", params=Votes, answer=Poll),
+)

@@ -1,0 +1,176 @@
+"""Web push: where messages of the caller's session go while its app is closed, and what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.commands import push_subscriptions
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.graph.payloads.notifications import Kind
+from shoal.http.authentication import bearer_of
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.endpoints import actor
+from shoal.mastodon_api.entities.notifications import WebPushSubscription
+from shoal.push import subscription
+from shoal.push.messages import WIRE_KINDS
+from shoal.push.server_key import ServerKey
+from shoal.push.subscription import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushPolicy, PushSubscription
+from shoal.words.languages import language_for
+
+_Word = Annotated[str, Meta(max_length=200)]
+
+
+class PushKeys(msgspec.Struct, frozen=True):
+    """Keys by which only the app can read its messages, in base64."""
+
+    p256dh: _Word = ""
+    """Its public key: 65 bytes, a point of P-256."""
+    auth: _Word = ""
+    """A secret of 16 bytes."""
+
+
+class PushTarget(msgspec.Struct, frozen=True):
+    """Where messages go."""
+
+    endpoint: Annotated[str, Meta(max_length=MAX_ENDPOINT)] = ""
+    """An https address on the public internet."""
+    keys: PushKeys = PushKeys()
+    standard: bool = False
+    """Whether the app reads messages as RFC 8291 and 8292 say; otherwise they go as earlier drafts do."""
+
+
+class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up", "report": "admin.report"}):
+    """Types of notifications, and whether there are messages about them."""
+
+    mention: bool = False
+    status: bool = False
+    reblog: bool = False
+    follow: bool = False
+    follow_request: bool = False
+    favourite: bool = False
+    poll: bool = False
+    update: bool = False
+    sign_up: bool = False
+    report: bool = False
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """Return the kinds that are wanted. Emoji go with favourites, and a closed report with polls: clients know neither."""
+        wanted = {
+            Kind.MENTION: self.mention,
+            Kind.POST: self.status,
+            Kind.SHARE: self.reblog,
+            Kind.FOLLOW: self.follow,
+            Kind.REQUEST: self.follow_request,
+            Kind.LIKE: self.favourite,
+            Kind.REACTION: self.favourite,
+            Kind.POLL: self.poll,
+            Kind.EDIT: self.update,
+            Kind.REGISTRATION: self.sign_up,
+            Kind.REPORT: self.report,
+        }
+        return [kind for kind, is_wanted in wanted.items() if is_wanted]
+
+
+class PushData(msgspec.Struct, frozen=True):
+    """Types of notifications that there are messages about, and senders that they are about."""
+
+    alerts: PushAlerts | None = None
+    policy: PushPolicy | None = None
+
+
+class PushParams(msgspec.Struct, frozen=True):
+    """A subscription to be made."""
+
+    subscription: PushTarget = PushTarget()
+    data: PushData = PushData()
+
+
+class PushChanges(msgspec.Struct, frozen=True):
+    """Changes to a subscription. What is None stays."""
+
+    data: PushData = PushData()
+    policy: PushPolicy | None = None
+    """The policy, where clients send it beside `data` as Mastodon's documents have it."""
+
+
+async def show(context: Context, _params: None) -> object:
+    """The subscription of the caller's session."""
+    key = _key(context.deps)
+    return _shown(
+        context, await push_subscriptions.found(context.deps.graph, actor(context), context.caller.token_id), key
+    )
+
+
+async def subscribe(context: Context, params: PushParams) -> object:
+    """Have messages sent for the caller's session; it has one subscription, and this one takes its place."""
+    front, target = context.deps, params.subscription
+    key = _key(front)
+    if not target.endpoint:
+        raise InvalidInput("subscription[endpoint] is missing", field="endpoint")
+    wanted = PushSubscription(
+        endpoint=target.endpoint,
+        key=subscription.check_bytes(target.keys.p256dh, KEY_BYTES, "p256dh"),
+        secret=subscription.check_bytes(target.keys.auth, SECRET_BYTES, "auth"),
+        alerts=tuple(map(str, (params.data.alerts or PushAlerts()).kinds)),
+        policy=params.data.policy or "all",
+        standard=target.standard,
+        language=language_for(context.request.headers.get("accept-language", "")),
+        sealed=key.seal(bearer_of(context.request) or ""),
+    )
+    await push_subscriptions.subscribe(front.writes, actor(context), context.caller.token_id, wanted)
+    return _shown(context, wanted, key)
+
+
+async def change(context: Context, params: PushChanges) -> object:
+    """Change what messages are about, and from whom."""
+    key = _key(context.deps)
+    alerts = params.data.alerts.kinds if params.data.alerts else None
+    policy = params.data.policy or params.policy
+    caller = actor(context), context.caller.token_id
+    return _shown(context, await push_subscriptions.change(context.deps.writes, *caller, alerts, policy), key)
+
+
+async def end(context: Context, _params: None) -> object:
+    """Send the caller's session no more messages."""
+    await push_subscriptions.end(context.deps.writes, actor(context), context.caller.token_id)
+    return {}
+
+
+def _key(front: Front) -> ServerKey:
+    """Return the key of the server. Raises `NotFound` where it has none, and so no web push."""
+    if front.server_key is None:
+        raise NotFound("Record not found")
+    return front.server_key
+
+
+def _shown(context: Context, found: PushSubscription, key: ServerKey) -> WebPushSubscription:
+    wanted: Mapping[str, bool] = {
+        WIRE_KINDS[kind]: kind in found.alerts
+        for kind in Kind
+        if kind not in {Kind.REACTION, Kind.VERDICT, Kind.UNPUBLISHED}
+    }
+    return WebPushSubscription(
+        id=str(context.caller.token_id),
+        endpoint=found.endpoint,
+        standard=found.standard,
+        alerts=dict(wanted),
+        policy=found.policy,
+        server_key=key.public,
+    )
+
+
+_PATH = "/api/v1/push/subscription"
+ROUTES = (
+    endpoints.route("GET", _PATH, show, scope="push", answer=WebPushSubscription, refuses=(404,)),
+    endpoints.route(
+        "POST", _PATH, subscribe, scope="push", params=PushParams, answer=WebPushSubscription, refuses=(404,)
+    ),
+    endpoints.route("PUT", _PATH, change, scope="push", params=PushChanges, answer=WebPushSubscription, refuses=(404,)),
+    endpoints.route("DELETE", _PATH, end, scope="push", answer=dict),
+)

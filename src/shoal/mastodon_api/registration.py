@@ -1,0 +1,425 @@
+"""Registration: sign up through an app or a page, invitations, and deletion of one's own account."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from shoal.commands import account_deletions, blocklists, credentials, invitations, members, oauth
+from shoal.core.blocklists import IpSeverity
+from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded, Taken, TooLarge
+from shoal.core.model import Departure, Member, Role
+from shoal.core.signup import USUAL_SECONDS, Invitation, Invited, is_proof
+from shoal.core.text import check_email, check_user_name
+from shoal.graph.access import access_member
+from shoal.graph.schema import email_key, user_name_key
+from shoal.http.authentication import granted, origin_of_request
+from shoal.http.errors import Blank, NotAccepted, SeveralErrors
+from shoal.http.rate_limits import address_of, network_key
+from shoal.mastodon_api import endpoints, login_attempts
+from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.endpoints import One, actor
+from shoal.mastodon_api.entities import serializers
+from shoal.mastodon_api.entities.serializers import moment
+from shoal.mastodon_api.entities.statuses import Token
+from shoal.mastodon_api.login_attempts import count_mail, hashing
+from shoal.mastodon_api.oauth import app_of
+from shoal.settings import Settings
+
+
+class Joining(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields of a sign-up, as typed."""
+
+    username: str
+    email: str
+    password: str
+    agreement: bool
+    language: str = ""
+    reason: str = ""
+    """Why somebody wants to join: kept where new members wait for approval."""
+    invite_code: str = ""
+    """The code of an invitation; empty: they were not invited."""
+    proof: str = ""
+    """The proof that a machine worked for it (`core.login.proof_of_work`); empty: there is none."""
+
+
+def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:
+    """Return whether a new member from this network waits for approval. Raises `NotAllowed` where nobody may join.
+
+    Those who are `invited` may join where others may not, and need no approval except because of their network. Others need it
+    also where work is asked for that was not `proven`.
+    """
+    front = context.deps
+    if not (front.settings.registrations or invited):
+        raise NotAllowed("This server takes no new members")
+    severity = front.ip_guard.severity(context.request.scope)
+    if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
+        raise NotAllowed("This server takes no new members from your network")
+    unproven = front.settings.signup_work > 0 and not proven
+    return ((front.settings.approval or unproven) and not invited) or severity is not None
+
+
+def asks_confirmation(settings: Settings) -> bool:
+    """Return whether members get a mail by which they confirm their address."""
+    return bool(settings.mail) and settings.email_confirmation != "none"
+
+
+async def join(context: Context, asked: Joining) -> Member:
+    """Create a member, who is `pending` where they wait for approval.
+
+    Raises `NotAllowed` where nobody may join, `InvalidInput` for an invitation that is not good (any more), and `SeveralErrors`
+    with every error found, each with its field.
+    """
+    front = context.deps
+    if asked.invite_code:
+        await invitations.offered(front.writes, asked.invite_code)
+    pending = needs_approval(context, invited=bool(asked.invite_code), proven=bool(asked.proof))
+    client = address_of(context.request.scope)
+    await _check(front, asked, client, pending=pending)
+    if asked.proof and front.settings.signup_work:
+        await _check_proof(front, asked)
+    confirms = asks_confirmation(front.settings)
+    async with hashing(context.request.scope), _use(front, asked) as invited:
+        return await members.register(
+            front.writes,
+            asked.username,
+            password=asked.password,
+            email=asked.email,
+            language=asked.language,
+            pending=pending,
+            reason=asked.reason if pending else "",
+            unconfirmed=confirms and front.settings.email_confirmation == "required",
+            confirms=confirms,
+            network=network_key(client) if client else "",
+            invited=invited,
+        )
+
+
+def _use(front: Front, asked: Joining) -> AbstractAsyncContextManager[Invited | None]:
+    """Hold a use of the invitation while the member is made; None where somebody joins without one."""
+    if not asked.invite_code:
+        return nullcontext()
+    return invitations.held(front.writes, asked.invite_code, asked.username)
+
+
+async def _check_proof(front: Front, asked: Joining) -> None:
+    """Raise `InvalidInput` for a proof that is wrong or too old: whoever sends one would rather try again than wait."""
+    domain, bits, now = front.at.netloc, front.settings.signup_work, time.time_ns() // 1_000_000_000
+    if not await asyncio.to_thread(is_proof, asked.proof, domain, asked.username, bits, now):
+        raise InvalidInput(f"proof: not one of {bits} bits for this name, or older than an hour", field="proof")
+
+
+async def _check(front: Front, asked: Joining, client: str, *, pending: bool) -> None:
+    wrong: list[InvalidInput] = []
+    name = _checked(wrong, "username", asked.username, check_user_name)
+    try:
+        if name:
+            await blocklists.check_name(front.graph, name)
+    except InvalidInput as error:
+        wrong.append(error)
+        name = ""
+    email = _checked(wrong, "email", asked.email, check_email)
+    _checked(wrong, "password", asked.password, lambda text: members.check_password(front.writes, text))
+    if not asked.agreement:
+        wrong.append(NotAccepted("Service agreement must be accepted", field="agreement"))
+    if pending and len(asked.reason) > (most := front.writes.limits.reason):
+        wrong.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
+    try:
+        if email:
+            await blocklists.check_email(front.writes, email, client)
+    except InvalidInput as error:
+        # Whether the address is taken is not revealed.
+        wrong.append(error)
+        email = ""
+    keys = {
+        field: key(text)
+        for field, text, key in (("username", name, user_name_key), ("email", email, email_key))
+        if text
+    }
+    taken = await front.graph.key_get(list(keys.values())) if keys else {}
+    wrong += [
+        Taken(f"{field.title()} has already been taken", field=field) for field, key in keys.items() if key in taken
+    ]
+    if wrong:
+        raise SeveralErrors(wrong)
+
+
+def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
+    """Return the value as it will be stored. An invalid one is noted among the errors, and empty here."""
+    if not text.strip():
+        wrong.append(Blank(f"{field.title()} can't be blank", field=field))
+        return ""
+    try:
+        return check(text)
+    except InvalidInput as error:
+        wrong.append(error)
+        return ""
+
+
+_Word = Annotated[str, Meta(max_length=2_000)]
+_LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
+
+
+class SignUp(msgspec.Struct, frozen=True):
+    """Fields of the sign-up form. Four are required. All errors are reported at once, field by field.
+
+    A date of birth is not asked for; a client may send one, and it is ignored.
+    """
+
+    username: _Word = ""
+    email: _Word = ""
+    password: _Word = ""
+    agreement: bool = False
+    locale: Annotated[str, Meta(max_length=35)] = ""
+    reason: Annotated[str, Meta(max_length=20_000)] = ""
+    """Why the member wants to join: at most 420 characters, kept where members wait for approval."""
+    invite_code: _Word = ""
+    """The code of an invitation, by which one may sign up where that is closed, and need not wait for approval."""
+    proof: _Word = ""
+    """The proof of work of a client that has its machine count, where `configuration.accounts.signup_work` asks for it."""
+
+
+async def sign_up(context: Context, params: SignUp) -> object:
+    """Create a member and return their token, which is valid at once, or from approval on where sign-ups wait for one."""
+    front = context.deps
+    app = await app_of(front, context.caller.app_id)
+    member = await join(
+        context,
+        Joining(
+            username=params.username,
+            email=params.email,
+            password=params.password,
+            agreement=params.agreement,
+            language=_language(params.locale),
+            reason=params.reason,
+            invite_code=params.invite_code,
+            proof=params.proof,
+        ),
+    )
+    origin = origin_of_request(context.request)
+    made = await oauth.issue_token(
+        front.writes, app.id, member.id, app.scopes, generation=member.generation, origin=origin
+    )
+    return serializers.token(*made)
+
+
+def _language(locale: str) -> str:
+    """Return the language of a locale, taken as the one that the new member will write in; empty if it is no locale."""
+    found = _LOCALE.fullmatch(locale)
+    return found[1] if found else ""
+
+
+async def confirm(context: Context, _params: None) -> object:
+    """Send the mail again by which a member confirms their address.
+
+    It is refused where the address is confirmed, where there is none, and where the server asks for no confirmation.
+    """
+    front = context.deps
+    member = await access_member(front.graph, actor(context))
+    login = await members.login_of(front.writes, member)
+    if login is None or not login.email or login.confirmed or not asks_confirmation(front.settings):
+        raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")
+    await count_mail(context, login.email)
+    await credentials.ask_confirmation(front.writes, member)
+    return {}
+
+
+ROUTES = (
+    endpoints.route(
+        "POST",
+        "/api/v1/accounts",
+        sign_up,
+        auth="client",
+        scope="write:accounts",
+        limit_class="signup",
+        params=SignUp,
+        answer=Token,
+    ),
+    endpoints.route(
+        "POST",
+        "/api/v1/emails/confirmations",
+        confirm,
+        scope="write:accounts",
+        answer=dict,
+    ),
+)
+
+
+_INVITES = "/api/shoal/v1/invites"
+
+
+class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
+    """An invitation to be made."""
+
+    max_uses: Annotated[int, Meta(ge=0, le=1_000_000)] = 1
+    """How many may sign up by it: 1 to 100; 0, for moderators and admins: any number."""
+    expires_in: Annotated[int, Meta(ge=0, le=1_000_000_000)] = USUAL_SECONDS
+    """Seconds for which it is good: an hour to 30 days; 0, for moderators and admins: it has no end."""
+    autofollow: bool = False
+    """Whether those who sign up by it follow the caller."""
+
+
+class InviteEntity(msgspec.Struct, kw_only=True):
+    """A link by which others sign up."""
+
+    id: str
+    code: str
+    """The `invite_code` of `POST /api/v1/accounts`."""
+    url: str
+    created_at: str
+    expires_at: str | None
+    max_uses: int | None
+    uses: int
+    autofollow: bool
+    open: bool
+    """Whether somebody can sign up by it now."""
+
+
+async def several(context: Context, _params: None) -> object:
+    """List the caller's invitations, newest first: the open ones, and those that are over or used up."""
+    front = context.deps
+    return [_shown(front, one) for one in await invitations.of_member(front.writes, actor(context))]
+
+
+async def create(context: Context, params: NewInvite) -> object:
+    """Make an invitation. Who may is for the setting `invitations`."""
+    front = context.deps
+    for_staff = invitations.is_for_staff(front.writes, uses=params.max_uses, seconds=params.expires_in)
+    if for_staff and context.caller.unguarded:
+        raise SecondFactorNeeded
+    made = await invitations.create(
+        front.writes, actor(context), uses=params.max_uses, seconds=params.expires_in, follow=params.autofollow
+    )
+    return _shown(front, made)
+
+
+async def end(context: Context, params: One) -> object:
+    """End an own invitation; moderators and admins, with the scope `admin:write:accounts`, end those of others, too."""
+    front, caller = context.deps, context.caller
+    guarded_staff = caller.role is not Role.NONE and not caller.unguarded
+    as_staff = guarded_staff and granted(caller.scopes, "admin:write:accounts")
+    verb = invitations.end_as_staff if as_staff else invitations.end
+    await verb(front.writes, actor(context), params.id)
+    return {}
+
+
+def _shown(front: Front, invitation: Invitation) -> InviteEntity:
+    return InviteEntity(
+        id=str(invitation.id),
+        code=invitation.code,
+        url=f"{front.at.root}/invite/{invitation.code}",
+        created_at=moment(invitation.created_at),
+        expires_at=moment(invitation.expires_at) if invitation.expires_at else None,
+        max_uses=invitation.most or None,
+        uses=invitation.used,
+        autofollow=invitation.follow,
+        open=invitation.is_open(time.time_ns() // 1_000_000),
+    )
+
+
+INVITATION_ROUTES = (
+    endpoints.route("GET", _INVITES, several, scope="read:accounts", answer=list[InviteEntity]),
+    endpoints.route("POST", _INVITES, create, scope="write:accounts", params=NewInvite, answer=InviteEntity),
+    endpoints.one("DELETE", f"{_INVITES}/{{id}}", end, scope="write:accounts", answer=dict),
+)
+
+
+_Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]
+
+
+class OwnPassword(msgspec.Struct, frozen=True):
+    """The password of the account that is to be deleted."""
+
+    password: _Secret
+
+
+class NameAndPassword(msgspec.Struct, frozen=True):
+    """A user name or an e-mail address, and the password."""
+
+    username: Annotated[str, Meta(min_length=1, max_length=300)]
+    password: _Secret
+
+
+class ReceiptPath(msgspec.Struct, frozen=True):
+    """The text that opens a receipt: a member was told it when they left."""
+
+    receipt: Annotated[str, Meta(max_length=100)]
+
+
+class DepartureEntity(msgspec.Struct, frozen=True):
+    """The deletion of an account: when it was asked for, is to begin, began and was done, and how much of what there was."""
+
+    username: str
+    asked_at: str
+    deletes_at: str
+    begun_at: str | None
+    deleted_at: str | None
+    counts: Mapping[str, int]
+    """Empty before it began."""
+
+
+class FarewellEntity(DepartureEntity, frozen=True):
+    """A deletion that was just asked for, and what opens its receipt: nobody can be told it again."""
+
+    receipt: str
+
+
+async def leave(context: Context, params: OwnPassword) -> object:
+    """Delete the caller's account: hidden now, deleted when the days to come back are over. All logins end, this one too."""
+    told = await login_attempts.leave(context, actor(context), params.password)
+    return FarewellEntity(**_fields(told.departure), receipt=told.receipt)
+
+
+async def come_back(context: Context, params: NameAndPassword) -> object:
+    """Keep an account that was to be deleted. It is logged in to as ever, after that."""
+    await login_attempts.come_back(context, params.username, params.password)
+    return {}
+
+
+async def receipt(context: Context, params: ReceiptPath) -> object:
+    """The deletion of an account, for whoever has its receipt; it is kept for a year."""
+    return DepartureEntity(**_fields(await account_deletions.receipt(context.deps.writes, params.receipt)))
+
+
+def _fields(departure: Departure) -> dict[str, Any]:
+    return {
+        "username": departure.name,
+        "asked_at": moment(departure.asked_at),
+        "deletes_at": moment(departure.at),
+        "begun_at": moment(departure.begun_at) if departure.begun_at else None,
+        "deleted_at": moment(departure.done_at) if departure.done_at else None,
+        "counts": departure.counts,
+    }
+
+
+DELETION_ROUTES = (
+    endpoints.route(
+        "POST",
+        "/api/shoal/v1/leave",
+        leave,
+        scope="write:accounts",
+        limit_class="login",
+        params=OwnPassword,
+        answer=FarewellEntity,
+    ),
+    endpoints.route(
+        "POST",
+        "/api/shoal/v1/come_back",
+        come_back,
+        auth="public",
+        limit_class="login",
+        params=NameAndPassword,
+        answer=dict,
+        refuses=(401, 403),
+    ),
+    endpoints.route(
+        "GET", "/api/shoal/v1/receipts/{receipt}", receipt, auth="public", params=ReceiptPath, answer=DepartureEntity
+    ),
+)

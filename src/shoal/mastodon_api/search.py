@@ -1,0 +1,215 @@
+"""Search: accounts, statuses and hashtags by what somebody types.
+
+`#tide` finds hashtags alone, and `@ann` accounts alone. So does the exact name of an account, unless `type` says what is wanted:
+whoever types a name looks for that account. Statuses are found for members only. An address of ours is what it leads to,
+with `resolve`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Meta
+
+from shoal.core.ids import MAX_ID
+from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.graph.schema import FOLLOWS_TAG, tag_id
+from shoal.http.convert import CursorId as CursorValue
+from shoal.http.convert import Id, Limit
+from shoal.http.pagination import WithData, listed_data, offset_links, page_size
+from shoal.http.responses import Reply
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context, Front
+from shoal.mastodon_api.endpoints import address_of
+from shoal.mastodon_api.entities import tags as tag_entities
+from shoal.mastodon_api.entities.statuses import Account
+from shoal.mastodon_api.entities.tags import Search, SearchV1
+from shoal.queries import search
+from shoal.queries.hydration import Entry, Profile, hydrate, profiles_by_id
+from shoal.queries.search import ResultRange
+
+_NAME = re.compile(r"@?([A-Za-z0-9_]+)(?:@([^\s@/]+))?")
+_OURS = re.compile(r"(?:@(?P<name>\w+)(?:/(?P<id>\d{1,19}))?|tags/(?P<tag>[^/?#]+))/?(?:[?#].*)?")
+_ACCOUNTS, _STATUSES, _HASHTAGS = "accounts", "statuses", "hashtags"
+
+Text = Annotated[str, Meta(max_length=2_000)]
+
+
+class Query(WithData, frozen=True, kw_only=True):
+    """A search: the text, and the part of the results that is wanted. `offset` counts with a `type` only."""
+
+    q: Text
+    type: Annotated[str, Meta(max_length=40)] = ""
+    limit: Limit = Limit(0)
+    offset: Limit = Limit(0)
+    resolve: bool = False
+    """Whether an address is followed to what it names, which is here or nowhere. Otherwise its words are looked for."""
+    following: bool = False
+    account_id: Id = Id(0)
+    max_id: CursorValue = CursorValue(0)
+    min_id: CursorValue = CursorValue(0)
+
+
+class AccountQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which accounts are looked for."""
+
+    q: Text
+    limit: Limit = Limit(0)
+    offset: Limit = Limit(0)
+    resolve: bool = False
+    """See `Query`."""
+    following: bool = False
+
+
+class _Found(msgspec.Struct):
+    accounts: list[Profile] = []
+    statuses: list[Entry] = []
+    hashtags: list[str] = []
+
+
+async def everything(context: Context, params: Query) -> object:
+    """Accounts, statuses and hashtags."""
+    front = context.deps
+    result = await _search(context, params)
+    hashtags = await _tags(front, context.caller.member_id, result.hashtags)
+    return {**await _people_and_posts(context, result, listed_data(wanted=params.with_data)), _HASHTAGS: hashtags}
+
+
+async def as_before(context: Context, params: Query) -> object:
+    """Search for accounts, statuses and hashtags, and return the hashtags by their names alone."""
+    result = await _search(context, params)
+    return {
+        **await _people_and_posts(context, result, listed_data(wanted=params.with_data)),
+        _HASHTAGS: result.hashtags,
+    }
+
+
+async def accounts(context: Context, params: AccountQuery) -> object:
+    """Accounts by name."""
+    front = context.deps
+    limit, offset = page_size(params.limit, 40, 80), max(0, params.offset)
+    part = ResultRange(limit, min(offset, search.MOST))
+    if params.resolve and (named := await _at_address(context, params.q.strip())) is not None:
+        profiles_found = named.accounts[part.offset :]
+    else:
+        profiles_found = await _accounts(context, params.q.strip(), part, following=params.following)
+    more = len(profiles_found) == limit and part.end < search.MOST
+    link = offset_links(address_of(context), offset, limit, more=more)
+    return Reply(front.present.accounts(profiles_found), headers=(("Link", link),) if link else ())
+
+
+async def _search(context: Context, params: Query) -> _Found:
+    text, kind = params.q.strip(), params.type
+    if not text or kind not in ("", _ACCOUNTS, _STATUSES, _HASHTAGS):
+        return _Found()
+    if params.resolve and (named := await _at_address(context, text)) is not None:
+        return _only(named, kind)
+    part = ResultRange(page_size(params.limit), min(max(0, params.offset), search.MOST) if kind else 0)
+    result = _Found()
+    if kind in ("", _ACCOUNTS):
+        result.accounts = await _accounts(context, text, part, following=params.following)
+    if kind in ("", _HASHTAGS) and not (kind == "" and _is_for_accounts(text, result.accounts)):
+        result.hashtags = await search.tags(context.deps.reads, context.caller.member_id, text, part)
+    viewer = context.caller.member_id
+    if viewer is not None and _wants_statuses(kind, text, result.accounts):
+        cursor = Cursor(min(params.max_id or MAX_TIME, MAX_ID), params.min_id or -1, part.limit)
+        result.statuses = await search.posts(
+            context.deps.reads, viewer, text, cursor, offset=part.offset, author=params.account_id or None
+        )
+    return result
+
+
+def _wants_statuses(kind: str, text: str, people: Sequence[Profile]) -> bool:
+    if text.startswith("#"):
+        return False
+    return kind == _STATUSES or (kind == "" and not _is_for_accounts(text, people))
+
+
+def _is_for_accounts(text: str, people: Sequence[Profile]) -> bool:
+    """Whether somebody looks for an account: by a name that one has, or by what can only be a name."""
+    if text.startswith("@"):
+        return True
+    match = _NAME.fullmatch(text)
+    return match is not None and bool(people) and people[0].member.name == match[1].lower()
+
+
+async def _accounts(context: Context, text: str, part: ResultRange, *, following: bool) -> list[Profile]:
+    front = context.deps
+    if text.startswith("#") or "://" in text:
+        return []
+    match = _NAME.fullmatch(text)
+    if match is not None:
+        if match[2] and match[2].lower() not in _domains(front):
+            return []
+        text = match[1]
+    return await search.members(front.reads, context.caller.member_id, text, part, following=following)
+
+
+def _domains(front: Front) -> set[str]:
+    return {front.at.domain.lower(), front.at.netloc.lower()}
+
+
+async def _at_address(context: Context, text: str) -> _Found | None:
+    """Return what a URL of this server leads to, as far as the caller may see it; None when the text is no such URL."""
+    front = context.deps
+    scheme, _, rest = text.partition("://")
+    host, _, path = rest.partition("/")
+    base = front.at.path[1:] and f"{front.at.path[1:]}/"
+    match = _OURS.fullmatch(path.removeprefix(base)) if path.startswith(base) else None
+    if match is None or scheme.lower() not in ("http", "https") or host.lower() not in _domains(front):
+        return None
+    if match["tag"]:
+        return _Found(hashtags=await search.tags(front.reads, None, unquote(match["tag"]), ResultRange(1)))
+    if match["id"]:
+        id_ = min(int(match["id"]), MAX_ID)
+        return _Found(statuses=await hydrate(front.graph, context.caller.member_id, (id_,), unasked=False))
+    member = await search.member_named(front.reads, match["name"])
+    return _Found(
+        accounts=await profiles_by_id(front.graph, context.caller.member_id, (member.id,)) if member else [],
+    )
+
+
+def _only(result: _Found, kind: str) -> _Found:
+    return result if not kind else _Found(**{kind: getattr(result, kind)})
+
+
+async def _people_and_posts(context: Context, result: _Found, data: int) -> dict[str, msgspec.Raw]:
+    front = context.deps
+    return {
+        _ACCOUNTS: msgspec.Raw(front.present.accounts(result.accounts)),
+        _STATUSES: msgspec.Raw(await front.present.page(context.caller.member_id, result.statuses, data)),
+    }
+
+
+async def _tags(front: Front, viewer: int | None, names: Sequence[str]) -> list[tag_entities.Tag]:
+    if not names:
+        return []
+    counted = await front.reads.tags.counted(names)
+    followed: set[int] = set()
+    if viewer is not None:
+        found_tags = await front.graph.assoc_get(viewer, (FOLLOWS_TAG,), list(map(tag_id, names)))
+        followed = set(found_tags[FOLLOWS_TAG])
+    today = front.reads.tags.today()
+    return [
+        tag_entities.tag(
+            name,
+            front.at,
+            counted.get(name),
+            today,
+            following=None if viewer is None else tag_id(name) in followed,
+        )
+        for name in names
+    ]
+
+
+ROUTES = (
+    endpoints.seen("GET", "/api/v2/search", everything, answer=Search, scope="read:search", params=Query),
+    endpoints.route("GET", "/api/v1/search", as_before, answer=SearchV1, scope="read:search", params=Query),
+    endpoints.route(
+        "GET", "/api/v1/accounts/search", accounts, params=AccountQuery, scope="read:accounts", answer=list[Account]
+    ),
+)

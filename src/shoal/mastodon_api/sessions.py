@@ -1,0 +1,116 @@
+"""Sessions: list the caller's logins, revoke them, and change the password. Mastodon has no equivalent."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.commands import sessions
+from shoal.commands.sessions import Session
+from shoal.core.ids import milliseconds_of
+from shoal.http.pagination import PageQuery
+from shoal.http.responses import encode
+from shoal.mastodon_api import endpoints, login_attempts
+from shoal.mastodon_api.context import Context
+from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged
+from shoal.mastodon_api.entities.serializers import moment
+
+
+class SessionApp(msgspec.Struct):
+    """The client program that somebody logged in with."""
+
+    name: str
+    website: str | None
+
+
+class SessionEntity(msgspec.Struct, kw_only=True):
+    """One login. Without an application it is a browser, on the page where apps are let in."""
+
+    id: str
+    application: SessionApp | None
+    scopes: list[str]
+    created_at: str
+    last_used_at: str | None
+    """The day of the last use, or the day after it; null where none was noted yet."""
+    program: str | None
+    """The browser, or the program that an app says it is, as its requests tell."""
+    system: str | None
+    created_from: str | None
+    """The address that it was made from, of IPv6 the /64 network."""
+    last_used_from: str | None
+    current: bool
+    """Whether it is the one that asks."""
+
+
+def shown(session: Session, current: int) -> SessionEntity:
+    """A session for its member, who asks with the token `current`."""
+    token, app = session
+    use = token.use
+    return SessionEntity(
+        id=str(token.id),
+        application=SessionApp(app.name, app.website or None) if app else None,
+        scopes=list(token.scopes),
+        created_at=moment(milliseconds_of(token.id)),
+        last_used_at=moment(use.at) if use.at else None,
+        program=use.program or None,
+        system=use.system or None,
+        created_from=use.made_from or None,
+        last_used_from=use.used_from or None,
+        current=token.id == current,
+    )
+
+
+_Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]
+
+
+class NewPassword(msgspec.Struct, frozen=True):
+    """The password that somebody has, and the one that they want."""
+
+    current_password: _Secret
+    new_password: _Secret
+
+
+async def listed(context: Context, params: PageQuery) -> object:
+    """Where the caller is logged in, newest first."""
+    front = context.deps
+    cursor = cursor_of(params, 40, 80)
+    page = await sessions.page(front.writes, actor(context), cursor)
+    body = encode([shown(session, context.caller.token_id) for session in page.sessions])
+    return paged(context, body, [session.token.id for session in page.sessions], page.next, cursor)
+
+
+async def end(context: Context, params: One) -> object:
+    """Log out there: the token is worth nothing from now on."""
+    front = context.deps
+    await sessions.end(front.writes, actor(context), params.id)
+    return {}
+
+
+async def end_others(context: Context, _params: None) -> object:
+    """Log out everywhere but here."""
+    await sessions.end_others(context.deps.writes, actor(context), context.caller.token_id)
+    return {}
+
+
+async def change_password(context: Context, params: NewPassword) -> object:
+    """A new password. The caller is logged out everywhere, here too."""
+    await login_attempts.change_password(context, actor(context), params.current_password, params.new_password)
+    return {}
+
+
+ROUTES = (
+    endpoints.page("GET", "/api/shoal/v1/sessions", listed, scope="read:accounts", answer=list[SessionEntity]),
+    endpoints.route("DELETE", "/api/shoal/v1/sessions", end_others, scope="write:accounts", answer=dict),
+    endpoints.one("DELETE", "/api/shoal/v1/sessions/{id}", end, scope="write:accounts", answer=dict),
+    endpoints.route(
+        "PUT",
+        "/api/shoal/v1/password",
+        change_password,
+        scope="write:accounts",
+        limit_class="login",
+        params=NewPassword,
+        answer=dict,
+    ),
+)

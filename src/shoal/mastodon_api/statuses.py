@@ -1,0 +1,377 @@
+"""Statuses: write, read, edit, delete."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from shoal.commands import media, posts, reactions
+from shoal.commands.posts import Draft
+from shoal.commands.scheduled_posts import discard_media
+from shoal.core.errors import InvalidInput, NotFound, UnexpectedMentions, Unfit
+from shoal.core.model import Post, Revision, Share
+from shoal.graph.access import access_member, access_post, own_post
+from shoal.http.convert import Id, Json, Upload
+from shoal.http.pagination import WithData, listed_data
+from shoal.http.responses import Reply, raw
+from shoal.http.routes import Route
+from shoal.mastodon_api import endpoints, scheduled_statuses
+from shoal.mastodon_api.context import Context
+from shoal.mastodon_api.endpoints import (
+    One,
+    StatusesOf,
+    actor,
+    cursor_of,
+    entries_page,
+    entry_of,
+    show,
+    show_taken_back,
+)
+from shoal.mastodon_api.entities import serializers
+from shoal.mastodon_api.entities import statuses as entities
+from shoal.mastodon_api.entities.serializers import attachment
+from shoal.mastodon_api.entities.statuses import Status, StatusContext, StatusEdit, StatusSource
+from shoal.mastodon_api.polls import PollParams
+from shoal.queries import threads as thread_feed
+from shoal.queries.hydration import hydrate, profiles_by_id
+from shoal.queries.posts import media_then, revisions
+from shoal.settings import Settings
+from shoal.words.languages import language_tag
+
+_Text = Annotated[str, Meta(max_length=200_000)]
+_Ids = Annotated[tuple[Id, ...], Meta(max_length=100)]
+
+MAX_BODY = 512 * 1024
+"""Bytes of a new status: its text four times over, and 64 KiB of data."""
+
+
+class PlaceParams(msgspec.Struct, frozen=True):
+    """Degrees."""
+
+    latitude: Annotated[float, Meta(ge=-90, le=90)]
+    longitude: Annotated[float, Meta(ge=-180, le=180)]
+
+
+class ShoalParams(msgspec.Struct, frozen=True):
+    """Properties of a status that Shoal keeps and Mastodon does not."""
+
+    data: Json | None = None
+    place: PlaceParams | UnsetType | None = UNSET
+    """An edit that says null takes the place away."""
+
+
+class EditedShoalParams(ShoalParams, frozen=True):
+    """Changes to the properties that Shoal keeps and Mastodon does not."""
+
+    visibility: Literal["unlisted", "private", "direct"] | None = None
+    """A narrower visibility than before."""
+
+
+class MediaParams(msgspec.Struct, frozen=True):
+    """Changes to an attached file, made together with its status."""
+
+    id: Id
+    description: _Text | None = None
+    focus: Annotated[str, Meta(max_length=100)] | None = None
+    thumbnail: Upload | None = None
+    """The picture of a video or sound."""
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields of a new status or of an edit. None means that a field is not given."""
+
+    status: _Text | None = None
+    spoiler_text: _Text | None = None
+    sensitive: bool | None = None
+    language: _Text | None = None
+    media_ids: _Ids | None = None
+    poll: PollParams | None = None
+    quoted_status_id: Id | None = None
+    shoal: ShoalParams = ShoalParams()
+
+
+class NewStatus(Written, frozen=True, kw_only=True):
+    """A new status."""
+
+    in_reply_to_id: Id | None = None
+    visibility: Literal["public", "unlisted", "private", "direct"] | None = None
+    scheduled_at: scheduled_statuses.Moment = ""
+    allowed_mentions: _Ids | None = None
+    """The only accounts that the text may mention; a status that mentions others is refused."""
+
+
+class Edit(Written, frozen=True, kw_only=True):
+    """An edit of a status: what is not given stays."""
+
+    id: Id
+    media_attributes: Annotated[tuple[MediaParams, ...], Meta(max_length=100)] = ()
+    shoal: EditedShoalParams = EditedShoalParams()
+
+
+class Deletion(One, frozen=True):
+    """Which status, and what of it."""
+
+    delete_media: bool = False
+    """Its pictures too, so that they cannot be used again."""
+
+
+class StatusIds(WithData, frozen=True, kw_only=True):
+    """Some statuses at once."""
+
+    id: _Ids = ()
+
+
+class Around(WithData, frozen=True, kw_only=True):
+    """One status by its id, from the path."""
+
+    id: Id
+
+
+async def create(context: Context, params: NewStatus) -> object:
+    """A new status, or a scheduled one. The same Idempotency-Key within an hour gives the first one again."""
+    front = context.deps
+    _refuse_quotes(params)
+    author = await access_member(front.graph, actor(context))
+    draft = Draft(
+        text=params.status or "",
+        spoiler=params.spoiler_text or "",
+        sensitive=author.default_sensitive if params.sensitive is None else params.sensitive,
+        visibility=serializers.VISIBILITY[params.visibility] if params.visibility else author.default_visibility,
+        language=language_tag(params.language or "") or author.default_language,
+        media=params.media_ids or (),
+        parent_id=params.in_reply_to_id or 0,
+        place=_place(params.shoal),
+        data=params.shoal.data.value if params.shoal.data else None,
+        poll=params.poll.draft() if params.poll else None,
+        allowed_mentions=params.allowed_mentions,
+    )
+    key = context.request.headers.get("idempotency-key", "")
+    try:
+        if params.scheduled_at:
+            return await scheduled_statuses.plan(context, draft, params.scheduled_at, request=key)
+        made = await posts.create(front.writes, author.id, draft, request=key, app_id=context.caller.app_id)
+    except UnexpectedMentions as error:
+        profiles = await profiles_by_id(front.graph, author.id, error.member_ids)
+        return Reply({"error": str(error), "unexpected_accounts": raw(front.present.accounts(profiles))}, 422)
+    return await show(context, made.id)
+
+
+async def update(context: Context, params: Edit) -> object:
+    """New words for an own status; what it said before is kept."""
+    front = context.deps
+    _refuse_quotes(params)
+    author = actor(context)
+    post = await own_post(front.graph, author, params.id)
+    said = [(item, _said(item)) for item in params.media_attributes]
+    for item, words in said:
+        # All is checked before anything is changed.
+        held = media.described(front.writes, await media.own_media(front.writes, author, item.id), **words)
+        if item.thumbnail:
+            media.check_takes_thumbnail(held)
+    narrower = serializers.VISIBILITY[params.shoal.visibility] if params.shoal.visibility else None
+    await posts.update(front.writes, author, post.id, _edited(post, params), visibility=narrower)
+    for item, words in said:
+        thumbnail = item.thumbnail.data if item.thumbnail else None
+        await media.describe(front.writes, author, item.id, thumbnail=thumbnail, **words)
+    return await show(context, post.id)
+
+
+def _said(item: MediaParams) -> dict[str, Any]:
+    return {"description": item.description, "focus": focus_of(item.focus) if item.focus else None}
+
+
+def _edited(post: Post, params: Edit) -> Draft:
+    given, extra = params, params.shoal
+    return Draft(
+        text=post.text if given.status is None else given.status,
+        spoiler=post.spoiler if given.spoiler_text is None else given.spoiler_text,
+        sensitive=given.sensitive,
+        language=post.language if given.language is None else given.language,
+        media=post.media if given.media_ids is None else given.media_ids,
+        place=post.place if extra.place is UNSET else _place(extra),
+        data=extra.data.value if extra.data else post.data,
+        poll=given.poll.draft() if given.poll else None,
+    )
+
+
+def _place(extra: ShoalParams) -> tuple[float, float] | None:
+    return (extra.place.latitude, extra.place.longitude) if isinstance(extra.place, PlaceParams) else None
+
+
+def _refuse_quotes(params: Written) -> None:
+    """Better than a status that lacks what it was about."""
+    if params.quoted_status_id is not None:
+        raise InvalidInput("this server has no quotes", field="quoted_status_id")
+
+
+def focus_of(text: str) -> tuple[float, float]:
+    """Two numbers divided by a comma. Raises `InvalidInput`."""
+    try:
+        x, y = map(float, text.split(","))
+    except ValueError:
+        raise InvalidInput("focus: two numbers from -1 to 1, divided by a comma", field="focus") from None
+    return x, y
+
+
+async def delete(context: Context, params: Deletion) -> object:
+    """Delete an own status, or take an own share back. The answer is what it was, with the text to write it anew."""
+    front = context.deps
+    author = actor(context)
+    node = (await front.graph.obj_get((params.id,))).get(params.id)
+    if not isinstance(node, Post | Share) or node.author_id != author:
+        raise NotFound("Record not found")
+    gone = await show_taken_back(context, node.id)
+    if isinstance(node, Post):
+        await posts.delete(front.writes, author, node.id)
+        for picture in node.media if params.delete_media else ():
+            # Another status has it, or it was discarded by itself.
+            with contextlib.suppress(NotFound, Unfit):
+                await discard_media(front.writes, author, picture)
+    else:
+        await reactions.unshare(front.writes, author, node.id)
+    text = node.text if isinstance(node, Post) else ""
+    return b'%b,"text":%b}' % (gone[:-1], msgspec.json.encode(text))
+
+
+async def one(context: Context, params: One) -> object:
+    """A status by id."""
+    return await show(context, params.id)
+
+
+async def several(context: Context, params: StatusIds) -> object:
+    """Statuses by id; those that may not be seen are left out."""
+    front = context.deps
+    viewer = context.caller.member_id
+    found = await hydrate(front.graph, viewer, params.id, unasked=False)
+    return await front.present.page(viewer, found, listed_data(wanted=params.with_data))
+
+
+async def around(context: Context, params: Around) -> object:
+    """Return the statuses above and below one in its thread."""
+    front = context.deps
+    viewer = context.caller.member_id
+    above, below = (60, 60) if viewer is None else (4_096, 4_096)
+    talk = await thread_feed.thread(front.reads, viewer, params.id, above=above, below=below)
+    rest = entities.ContextExtras(f"{front.at.root}/api/shoal/v1/statuses/{params.id}/replies")
+    data = listed_data(wanted=params.with_data)
+    return b'{"ancestors":%b,"descendants":%b%b}' % (
+        await front.present.page(viewer, talk.above, data),
+        await front.present.page(viewer, talk.below, data),
+        b',"shoal":' + msgspec.json.encode(rest) if talk.more else b"",
+    )
+
+
+async def replies(context: Context, params: StatusesOf) -> object:
+    """The replies to a status itself, newest first."""
+    front = context.deps
+    cursor = cursor_of(params)
+    page = await thread_feed.replies(front.reads, context.caller.member_id, params.id, cursor)
+    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+
+
+async def source(context: Context, params: One) -> object:
+    """Return a status as it was typed, to be edited."""
+    front = context.deps
+    post = await access_post(front.graph, context.caller.member_id, params.id)
+    return entities.StatusSource(str(post.id), post.text, post.spoiler)
+
+
+async def history(context: Context, params: One) -> object:
+    """Every wording of a status (of very many, the last), oldest first; the last one is what it says now."""
+    front = context.deps
+    entry = await entry_of(context, params.id)
+    post = entry.post
+    wordings = await revisions(front.graph, context.caller.member_id, params.id)
+    pictures = await front.graph.obj_get(list({id_ for wording in wordings for id_ in wording.media} | set(post.media)))
+    account = raw(front.present.account(entry.author))
+    asks = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
+    marked = entry.author.member.sensitized and context.caller.member_id != post.author_id
+
+    def edit(wording: Revision | Post, written: int) -> entities.StatusEdit:
+        options = wording.options if isinstance(wording, Revision) else asks
+        return entities.StatusEdit(
+            content=front.at.html(wording.text, post.mentions),
+            spoiler_text=wording.spoiler,
+            sensitive=wording.sensitive or (marked and bool(wording.media)),
+            created_at=serializers.moment(written),
+            account=account,
+            poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,
+            media_attachments=[attachment(each, front.at) for each in media_then(wording, pictures).values()],
+        )
+
+    return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.created_at)]
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The rows; the settings say how large a thumbnail may be."""
+    return (
+        endpoints.route(
+            "POST",
+            "/api/v1/statuses",
+            create,
+            scope="write:statuses",
+            params=NewStatus,
+            max_body=MAX_BODY,
+            answer=Status,
+            delivers=True,
+        ),
+        endpoints.seen(
+            "GET",
+            "/api/v1/statuses",
+            several,
+            scope="read:statuses",
+            params=StatusIds,
+            answer=list[Status],
+        ),
+        endpoints.seen(
+            "GET", "/api/v1/statuses/{id}", one, scope="read:statuses", params=One, answer=Status, remembered=True
+        ),
+        endpoints.route(
+            "PUT",
+            "/api/v1/statuses/{id}",
+            update,
+            scope="write:statuses",
+            params=Edit,
+            # Base64 makes four bytes of three.
+            max_body=MAX_BODY + settings.max_upload_bytes * 4 // 3,
+            answer=Status,
+        ),
+        endpoints.route(
+            "DELETE",
+            "/api/v1/statuses/{id}",
+            delete,
+            scope="write:statuses",
+            limit_class="delete",
+            params=Deletion,
+            answer=Status,
+        ),
+        endpoints.seen(
+            "GET",
+            "/api/v1/statuses/{id}/context",
+            around,
+            scope="read:statuses",
+            params=Around,
+            answer=StatusContext,
+            remembered=True,
+        ),
+        endpoints.seen(
+            "GET",
+            "/api/shoal/v1/statuses/{id}/replies",
+            replies,
+            scope="read:statuses",
+            params=StatusesOf,
+            answer=list[Status],
+        ),
+        endpoints.one("GET", "/api/v1/statuses/{id}/source", source, scope="read:statuses", answer=StatusSource),
+        endpoints.seen(
+            "GET",
+            "/api/v1/statuses/{id}/history",
+            history,
+            scope="read:statuses",
+            params=One,
+            answer=list[StatusEdit],
+        ),
+    )

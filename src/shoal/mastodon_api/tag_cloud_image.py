@@ -1,0 +1,345 @@
+"""The tag cloud as an SVG: light and dark, accessible, each word a link, without a script or font to load.
+
+Words are placed by decreasing size, each as close to the center as possible, without overlap. Instead of walking a spiral
+(Feinberg, "Wordle", in: Beautiful Visualization, 2010), a summed-area table of a grid (Crow 1984) shows where a word fits. The
+same words give the same image.
+
+Lengths are in hundredths of an em, estimated without a font to within a few per cent for sans serifs of the scripts in the
+tables. Each word is drawn with its estimated width, so words never touch in any font.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import unicodedata
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.core.text import normalized
+from shoal.queries.context import Remembered
+from shoal.queries.trends import FOR_YOU
+from shoal.tagcloud.cloud import Shown, Word
+from shoal.tagcloud.reader import TagCloud
+
+_BY_WIDTH = {
+    27: "ijlłıії·",
+    30: "J",
+    36: "IfΙ",
+    39: "tι",
+    42: "_r",
+    45: "г",
+    48: "szζξςґ",
+    51: "cετзстэє",
+    54: "FLSvxyγΓГухŁ",
+    57: "0123456789ETZaekκλνχΕΖΞΣΤЕТаекяå",
+    60: "YoδθορΥбвлоьøð",
+    63: "CKPRVXbdghnpquαημσυΔΚΛΡΧБЗРСУХЬдпрчđþŋ",
+    66: "ABβΑΒАВКЭЯнцß",
+    69: "πиъ",
+    72: "DGДЛЧЪ",
+    75: "HUφΗΠНПЦ",
+    78: "NOQΘΝΟΩОмфØ",
+    81: "wψωИжы",
+    84: "ΦΨФ",
+    87: "Ыю",
+    90: "Жæ",
+    93: "MΜМшÆ",
+    96: "WmщœŒ",
+    105: "ШЮ",
+    108: "Щ",
+}
+"""Between the regular and the bold of a humanist sans serif."""
+_WIDTHS = {character: width for width, characters in _BY_WIDTH.items() for character in characters}
+_BY_SCRIPT = {
+    "ARABIC": 52,
+    "ARMENIAN": 63,
+    "BENGALI": 54,
+    "DEVANAGARI": 47,
+    "GEORGIAN": 64,
+    "HANGUL": 92,
+    "HEBREW": 57,
+    "TAMIL": 85,
+    "THAI": 52,
+}
+_WIDE = 100
+_UNKNOWN = 76
+_MARKS = 2
+"""Marks on one letter that are shown: a tower of them would reach into other words."""
+
+_TALL = frozenset("bdfhkltijßβδζθλξφψбёйї0123456789")
+_DEEP = frozenset("gjpqy_QçβγζημξρςφχψруфцщдДЦЩ")
+_HIGH_SCRIPTS = ("LATIN", "GREEK", "CYRILLIC", "DIGIT", "LOW", "MIDDLE")
+
+
+class Extent(NamedTuple):
+    """Hundredths of an em: to the right, above the line, and below it."""
+
+    width: int
+    above: int
+    below: int
+
+
+def shown(word: str, most: int = 28) -> str:
+    """As it is drawn: cut, with an ellipsis, and without towers of marks."""
+    kept: list[str] = []
+    marks = 0
+    for character in word:
+        marks = marks + 1 if unicodedata.category(character) == "Mn" else 0
+        if marks <= _MARKS:
+            kept.append(character)
+    text = "".join(kept)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def extent(word: str) -> Extent:
+    """The room of a word."""
+    width, above, below = 0, 56, 3
+    for character in normalized("NFC", word):
+        one = _extent(character)
+        width, above, below = width + one.width, max(above, one.above), max(below, one.below)
+    return Extent(max(width, 30), above, below)
+
+
+def _extent(character: str) -> Extent:
+    if character == "…":
+        return Extent(90, 20, 3)
+    if unicodedata.east_asian_width(character) in "WF":
+        return Extent(92 if _script(character) == "HANGUL" else _WIDE, 88, 14)
+    if unicodedata.category(character) in ("Mn", "Cf"):
+        return Extent(0, 98, 28)
+    parts = normalized("NFD", character)
+    plain, marks = parts[0], parts[1:]
+    script = _script(plain)
+    if script in _HIGH_SCRIPTS:
+        width = _WIDTHS.get(character) or _WIDTHS.get(plain, _UNKNOWN)
+        tall = 74 if plain in _TALL or plain.isupper() else 56
+        return Extent(width, tall + (22 if marks else 0), 24 if character in _DEEP or plain in _DEEP else 3)
+    return Extent(_BY_SCRIPT.get(script, _UNKNOWN), 92, 34)
+
+
+def _script(character: str) -> str:
+    return unicodedata.name(character, "").partition(" ")[0]
+
+
+_CELL = 5
+_COLUMNS, _ROWS = 300, 200
+_FLAT = 1.75
+"""How much wider than high the cloud is."""
+_INK = 470_000
+"""The area that the boxes of all words cover together, approximately; a box is scaled to reach it."""
+_SMALLEST, _GREATEST = 13.0, 92.0
+_STEPS = 7.0
+"""How many times greater the first level is drawn than the last."""
+_WIDEST = 760
+_GAP_X, _GAP_Y = 7, 4
+
+
+class PlacedWord(NamedTuple):
+    """A word in the picture: which one, its size, where its line begins and how wide it is set, in pixels."""
+
+    at: int
+    size: float
+    x: int
+    baseline: float
+    width: float
+    box: tuple[int, int, int, int]
+    """Left, top, right, bottom, with the gaps around it."""
+
+
+def place(words: Sequence[tuple[str, int]]) -> list[PlacedWord]:
+    """Words with their levels (1 to 9), the first first. One for which there is no room is left out."""
+    rooms = [extent(word) for word, _ in words]
+    sizes = _sizes(rooms, [level for _, level in words])
+    order = sorted(range(len(words)), key=lambda index: (-sizes[index], index))
+    taken = np.zeros((_ROWS, _COLUMNS), dtype=np.int32)
+    found = (_settle(taken, index, rooms[index], sizes[index]) for index in order)
+    return [placed for placed in found if placed is not None]
+
+
+def _sizes(rooms: Sequence[Extent], levels: Sequence[int]) -> list[float]:
+    """Font sizes in pixels: few words are drawn greater than many, and none is wider than the picture bears."""
+    wanted = [_STEPS ** ((level - 1) / 8) for level in levels]
+    area = sum(
+        (room.width + 40) * (room.above + room.below + 20) / 10_000 * size * size
+        for room, size in zip(rooms, wanted, strict=True)
+    )
+    scale = math.sqrt(_INK / area) if area else 1.0
+    scale = min(scale, _GREATEST / max(wanted, default=1.0))
+    return [
+        min(max(_SMALLEST, scale * size), _WIDEST * 100 / room.width) for room, size in zip(rooms, wanted, strict=True)
+    ]
+
+
+def _settle(taken: NDArray[np.int32], index: int, room: Extent, size: float) -> PlacedWord | None:
+    width, above, below = (part * size / 100 for part in room)
+    columns, rows = math.ceil((width + 2 * _GAP_X) / _CELL), math.ceil((above + below + 2 * _GAP_Y) / _CELL)
+    if columns > _COLUMNS or rows > _ROWS:
+        return None
+    sums = np.zeros((_ROWS + 1, _COLUMNS + 1), dtype=np.int32)
+    np.cumsum(np.cumsum(taken, axis=0, dtype=np.int32), axis=1, out=sums[1:, 1:])
+    filled = sums[rows:, columns:] - sums[:-rows, columns:] - sums[rows:, :-columns] + sums[:-rows, :-columns]
+    away_x = (np.arange(_COLUMNS - columns + 1) + columns / 2 - _COLUMNS / 2) / _FLAT
+    away_y = np.arange(_ROWS - rows + 1) + rows / 2 - _ROWS / 2
+    cost = np.where(filled == 0, away_x[None, :] ** 2 + away_y[:, None] ** 2, np.inf)
+    row, column = divmod(int(cost.argmin()), cost.shape[1])
+    if not math.isfinite(cost[row, column]):
+        return None
+    taken[row : row + rows, column : column + columns] = 1
+    left, top = column * _CELL, row * _CELL
+    # In the middle of its cells, which are a little more than it needs.
+    x = left + round((columns * _CELL - width) / 2)
+    baseline = round(top + (rows * _CELL - above - below) / 2 + above, 1)
+    return PlacedWord(
+        index, round(size, 1), x, baseline, round(width, 1), (left, top, left + columns * _CELL, top + rows * _CELL)
+    )
+
+
+_MARGIN = 36
+_EMPTY = (720, 240)
+_LIGHT = ("#0a6a74", "#1f5f9e", "#4a4f9c", "#b8452c", "#2f7a5b")
+_DARK = ("#5fcad6", "#86baf5", "#b0b2f6", "#f79d80", "#82d3ad")
+"""Sea, sky, dusk, coral, kelp: each at least 4.5 to 1 on its page."""
+
+_STYLE = (
+    ".page{fill:#fbfdfd}.none{fill:#5d7478}text{font-family:'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif}"
+    "a{text-decoration:none}a:hover text,a:focus text{text-decoration:underline}.s{font-weight:500}.m{font-weight:600}"
+    ".b{font-weight:700}"
+    + "".join(f".c{number}{{fill:{colour}}}" for number, colour in enumerate(_LIGHT))
+    + "@media(prefers-color-scheme:dark){.page{fill:#0f191b}.none{fill:#93a9ad}"
+    + "".join(f".c{number}{{fill:{colour}}}" for number, colour in enumerate(_DARK))
+    + "}"
+)
+
+
+class Pictures:
+    """Drawn one at a time, outside the loop; those that are the same for everybody are remembered for half a minute."""
+
+    def __init__(self) -> None:
+        self._drawn: Remembered[tuple[str, int], tuple[list[str], bytes]] = Remembered(most=64, keep_ms=30_000)
+        self._drawing = asyncio.Lock()
+
+    async def of(self, tags: TagCloud, cloud: Shown, limit: int, href: Callable[[str], str], title: str) -> bytes:
+        """The picture of a cloud that was asked for with this limit. What an admin denied a moment ago is not in it."""
+        key, everybodys, now = (cloud.order, limit), cloud.order != FOR_YOU, tags.clock()
+        async with self._drawing:
+            if everybodys and (held := self._drawn.get(key, now)) is not None:
+                names, drawn = held
+                if list((await tags.shown_as(names)).values()) == names:
+                    return drawn
+            drawn = (await asyncio.to_thread(draw, cloud.words, href, title)).encode()
+            if everybodys:
+                self._drawn.put(key, ([word.name for word in cloud.words], drawn), now)
+            return drawn
+
+
+class DrawnWord(NamedTuple):
+    """A word of the picture: where it stands, and how it looks."""
+
+    place: PlacedWord
+    text: str
+    colour: int
+    """The number of one of the colours, from 0."""
+    weight: str
+    """`s`, `m` or `b`: how bold it is."""
+
+
+class NamedLevel(NamedTuple):
+    """A tag as far as the picture depends on it: its canonical name, the form that is shown, and its level (1 to 9)."""
+
+    name: str
+    form: str
+    level: int
+
+
+class Frame(NamedTuple):
+    """The part of the plane that a picture shows, in pixels."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+
+
+def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[DrawnWord]]:
+    """Return where each word stands and how it looks, the first word first, and the frame around all of them."""
+    texts = [shown(word.form) for word in words]
+    placed = place([(text, word.level) for text, word in zip(texts, words, strict=True)])
+    left, top, right, bottom = _frame(placed)
+    colours = _colours(placed, words)
+    # Whoever goes from link to link, or listens, meets the first tags first.
+    drawn = [
+        DrawnWord(one, texts[one.at], colours[one.at], _weight(words[one.at].level))
+        for one in sorted(placed, key=lambda one: one.at)
+    ]
+    return Frame(left, top, right - left, bottom - top), drawn
+
+
+def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
+    """An SVG document; `href` is asked for the address of each tag. The same words give the same document."""
+    frame, drawn = arranged([NamedLevel(word.name, word.form, word.level) for word in words])
+    body = "".join(_word(one, words[one.place.at], href) for one in drawn)
+    if not drawn:
+        x, y = frame.left + frame.width // 2, frame.top + frame.height // 2 + 8
+        body = f'<text class="none s" x="{x}" y="{y}" font-size="22" text-anchor="middle">No tags yet</text>'
+    size = (
+        f'viewBox="{frame.left} {frame.top} {frame.width} {frame.height}" width="{frame.width}" height="{frame.height}"'
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-labelledby="title desc">'
+        f'<title id="title">{escape(title)}</title>'
+        f'<desc id="desc">A tag cloud of {len(drawn)} tags; the more a tag counts, the greater it is.</desc>'
+        f"<style>{_STYLE}</style>"
+        f'<rect class="page" x="{frame.left}" y="{frame.top}" width="{frame.width}" height="{frame.height}" rx="22"/>'
+        f"{body}</svg>\n"
+    )
+
+
+def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
+    if not placed:
+        return 0, 0, *_EMPTY
+    boxes = [one.box for one in placed]
+    left, top = min(box[0] for box in boxes), min(box[1] for box in boxes)
+    right, bottom = max(box[2] for box in boxes), max(box[3] for box in boxes)
+    return left - _MARGIN, top - _MARGIN, right + _MARGIN, bottom + _MARGIN
+
+
+def _colours(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[int, int]:
+    """By the index of a word: the colour whose nearest other word is the farthest away, so that none makes a heap."""
+    chosen: dict[int, int] = {}
+    middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
+    for one in placed:
+        x, y = one.x + one.width / 2, one.baseline
+        first = crc32(words[one.at].name.encode())
+        turned = [(first + step) % len(_LIGHT) for step in range(len(_LIGHT))]
+        away = {colour: min((_away(x - u, y - v) for u, v in middles[colour]), default=math.inf) for colour in turned}
+        colour = max(turned, key=lambda colour: away[colour])
+        middles[colour].append((x, y))
+        chosen[one.at] = colour
+    return chosen
+
+
+def _away(x: float, y: float) -> float:
+    """Words are wide: beside each other they are nearer than the same distance above each other."""
+    return x * x / 6 + y * y
+
+
+def _weight(level: int) -> str:
+    return "b" if level >= 6 else "m" if level >= 3 else "s"
+
+
+def _word(drawn: DrawnWord, word: Word, href: Callable[[str], str]) -> str:
+    one = drawn.place
+    uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
+    told = f"{uses}; {word.why}" if word.why else uses
+    # Set to the width that was reckoned with, whatever font there is.
+    return (
+        f'<a href="{escape(href(word.name))}"><title>{escape(told)}</title>'
+        f'<text class="c{drawn.colour} {drawn.weight}" x="{one.x + one.width / 2:g}" y="{one.baseline:g}" font-size="{one.size:g}"'
+        f' text-anchor="middle" textLength="{one.width:g}" lengthAdjust="spacingAndGlyphs">{escape(drawn.text)}</text></a>'
+    )

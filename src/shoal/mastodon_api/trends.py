@@ -1,0 +1,149 @@
+"""Trends and the tag cloud: as a list, as a picture, for everybody or for one member."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
+
+from shoal.core.errors import Unauthenticated
+from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, tag_id
+from shoal.http.convert import Limit
+from shoal.http.errors import NeedsMember
+from shoal.http.pagination import offset_links, page_size
+from shoal.http.responses import Reply
+from shoal.http.routes import Body
+from shoal.mastodon_api import endpoints
+from shoal.mastodon_api.context import Context
+from shoal.mastodon_api.endpoints import address_of
+from shoal.mastodon_api.entities import tags as tag_entities
+from shoal.mastodon_api.entities.tags import AlikeTag, Cloud, Tag
+from shoal.mastodon_api.tags import tag_named
+from shoal.queries import tags as tag_queries
+from shoal.queries import trends
+from shoal.tagcloud.cloud import MAX_WORDS, Shown
+
+_MOST_TRENDS = 1_000
+_PICTURE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+
+
+class RisingQuery(msgspec.Struct, frozen=True):
+    """A page of what is on the rise."""
+
+    limit: Limit = Limit(0)
+    offset: Limit = Limit(0)
+
+
+class CloudQuery(msgspec.Struct, frozen=True):
+    """Which cloud."""
+
+    order: Literal["all", "hour", "day", "week", "rising", "for_you"] | UnsetType = UNSET
+    limit: Limit = Limit(0)
+
+
+class RelatedQuery(msgspec.Struct, frozen=True):
+    """A tag whose like are asked for."""
+
+    name: Annotated[str, Meta(max_length=400)]
+    limit: Limit = Limit(0)
+
+
+async def tags(context: Context, params: RisingQuery) -> object:
+    """Tags on the rise; those of the day, the week and all time where there are too few."""
+    front = context.deps
+    limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
+    words = await trends.rising(front.reads, limit, offset)
+    viewer = context.caller.member_id
+    followed: set[int] = set()
+    shown: set[int] = set()
+    if viewer is not None and words:
+        found = await front.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(word.name) for word in words])
+        followed, shown = set(found[FOLLOWS_TAG]), set(found[FEATURES_TAG])
+    today = front.reads.tags.today()
+    body = [
+        tag_entities.tag(
+            word.name,
+            front.at,
+            word,
+            today,
+            following=None if viewer is None else tag_id(word.name) in followed,
+            featuring=tag_id(word.name) in shown,
+        )
+        for word in words
+    ]
+    link = offset_links(address_of(context), offset, limit, more=len(words) == limit)
+    return Reply(body, headers=(("Link", link),) if link else ())
+
+
+async def cloud(context: Context, params: CloudQuery) -> object:
+    """The tag cloud, with what brought each tag there."""
+    front = context.deps
+    return tag_entities.cloud(await _cloud(context, params), front.at)
+
+
+async def picture(context: Context, params: CloudQuery) -> object:
+    """Draw the tag cloud as a picture, whose words are links."""
+    front = context.deps
+    shown = await _cloud(context, params)
+    title = f"Tags of {front.settings.title}"
+    drawn = await front.pictures.of(front.reads.tags, shown, _limit(params), front.at.tag, title)
+    kept = "private, no-store" if shown.order == trends.FOR_YOU else "public, max-age=30"
+    return Response(drawn, media_type="image/svg+xml", headers={**_PICTURE_HEADERS, "Cache-Control": kept})
+
+
+async def alike(context: Context, params: RelatedQuery) -> object:
+    """Tags that stand in the same posts."""
+    front = context.deps
+    found = await tag_queries.related(
+        front.reads, tag_named(params.name), page_size(params.limit, 20, tag_queries.MOST)
+    )
+    return [tag_entities.alike(each, front.at) for each in found]
+
+
+async def _cloud(context: Context, params: CloudQuery) -> Shown:
+    front = context.deps
+    limit, order = _limit(params), params.order or "all"
+    if order != trends.FOR_YOU:
+        return await front.reads.tags.cloud(order, limit)
+    if context.caller.member_id is None:
+        raise NeedsMember if context.caller.token_id else Unauthenticated
+    return await trends.for_you(front.reads, context.caller.member_id, limit)
+
+
+def _limit(params: CloudQuery) -> int:
+    return page_size(params.limit, 100, MAX_WORDS)
+
+
+_remembered = endpoints.seen.having(remembered=True, by_owner=True)
+
+ROUTES = (
+    _remembered("GET", "/api/v1/trends/tags", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
+    _remembered("GET", "/api/v1/trends", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
+    _remembered(
+        "GET",
+        "/api/shoal/v1/tags/cloud",
+        cloud,
+        scope="read:follows",
+        params=CloudQuery,
+        answer=Cloud,
+    ),
+    endpoints.seen(
+        "GET",
+        "/api/shoal/v1/tags/cloud.svg",
+        picture,
+        scope="read:follows",
+        params=CloudQuery,
+        answer=Body("image/svg+xml"),
+    ),
+    endpoints.public(
+        "GET",
+        "/api/shoal/v1/tags/{name}/related",
+        alike,
+        params=RelatedQuery,
+        answer=list[AlikeTag],
+        remembered=True,
+        by_owner=True,
+    ),
+)
