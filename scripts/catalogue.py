@@ -16,11 +16,11 @@ from babel.messages.pofile import read_po, write_po
 from shoal.core.ranking.terms import TERMS, TITLES
 from shoal.http.authentication import KNOWN, in_words
 from shoal.push import messages
-from shoal.web.views import engines, notices, ranking, standings, tags
-from shoal.web.views.errors.complaints import COMPLAINTS
+from shoal.web import notifications, operations, ranking, tags
+from shoal.web.form_errors import COMPLAINTS
 
 WEB = Path(__file__).parents[1] / "src/shoal/web"
-LOCALES = WEB.parent / "words/locales"
+LOCALES = WEB.parent / "locales"
 _METHODS = [("**.html", "jinja2"), ("**.py", "python")]
 _OPTIONS = {"**.html": {"trimmed": "true", "silent": "false"}}
 _KEYWORDS = {
@@ -33,17 +33,17 @@ _KEYWORDS = {
     "button": (3, 4),
 }
 """Functions that take words of pages, with the places of the singular and the plural where there are two."""
-_FOLDERS = (WEB, WEB.parent / "mail", WEB.parent / "words", WEB.parent / "core/ranking")
+_FOLDERS = (WEB, WEB.parent / "mail", WEB.parent / "core/ranking")
 _TABLES = (
-    engines._NAMES,
+    operations._NAMES,
     messages._TITLES,
     messages._OF_ONE,
-    notices._ONE,
-    notices._ONE_OR_MORE,
+    notifications._ONE,
+    notifications._ONE_OR_MORE,
     ranking._SOURCE_WORDS,
-    standings._OUT_WORDS,
-    standings._STAGES,
-    {rule: words for rule, (_, words) in standings._WAYS.items()},
+    ranking._OUT_WORDS,
+    ranking._STAGES,
+    {rule: words for rule, (_, words) in ranking._WAYS.items()},
     {trend: words for trend, (_, words) in tags._TRENDS.items()},
     TITLES,
     {term.name: term.unit for term in TERMS},

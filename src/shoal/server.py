@@ -29,8 +29,8 @@ from shoal.mastodon_api.routes import table
 from shoal.mastodon_api.streaming import Sockets
 from shoal.settings import Settings
 from shoal.web.errors import Refusals
-from shoal.web.table import NoPage, pages
-from shoal.web.visit import logged_in
+from shoal.web.request_context import logged_in
+from shoal.web.routes import NoPage, pages
 
 __all__ = ["Deps", "RunningFront", "SeveralProcesses", "application", "build", "listen", "serve"]
 

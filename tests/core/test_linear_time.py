@@ -26,14 +26,14 @@ from shoal.core.text import (
     to_html,
 )
 from shoal.core.tokenizer import clause_of, fold, words_of
+from shoal.i18n import words_in
 from shoal.mastodon_api.tag_cloud_image import extent, shown
 from shoal.ops.transfer.wording import cut
 from shoal.search.contract import says
 from shoal.search.query import misread, read_question
-from shoal.web.views.conversations import addressed, unaddressed
-from shoal.web.views.errors.complaints import complaint
-from shoal.web.views.writing.history import difference
-from shoal.words.languages import words_in
+from shoal.web.conversations import addressed, unaddressed
+from shoal.web.form_errors import complaint
+from shoal.web.revisions import difference
 from tests.nasty import UNITS, assert_linear
 
 FILTER = compiled(

@@ -11,8 +11,8 @@ from bs4 import BeautifulSoup, Tag
 
 from shoal import settings
 from shoal.http.routes import Route, Trie
-from shoal.web.table import pages
-from shoal.web.visit import LANGUAGE_PARAMETER
+from shoal.web.request_context import LANGUAGE_PARAMETER
+from shoal.web.routes import pages
 
 _LINKS = {
     "href": "GET",

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 from msgspec.structs import replace
 
-from shoal.web.drawn import DrawnPosts
-from shoal.web.rendering import templates
-from shoal.web.samples import samples
-from shoal.web.views.posts import Button, PostView, post_of
-from shoal.web.views.ranking import WhyView
+from shoal.web.components import samples
+from shoal.web.ranking import WhyView
+from shoal.web.rendering import DrawnPosts, templates
+from shoal.web.view_models import Button, PostView, post_of
 from tests.api.world import world
 from tests.web.visitor import plain_visit
 

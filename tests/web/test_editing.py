@@ -15,7 +15,7 @@ from shoal.commands import media, polls, posts
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Media, Post, Visibility
-from shoal.web.views.writing.history import MOST_WORDINGS, difference
+from shoal.web.revisions import MOST_WORDINGS, difference
 from tests.api.world import World, picture, world
 from tests.web.visitor import Page, member, visitor
 

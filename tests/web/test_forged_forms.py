@@ -15,7 +15,7 @@ from shoal.commands import oauth
 from shoal.core.ranking.recipes import BALANCED, recipe_link
 from shoal.http.convert import Upload
 from shoal.http.routes import Route
-from shoal.web.table import pages
+from shoal.web.routes import pages
 from tests.api.world import World, picture, world
 from tests.web.pictures import posted
 from tests.web.visitor import Visitor, member, visitor

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.commands import members, posts
 from shoal.commands.posts import Draft
-from shoal.words.languages import language_for, language_tag
+from shoal.i18n import language_for, language_tag
 from tests.api.world import World, world
 from tests.web.visitor import member, visitor
 

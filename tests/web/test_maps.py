@@ -12,8 +12,8 @@ from shoal.core.model import Member, Post
 from shoal.core.places import Place
 from shoal.core.visibility import STRANGER
 from shoal.queries.hydration import Entry, Profile
-from shoal.web.views.maps import map_of
-from shoal.web.visit import Visit
+from shoal.web.maps import map_of
+from shoal.web.request_context import Visit
 from tests.api.world import world
 from tests.examples import examples
 from tests.web.visitor import plain_visit

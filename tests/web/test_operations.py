@@ -66,7 +66,7 @@ def test_the_whole_network_is_read_for_the_data_sources_once_in_ten_minutes(monk
             scans.append(store)
             return await spread_of(store, tell)
 
-        monkeypatch.setattr("shoal.web.pages.ops.spread_of", counted)
+        monkeypatch.setattr("shoal.web.operations.spread_of", counted)
         pages = [operator.open("/ops/shards") for _ in range(3)]
         assert [page.status for page in pages] == [200, 200, 200]
         assert pages[0].html.time is not None

@@ -98,7 +98,7 @@ def test_a_second_archive_waits_until_the_first_is_sent(
 ) -> None:
     me = here.run(members.find(here.writes, "ann"))
     assert me is not None
-    monkeypatch.setattr("shoal.web.pages.settings.archive._under_way", {me.id})
+    monkeypatch.setattr("shoal.web.archives._under_way", {me.id})
     page = ann.open("/settings/archive").press("Download it")
     assert (page.status, page.answer.headers["retry-after"]) == (503, "60")
     assert "being sent already" in page.text

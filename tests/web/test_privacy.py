@@ -12,8 +12,8 @@ from shoal import settings
 from shoal.commands import members, moderation, sessions
 from shoal.core.model import Role
 from shoal.graph.contract import Cursor
-from shoal.web.pages import profile
-from shoal.web.table import pages
+from shoal.web import profiles
+from shoal.web.routes import pages
 from tests.api.visitor import Client
 from tests.api.visitor import Visitor as AppVisitor
 from tests.api.world import World, world
@@ -110,12 +110,12 @@ def test_log_out_on_the_page_of_an_app_clears_what_the_browser_has_stored(here: 
 def test_profile_of_a_member_suspended_while_it_is_read_is_gone(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ann = here.run(members.find(here.writes, "ann"))
     assert ann is not None
-    read = profile._posts
+    read = profiles._posts
 
     async def suspended_meanwhile(*asked: Any) -> Any:
         found = await read(*asked)
         await moderation.suspend(here.writes, ann.id)
         return found
 
-    monkeypatch.setattr(profile, "_posts", suspended_meanwhile)
+    monkeypatch.setattr(profiles, "_posts", suspended_meanwhile)
     assert visitor(here).open("/@ann").status == 410

@@ -11,8 +11,8 @@ from babel.messages.catalog import Message
 from scripts.catalogue import catalogue, template
 
 import shoal
-from shoal.web.views.errors.complaints import complaint
-from shoal.words.languages import LANGUAGES, words_in
+from shoal.i18n import LANGUAGES, words_in
+from shoal.web.form_errors import complaint
 
 SOURCES = Path(shoal.__file__).parent
 TRANSLATED = [code for code in LANGUAGES if code != "en"]

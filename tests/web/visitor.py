@@ -16,7 +16,7 @@ from shoal.commands import authentication, members, sessions
 from shoal.core.model import Member
 from shoal.http.routes import ANONYMOUS
 from shoal.mastodon_api.context import Context, front_of
-from shoal.web.visit import Visit, visit_of
+from shoal.web.request_context import Visit, visit_of
 from tests.api.world import BASE, World
 from tests.web.links import ignored, undeclared
 

@@ -47,7 +47,7 @@ from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, IdTaken, KeyTaken
 from shoal.graph.member_lookup import free_address, keep_address, member_called, redeclare
 from shoal.graph.schema import contact_salt_key, email_key, import_key, user_name_key
-from shoal.words.languages import check_language, language_tag
+from shoal.i18n import check_language, language_tag
 
 MAX_MENTIONS = 50
 _MAX_TAGS = 100

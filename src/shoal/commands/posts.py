@@ -50,7 +50,7 @@ from shoal.graph.schema import (
     public_list,
     tag_id,
 )
-from shoal.words.languages import language_tag
+from shoal.i18n import language_tag
 
 _IDEMPOTENCY_MS = 3_600_000
 """Milliseconds for which a repeated request is recognised."""

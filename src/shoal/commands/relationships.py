@@ -40,7 +40,7 @@ from shoal.graph.schema import (
     following,
     tag_id,
 )
-from shoal.words.languages import check_language
+from shoal.i18n import check_language
 
 _NEAR = 512
 """Distance from the maximum at which a member's follows are counted one at a time: never are more under way at once."""

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from shoal.core.email import MailKind
+from shoal.i18n import LANGUAGES, Translated, words_in
 from shoal.mail.contract import Letter
-from shoal.words.languages import LANGUAGES, Translated, words_in
 
 
 class Stationery(NamedTuple):

@@ -12,6 +12,7 @@ from shoal.commands import push_subscriptions
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.graph.payloads.notifications import Kind
 from shoal.http.authentication import bearer_of
+from shoal.i18n import language_for
 from shoal.mastodon_api import endpoints
 from shoal.mastodon_api.context import Context, Front
 from shoal.mastodon_api.endpoints import actor
@@ -20,7 +21,6 @@ from shoal.push import subscription
 from shoal.push.messages import WIRE_KINDS
 from shoal.push.server_key import ServerKey
 from shoal.push.subscription import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushPolicy, PushSubscription
-from shoal.words.languages import language_for
 
 _Word = Annotated[str, Meta(max_length=200)]
 

@@ -15,6 +15,7 @@ from shoal.graph.schema import AnyNode
 from shoal.http.convert import Id
 from shoal.http.errors import RecordInvalid
 from shoal.http.pagination import PageQuery
+from shoal.i18n import language_tag
 from shoal.mastodon_api import endpoints
 from shoal.mastodon_api.context import Context, Front
 from shoal.mastodon_api.endpoints import One, actor, cursor_of, paged, show
@@ -22,7 +23,6 @@ from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import attachment
 from shoal.mastodon_api.entities.statuses import MediaAttachment
 from shoal.queries.posts import waiting
-from shoal.words.languages import language_tag
 
 
 class ScheduledPoll(msgspec.Struct, kw_only=True):

@@ -18,6 +18,7 @@ from shoal.http.convert import Id, Json, Upload
 from shoal.http.pagination import WithData, listed_data
 from shoal.http.responses import Reply, raw
 from shoal.http.routes import Route
+from shoal.i18n import language_tag
 from shoal.mastodon_api import endpoints, scheduled_statuses
 from shoal.mastodon_api.context import Context
 from shoal.mastodon_api.endpoints import (
@@ -39,7 +40,6 @@ from shoal.queries import threads as thread_feed
 from shoal.queries.hydration import hydrate, profiles_by_id
 from shoal.queries.posts import media_then, revisions
 from shoal.settings import Settings
-from shoal.words.languages import language_tag
 
 _Text = Annotated[str, Meta(max_length=200_000)]
 _Ids = Annotated[tuple[Id, ...], Meta(max_length=100)]

@@ -11,8 +11,8 @@ from shoal.core.media_files import MISSING_AVATAR, still_of
 from shoal.core.model import Member, Post
 from shoal.core.text import plain_excerpt
 from shoal.graph.payloads.notifications import ABOUT_POSTS, Kind, Notice
+from shoal.i18n import LANGUAGES, Translated, words_in
 from shoal.push.encryption import MAX_PLAIN
-from shoal.words.languages import LANGUAGES, Translated, words_in
 
 WIRE_KINDS: Mapping[Kind, str] = {
     Kind.MENTION: "mention",

@@ -1,26 +1,98 @@
-"""Templates become answers here: pages, the parts that scripts ask for, and the headers that go with them."""
+"""Rendering of templates: whole pages, partials for scripts, paginated lists, and the response headers of each.
+
+The HTML of a post is cached across readers who see the same view of it. It depends on the view and on two values of the
+page: the path that its forms return to, and the form token. The cache holds placeholders for both.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from functools import cache, lru_cache, partial
+from secrets import token_hex
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import quote_plus
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
-from markupsafe import Markup
+from markupsafe import Markup, escape
+from msgspec import Meta
 from starlette.responses import HTMLResponse, Response
 
 from shoal.core.text import isolated
+from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.http.convert import CursorId
+from shoal.i18n import words_in
 from shoal.media.sniff import ALLOWED
+from shoal.queries.pipeline import Page
 from shoal.tracing.record import HANDLE, RENDER, enter
-from shoal.web.assets import assets
-from shoal.web.drawn import DrawnPosts
-from shoal.web.packing import pack
-from shoal.web.views.posts import PostView
-from shoal.web.views.shell import Shell, shell_of
-from shoal.web.visit import Visit, address
-from shoal.words.languages import words_in
+from shoal.web.assets import assets, pack
+from shoal.web.layout import Shell, shell_of
+from shoal.web.request_context import Visit, address
+from shoal.web.view_models import PostView, posts_of
+
+_MOST_CHARACTERS = 8 << 20
+_TEMPLATE = "parts/post_whole.html"
+# Nobody can write them into a post, since nobody knows them.
+_PATH, _QUOTED_PATH, _TOKEN = (token_hex(16) for _ in range(3))
+
+
+class PageAround(NamedTuple):
+    """The part of a visit that a post needs, with the names that it has there: see `web.visit.Visit`."""
+
+    path: str
+    quoted_path: str
+
+
+class Sending(NamedTuple):
+    """The part of a page's frame that a post needs, with the name that it has there: see `web.views.shell.Shell`."""
+
+    form_token: str
+
+
+class DrawnPosts:
+    """Posts as HTML, those that were asked for last.
+
+    They are kept by a digest of their view, so that what has changed is drawn anew. `most` is in characters.
+    """
+
+    def __init__(self, most: int = _MOST_CHARACTERS) -> None:
+        self.held = 0
+        self._most = most
+        self._html: OrderedDict[bytes, str] = OrderedDict()
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=str)
+
+    def draw(self, templates: Environment, place: str, post: PostView, path: str, token: str | None) -> Markup:
+        """Return a post as HTML.
+
+        `place` names the language and the base of addresses of these templates. `token` is that of the forms; None where a
+        script sends it.
+        """
+        said = self._encoder.encode((place, token is not None, post))
+        key = hashlib.blake2b(said, digest_size=16, usedforsecurity=False).digest()
+        html = self._html.get(key)
+        if html is None:
+            html = self._keep(key, _drawn(templates, post, whole=token is not None))
+        else:
+            self._html.move_to_end(key)
+        html = html.replace(_PATH, escape(path)).replace(_QUOTED_PATH, quote_plus(path))
+        return Markup(html if token is None else html.replace(_TOKEN, escape(token)))  # noqa: S704 (the template escaped it)
+
+    def _keep(self, key: bytes, html: str) -> str:
+        self._html[key] = html
+        self.held += len(html)
+        while self.held > self._most:
+            self.held -= len(self._html.popitem(last=False)[1])
+        return html
+
+
+def _drawn(templates: Environment, post: PostView, *, whole: bool) -> str:
+    views = {"post": post, "visit": PageAround(_PATH, _QUOTED_PATH)}
+    return templates.get_template(_TEMPLATE).render({**views, "shell": Sending(_TOKEN)} if whole else views)
+
 
 _POLICY = "; ".join(
     (
@@ -159,3 +231,39 @@ def _isolated(values: Mapping[str, object]) -> dict[str, object]:
 def icon_names() -> frozenset[str]:
     """Return the names of all icons."""
     return frozenset(re.findall(r'<symbol id="([a-z0-9-]+)"', assets().get("icons.svg").data.decode()))
+
+
+SIZE = 20
+"""Posts on a page."""
+
+
+class BeforeQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of a list."""
+
+    before: CursorId = CursorId(0)
+    """Id of the last entry of the page before."""
+
+    def cursor(self, size: int = SIZE) -> Cursor:
+        """Return the part of the list that is asked for."""
+        return Cursor(self.before or MAX_TIME, 0, size)
+
+
+class NamedQuery(BeforeQuery, frozen=True, kw_only=True):
+    """A page of a list that has a name in its path."""
+
+    name: Annotated[str, Meta(max_length=400)]
+
+
+def next_of(visit: Visit, path: str, before: int | None, **query: object) -> str:
+    """Return the address of the page that follows in a list, by the last id of this one; empty at its end, which has none."""
+    return visit.url(path, **query, before=before) if before else ""
+
+
+async def feed_page(
+    visit: Visit, template: str, found: Page, following: str, *, title: str = "", end: str = "", **views: Any
+) -> Response:
+    """Return a page with posts, or, for a script that asks for more of them, those alone."""
+    posts = await posts_of(visit, found.entries)
+    if visit.partial:
+        return part(visit, "posts", posts=posts, next=following, end=end)
+    return await page(visit, template, title=title, posts=posts, next=following, end=end, **views)

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
-from shoal.web.table import pages
+from shoal.web.routes import pages
 from tests.api.world import World, world
 from tests.api_page import PAGE
 

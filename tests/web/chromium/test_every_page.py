@@ -12,7 +12,7 @@ from shoal import settings
 from shoal.commands import posts, reactions, second_factor
 from shoal.commands.posts import Draft
 from shoal.core.credentials import new_key
-from shoal.web.table import pages
+from shoal.web.routes import pages
 from tests.engines.authenticator import code_of
 from tests.web.chromium.accessible import hindrances, pale
 from tests.web.chromium.screens import Stage, screen

@@ -15,7 +15,7 @@ from shoal.core.errors import Unavailable
 from shoal.queries import members, suggestions, tags, trends
 from shoal.tagcloud import reader
 from shoal.tagcloud.contract import DAY_MS
-from shoal.web.pages.discover import people
+from shoal.web import explore
 from tests.api.http.stories import FrontEnd, never_old
 from tests.api.http.test_remembered import unnoted
 from tests.api.world import Someone, World, picture, world
@@ -176,7 +176,7 @@ def test_a_page_without_its_people_is_not_remembered(path: str, monkeypatch: pyt
         with contextlib.closing(FrontEnd(here, 64_000)) as ours:
             asked = Look(path, _COOKIE)
             with monkeypatch.context() as patch:
-                patch.setattr(people, "relations", away)
+                patch.setattr(explore, "relations", away)
                 without = [seen(ours, asked) for _ in range(3)]
             assert [status for status, _ in without] == [200] * 3
             assert seen(ours, asked) != without[0]

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from shoal.commands import sessions
 from shoal.graph.cache.coherence import StampGuard
 from shoal.graph.cache.dependencies import ChangeLog, ReadSet
+from shoal.i18n import words_in
 from shoal.queries import home
 from shoal.server import Deps
 from shoal.tagcloud import reader
-from shoal.web import visit
-from shoal.words.languages import words_in
+from shoal.web import request_context
 from tests.api.http.stories import FrontEnd, Story, at_rest, told
 from tests.api.http.test_remembered import unnoted
 from tests.api.http.test_remembered_shared import two_processes
@@ -198,7 +198,11 @@ def test_a_remembered_page_has_forms_for_the_browser_that_asks_and_no_other(plac
     assert len(set(tokens)) == 3
     names = {re.findall(r'name="request" value="([\w-]+)"', page.text)[0] for page in (first, second, third)}
     assert len(names) == 3
-    assert not any(mark in page.text for page in (first, third) for mark in (visit.TOKEN_MARK, visit.REQUEST_MARK))
+    assert not any(
+        mark in page.text
+        for page in (first, third)
+        for mark in (request_context.TOKEN_MARK, request_context.REQUEST_MARK)
+    )
 
     def like(token: str, cookie: str) -> int:
         form = {"form_token": token, "do": "like"}

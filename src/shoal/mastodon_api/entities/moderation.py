@@ -8,10 +8,10 @@ import msgspec
 
 from shoal.core import model
 from shoal.core.ids import milliseconds_of
+from shoal.i18n import language_tag
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.statuses import Account, Role, Status
 from shoal.settings import Settings
-from shoal.words.languages import language_tag
 
 
 class Rule(msgspec.Struct):

@@ -35,13 +35,13 @@ from shoal.core.model import (
 from shoal.core.ranking.recipes import Recipe, recipe_link
 from shoal.core.text import to_html
 from shoal.core.visibility import Relation
+from shoal.i18n import language_tag
 from shoal.mastodon_api.entities import statuses as client_entities
 from shoal.mastodon_api.entities import statuses as entities
 from shoal.mastodon_api.entities.statuses import Account, MediaAttachment, MediaExtras, Meta, Original, Point, Size
 from shoal.queries.follows import FollowersOfDay, FollowPeriod, RelationshipHistory
 from shoal.queries.hydration import Filtered, PollView, Profile
 from shoal.queries.tags import Featured
-from shoal.words.languages import language_tag
 
 
 class Addresses(msgspec.Struct, frozen=True):

@@ -1,0 +1,211 @@
+"""Words, numbers and moments in the language of whoever reads a page.
+
+Messages are English; a catalogue in `locales/<language>/LC_MESSAGES/shoal.po` says them in another language.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from babel import Locale
+from babel.dates import format_datetime, format_skeleton
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+from babel.numbers import format_compact_decimal, format_decimal, get_decimal_symbol, get_group_symbol
+from babel.support import NullTranslations, Translations
+
+from shoal.core.errors import InvalidInput
+
+LANGUAGES = {"en": "English", "de": "Deutsch"}
+"""Languages that all pages are in, by their codes, each with its own name for itself."""
+_TAG = re.compile(
+    r"([a-z]{2,3})(?:[-_]([a-z]{3}))?(?:[-_]([a-z]{4}))?(?:[-_]([a-z]{2}|[0-9]{3}))?", re.IGNORECASE | re.ASCII
+)
+"""Language, extended language, script and region of a language tag (RFC 5646, 2.1)."""
+_UNKNOWN_TO_CLDR = frozenset({"cnr", "kmr", "ldn", "zba"})
+"""Languages of ISO 639-3 that Mastodon has and CLDR has no name for."""
+_MOST_ACCEPTED = 1_000
+"""Characters of an `Accept-Language` header that are read."""
+_RIGHT_TO_LEFT = "rtl"
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_WEEK = 7 * _DAY
+
+
+class When(NamedTuple):
+    """A moment: exactly, for programs; in short, as in "3 min"; and whole, for whoever wants to know."""
+
+    iso: str
+    short: str
+    full: str
+
+
+class Translated:
+    """A language: its messages, and how it writes numbers and moments."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.locale = Locale.parse(code)
+        self._messages = _catalogue(code)
+        self._signs = str.maketrans(
+            {",": get_group_symbol(self.locale), ".": get_decimal_symbol(self.locale), "-": "\N{MINUS SIGN}"}
+        )
+        self.plural = self._messages.ungettext
+
+    def text(self, message: str) -> str:
+        """Return a message in this language; "" for "", under which catalogues keep their head."""
+        return self._messages.ugettext(message) if message else ""
+
+    @property
+    def direction(self) -> str:
+        """Return "ltr" or "rtl"."""
+        return self.locale.text_direction
+
+    def number(self, n: int) -> str:
+        """Return a whole number with its thousands apart."""
+        return _whole(self.code, n)
+
+    def decimal(self, n: float, spec: str = ",g") -> str:
+        """Return a number by a format specification of Python, with the signs of this language."""
+        return format(n, spec).translate(self._signs)
+
+    def about(self, n: float) -> str:
+        """Return a number as people say it: whole from 10 on, otherwise to a tenth."""
+        return format_decimal(round(n, 1), format="#,##0" if n >= 10 else "#,##0.#", locale=self.locale)
+
+    def compact(self, n: int) -> str:
+        """Return a number in a few characters, as in "12K"."""
+        return _compact(self.code, n) if n >= 10_000 else _whole(self.code, n)
+
+    def when(self, ms: int, now_ms: int) -> When:
+        """Return a moment, given in Unix milliseconds."""
+        at = datetime.fromtimestamp(ms / 1000, UTC)
+        return When(f"{at:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03}Z", self._short(at, (now_ms - ms) // 1000), self.full(ms))
+
+    @staticmethod
+    def changes_at(ms: int, now_ms: int) -> int:
+        """Return when the words for a moment become others. All are in Unix milliseconds."""
+        age = (now_ms - ms) // 1000
+        if age < _WEEK:
+            step = next((unit for unit in (_DAY, _HOUR, _MINUTE) if age >= unit), _MINUTE)
+            return ms + (max(age, 0) // step + 1) * step * 1000
+        year = datetime.fromtimestamp(now_ms / 1000, UTC).year
+        return int(datetime(year + 1, 1, 1, tzinfo=UTC).timestamp() * 1000)
+
+    def full(self, ms: int) -> str:
+        """Return a date and a time."""
+        return _full(self.code, ms // 60_000)
+
+    def day(self, ms: int) -> str:
+        """Return a date."""
+        return _date(self.code, ms // (_DAY * 1000), "yMMMMd")
+
+    def _short(self, at: datetime, age: int) -> str:
+        if age < _MINUTE:
+            return self.text("now")
+        if age < _HOUR:
+            return self.plural("%(n)d min", "%(n)d min", age // _MINUTE) % {"n": age // _MINUTE}
+        if age < _DAY:
+            return self.plural("%(n)d h", "%(n)d h", age // _HOUR) % {"n": age // _HOUR}
+        if age < _WEEK:
+            return self.plural("%(n)d d", "%(n)d d", age // _DAY) % {"n": age // _DAY}
+        recent = datetime.now(UTC).year == at.year
+        return _date(self.code, int(at.timestamp()) // _DAY, "MMMd" if recent else "yMMMd")
+
+
+@cache
+def words_in(code: str) -> Translated:
+    """Return a language by its code. Raises `KeyError` for one that there is no catalogue of."""
+    if code not in LANGUAGES:
+        raise KeyError(code)
+    return Translated(code)
+
+
+def language_tag(text: str) -> str:
+    """Return the canonical form of a language tag (BCP 47) of a language that CLDR or Mastodon knows, such as `pt-BR`; else "".
+
+    Underscores count as hyphens, and an extended language (`zh-yue`) as the language that it is (`yue`).
+    """
+    match = _TAG.fullmatch(text)
+    return _canonical(*match.groups("")) if match else ""
+
+
+# Of the parts, not of the text, which may be long.
+@lru_cache(1_000)
+def _canonical(language: str, extended: str, script: str, region: str) -> str:
+    language, script, region = (extended or language).lower(), script.title(), region.upper()
+    english = Locale("en")
+    if language not in english.languages and language not in _UNKNOWN_TO_CLDR:
+        return ""
+    if script not in ("", *english.scripts) or region not in ("", *english.territories):
+        return ""
+    return "-".join(filter(None, (language, script, region)))
+
+
+def check_language(text: str, *, field: str) -> str:
+    """Return the canonical form of a language tag; "" for "". Raises `InvalidInput` for a language that is not known."""
+    tag = language_tag(text)
+    if text and not tag:
+        raise InvalidInput(f"{field}: not the code of a language, such as en or pt-BR", field=field)
+    return tag
+
+
+def language_for(accepted: str, chosen: str = "") -> str:
+    """Return the code of the language that fits best: the chosen one, or the first of an `Accept-Language` header that we have."""
+    return chosen if chosen in LANGUAGES else _accepted(accepted[:_MOST_ACCEPTED])
+
+
+@lru_cache(1_000)
+def _accepted(header: str) -> str:
+    return next((code for code in _preferred(header) if code in LANGUAGES), "en")
+
+
+def _preferred(accepted: str) -> Sequence[str]:
+    """Return the codes of languages in an `Accept-Language` header, the best first (RFC 9110, 12.5.4)."""
+    found = []
+    for n, part in enumerate(accepted.split(",")[:20]):
+        code, _, quality = part.partition(";")
+        try:
+            weight = float(quality.partition("=")[2]) if quality else 1.0
+        except ValueError:
+            continue
+        if weight > 0:
+            found.append((-weight, n, code.strip().partition("-")[0].lower()))
+    return [code for _, _, code in sorted(found)]
+
+
+@cache
+def _catalogue(code: str) -> NullTranslations:
+    """Return the messages of a language. They are compiled when they are first asked for: a catalogue is a text file."""
+    source = files("shoal") / "locales" / code / "LC_MESSAGES" / "shoal.po"
+    if not source.is_file():
+        return NullTranslations()
+    compiled = io.BytesIO()
+    write_mo(compiled, read_po(io.BytesIO(source.read_bytes()), locale=code))
+    compiled.seek(0)
+    return Translations(compiled)
+
+
+@lru_cache(10_000)
+def _whole(code: str, n: int) -> str:
+    return format_decimal(n, locale=code)
+
+
+@lru_cache(10_000)
+def _compact(code: str, n: int) -> str:
+    return format_compact_decimal(n, format_type="short", locale=code, fraction_digits=1)
+
+
+@lru_cache(10_000)
+def _full(code: str, minute: int) -> str:
+    return format_datetime(datetime.fromtimestamp(minute * 60, UTC), "long", locale=code).replace("\u202f", " ")
+
+
+@lru_cache(10_000)
+def _date(code: str, day: int, skeleton: str) -> str:
+    return format_skeleton(skeleton, datetime.fromtimestamp(day * _DAY, UTC), locale=code)

@@ -1,0 +1,379 @@
+"""Password and email address of an account: change, reset and confirmation by email.
+
+Loading a page that an email links to changes nothing; its button does. The response to a reset request is the same whether
+or not the account exists.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import credentials, members, oauth, sessions
+from shoal.core.email import MailKind
+from shoal.core.errors import Gone, InvalidInput, NotAllowed, Taken, TooLarge, TooMany, TooManyMails, TooShort
+from shoal.core.model import Member
+from shoal.core.text import check_email
+from shoal.mastodon_api import login_attempts
+from shoal.web import routing
+from shoal.web.authentication import begin, password_refusal
+from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
+from shoal.web.rendering import page
+from shoal.web.request_context import Form, Visit
+from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+
+_Typed = Annotated[str, Meta(max_length=2_000)]
+_Proof = Annotated[str, Meta(max_length=100)]
+
+
+class ForgottenQuery(msgspec.Struct, frozen=True):
+    """Whether a mail was just asked for."""
+
+    sent: bool = False
+
+
+class Forgotten(Form, frozen=True, kw_only=True):
+    """Whose password it is."""
+
+    username: _Typed = ""
+
+
+class ProofPath(msgspec.Struct, frozen=True):
+    """The proof that the link of a mail carries."""
+
+    proof: _Proof
+
+
+class ProofForm(Form, frozen=True, kw_only=True):
+    """The button of a page to which a mail led."""
+
+    proof: _Proof
+
+
+class ResetForm(Form, frozen=True, kw_only=True):
+    """A password, chosen by whoever reads the mail of the member."""
+
+    proof: _Proof
+    password: _Typed = ""
+
+
+async def forgotten(visit: Visit, query: ForgottenQuery) -> Response:
+    """The form to ask for a mail, and what to do once it is sent."""
+    return await _forgotten(visit, sent=query.sent)
+
+
+async def ask(visit: Visit, asked: Forgotten) -> Response:
+    """Have a mail sent, if there is such a member: the answer is the same if not."""
+    visit.check_sent(asked)
+    if not visit.front.settings.mail:
+        return await _forgotten(visit)
+    try:
+        await login_attempts.count_mail(visit.anonymous, asked.username)
+        await credentials.forgot(visit.front.writes, asked.username, visit.words.code)
+    except InvalidInput:
+        return await _forgotten(visit, asked.username, visit.words.text("Please fill this in."), 422)
+    except TooMany as error:
+        return await _recovery_rate_limited(visit, asked.username, error)
+    return visit.go("/forgotten", sent=1)
+
+
+async def _recovery_rate_limited(visit: Visit, name: str, error: TooMany) -> Response:
+    wrong = visit.words.text(
+        "Several mails were asked for already. Please look in your spam folder, and try again in an hour."
+    )
+    response = await _forgotten(visit, name, wrong, 429)
+    response.headers["Retry-After"] = str(math.ceil(error.retry_after))
+    return response
+
+
+async def _forgotten(
+    visit: Visit, name: str = "", wrong: str = "", status: int = 200, *, sent: bool = False
+) -> Response:
+    settings = visit.front.settings
+    return await page(
+        visit,
+        "forgotten",
+        status=status,
+        title=visit.words.text("Forgot your password?"),
+        name=name,
+        wrong=wrong,
+        sent=sent,
+        has_mail=bool(settings.mail),
+        contact=settings.contact_email,
+    )
+
+
+async def reset_form(visit: Visit, query: ProofPath) -> Response:
+    """The form for a new password."""
+    return await _reset(visit, query.proof)
+
+
+async def reset(visit: Visit, asked: ResetForm) -> Response:
+    """Replace the password, and log in."""
+    visit.check_sent(asked)
+    try:
+        member = await login_attempts.reset_password(visit.anonymous, asked.proof, asked.password)
+    except Gone:
+        return await _over(visit)
+    except (TooShort, TooLarge) as error:
+        _, limits = visit.words.text, visit.front.writes.limits
+        said = _("A password has %(least)s to %(most)s characters.") % {
+            "least": limits.password_least,
+            "most": visit.words.number(limits.password_most),
+        }
+        return await _reset(visit, asked.proof, wrong_of(visit.words, error, password=said).get("password", said))
+    try:
+        oauth.check_welcome(member)
+    except NotAllowed:
+        # The page to log in says why, and what there is to do.
+        return visit.go("/login")
+    return await begin(visit, member, "/")
+
+
+async def _reset(visit: Visit, proof: str, wrong: str = "") -> Response:
+    try:
+        member = (await credentials.proven(visit.front.writes, proof, MailKind.RESET)).member
+    except Gone:
+        return await _over(visit)
+    return await _titled(
+        visit,
+        "reset",
+        422 if wrong else 200,
+        visit.words.text("A new password"),
+        proof=proof,
+        name=member.name,
+        wrong=wrong,
+    )
+
+
+async def confirm_form(visit: Visit, query: ProofPath) -> Response:
+    """The page at which an address is confirmed."""
+    _ = visit.words.text
+    return await _button(visit, query.proof, "confirm", _("Confirm the address"), MailKind.CONFIRM, MailKind.CHANGE)
+
+
+async def confirm(visit: Visit, asked: ProofForm) -> Response:
+    """Confirm an address."""
+    visit.check_sent(asked)
+    _ = visit.words.text
+    try:
+        member = await credentials.confirm(visit.front.writes, asked.proof)
+    except Taken:
+        return await _over(visit, _("Somebody else has this address by now."))
+    except NotAllowed as error:
+        return await _over(visit, told(visit.words, error))
+    except Gone:
+        return await _over(visit)
+    if member.pending:
+        return visit.go("/signup/waiting")
+    if visit.viewer is None:
+        return await _titled(visit, "mail_done", 200, _("Thank you"), said=_("The address is confirmed."), way="/login")
+    return visit.go("/settings/email", saved=1)
+
+
+async def undo_form(visit: Visit, query: ProofPath) -> Response:
+    """The page at which an address is brought back."""
+    return await _button(visit, query.proof, "undo", visit.words.text("Bring the address back"), MailKind.UNDO)
+
+
+async def undo(visit: Visit, asked: ProofForm) -> Response:
+    """Bring an address back, and log everybody out."""
+    visit.check_sent(asked)
+    _ = visit.words.text
+    try:
+        await credentials.undo_change(visit.front.writes, asked.proof, visit.words.code)
+    except (Gone, Taken):
+        return await _over(visit)
+    said = _(
+        "Your address is back, and everybody is logged out. A mail with a link to choose a new password is on its way."
+    )
+    response = await _titled(visit, "mail_done", 200, _("It is yours again"), said=said, way="")
+    if visit.viewer is not None and await sessions.of_browser(visit.front.writes, visit.browser.login) is None:
+        visit.browser.log_out(response)
+    return response
+
+
+async def _button(visit: Visit, proof: str, action: str, title: str, *kinds: MailKind) -> Response:
+    try:
+        found = await credentials.proven(visit.front.writes, proof, *kinds)
+    except Gone:
+        return await _over(visit)
+    kind, address, name = found.proof.kind, found.proof.address, found.member.name
+    return await _titled(
+        visit, "mail_button", 200, title, proof=proof, action=action, kind=kind, address=address, name=name
+    )
+
+
+async def _over(visit: Visit, why: str = "") -> Response:
+    _ = visit.words.text
+    said = why or _("It was used before, or its time is over. A new mail brings a new one.")
+    return await _titled(visit, "mail_over", 410, _("This link is over"), said=said)
+
+
+async def _titled(visit: Visit, template: str, status: int, title: str, **views: object) -> Response:
+    return await page(visit, template, status=status, title=title, heading=title, **views)
+
+
+RECOVERY_ROUTES = (
+    routing.page("/forgotten", forgotten, ForgottenQuery),
+    routing.form("/forgotten", ask, Forgotten, limit_class="login"),
+    routing.page("/reset/{proof}", reset_form, ProofPath, secret=True),
+    routing.form("/reset/{proof}", reset, ResetForm, limit_class="login", secret=True),
+    routing.page("/confirm/{proof}", confirm_form, ProofPath, secret=True),
+    routing.form("/confirm/{proof}", confirm, ProofForm, limit_class="login", secret=True),
+    routing.page("/undo/{proof}", undo_form, ProofPath, secret=True),
+    routing.form("/undo/{proof}", undo, ProofForm, limit_class="login", secret=True),
+)
+
+
+_Secret = Annotated[str, Meta(max_length=2_000)]
+
+
+class PasswordForm(Form, frozen=True, kw_only=True):
+    """The password that one has, and the one that one wants."""
+
+    current_password: _Secret = ""
+    new_password: _Secret = ""
+
+
+async def show_password(visit: Visit, query: SettingsQuery) -> Response:
+    """The form for another password."""
+    return await _password_page(visit, saved=query.saved)
+
+
+async def save(visit: Visit, asked: PasswordForm) -> Response:
+    """Replace the password. Everybody else is logged out; this browser stays."""
+    member, front = visit.checked(asked), visit.front
+    try:
+        await login_attempts.change_password(visit.anonymous, member.id, asked.current_password, asked.new_password)
+    except InvalidInput as error:
+        return await _password_page(visit, wrong_of(visit.words, error, **_rules(visit)))
+    except TooMany as error:
+        refusal = password_refusal(visit.words, error)
+        return refusal.on(await _password_page(visit, {"current_password": refusal.words}))
+    now = (await front.graph.obj_get((member.id,))).get(member.id)
+    response = saved_at(visit, "password")
+    if isinstance(now, Member):
+        visit.browser.log_in(response, (await sessions.begin(front.writes, now, proved=True, origin=visit.origin)).text)
+    return response
+
+
+def _rules(visit: Visit) -> dict[str, str]:
+    _, limits = visit.words.text, visit.front.writes.limits
+    said = _("A password has %(least)s to %(most)s characters.")
+    return {
+        "current_password": _("This is not your password."),
+        "new_password": said % {"least": limits.password_least, "most": visit.words.number(limits.password_most)},
+    }
+
+
+async def _password_page(visit: Visit, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
+    return await settings_page(visit, "password", wrong=wrong, saved=saved, name=visit.member.name)
+
+
+PASSWORD_ROUTES = (
+    routing.page("/settings/password", show_password, SettingsQuery),
+    routing.form("/settings/password", save, PasswordForm, limit_class="login"),
+)
+
+
+class EmailQuery(SettingsQuery, frozen=True):
+    """Whether a mail was just sent, and to which address."""
+
+    sent: Annotated[str, Meta(max_length=300)] = ""
+
+
+class EmailForm(Form, frozen=True, kw_only=True):
+    """The address that one wants, and the password."""
+
+    email: _Typed = ""
+    password: _Typed = ""
+
+
+async def show_email(visit: Visit, query: EmailQuery) -> Response:
+    """The address that one has, with the form for another."""
+    return await _email_page(visit, saved=query.saved, sent=_address(query.sent))
+
+
+async def change(visit: Visit, asked: EmailForm) -> Response:
+    """Have a mail sent to another address: it is theirs once they open the link in it."""
+    member, _ = visit.checked(asked), visit.words.text
+    if not visit.front.settings.mail:
+        return await _email_page(visit)
+    try:
+        await login_attempts.ask_email_change(
+            visit.anonymous, member.id, asked.password, asked.email.strip(), visit.words.code
+        )
+    except InvalidInput as error:
+        known = {
+            "password": _("This is not your password."),
+            "email": _("This is no e-mail address. One looks like name@example.org."),
+        }
+        return await _email_page(visit, wrong_of(visit.words, error, **known), typed=asked.email)
+    except NotAllowed as error:
+        return await _email_page(visit, {"email": told(visit.words, error)}, typed=asked.email)
+    except TooManyMails as error:
+        return await _email_rate_limited(visit, error, asked.email)
+    except TooMany as error:
+        refusal = password_refusal(visit.words, error)
+        return refusal.on(await _email_page(visit, {"password": refusal.words}, typed=asked.email))
+    return visit.go("/settings/email", sent=asked.email.strip())
+
+
+async def again(visit: Visit, asked: Form) -> Response:
+    """Have the mail sent again by which one confirms the address that one has."""
+    member, front = visit.checked(asked), visit.front
+    login = await members.login_of(front.writes, member)
+    if login is None or not login.email or login.confirmed or not front.settings.mail:
+        return visit.go("/settings/email")
+    try:
+        await login_attempts.count_mail(visit.anonymous, login.email)
+    except TooManyMails as error:
+        return await _email_rate_limited(visit, error)
+    await credentials.ask_confirmation(front.writes, member, visit.words.code)
+    return visit.go("/settings/email", sent=login.email)
+
+
+async def _email_rate_limited(visit: Visit, error: TooManyMails, typed: str = "") -> Response:
+    said = visit.words.text("Several mails were sent already. Please try again in an hour.")
+    response = await _email_page(visit, {"email": said}, typed=typed)
+    response.status_code = 429
+    response.headers["Retry-After"] = str(math.ceil(error.retry_after))
+    return response
+
+
+def _address(text: str) -> str:
+    """Return an address that a page may repeat; empty for any other text that somebody put into a link."""
+    try:
+        return check_email(text)
+    except InvalidInput:
+        return ""
+
+
+async def _email_page(
+    visit: Visit, wrong: Wrong = RIGHT, *, typed: str = "", saved: bool = False, sent: str = ""
+) -> Response:
+    login = await members.login_of(visit.front.writes, visit.member)
+    return await settings_page(
+        visit,
+        "email",
+        wrong=wrong,
+        saved=saved,
+        sent=sent,
+        typed=typed,
+        name=visit.member.name,
+        address=login.email if login else "",
+        confirmed=login.confirmed if login else False,
+        has_mail=bool(visit.front.settings.mail),
+    )
+
+
+EMAIL_ROUTES = (
+    routing.page("/settings/email", show_email, EmailQuery),
+    routing.form("/settings/email", change, EmailForm, limit_class="login"),
+    routing.form("/settings/email/again", again, Form, limit_class="login"),
+)

@@ -1,0 +1,178 @@
+"""Account deletion: delete the account, show the receipt of what was deleted, and cancel a pending deletion.
+
+Deletion requires the password.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import account_deletions
+from shoal.core.errors import InvalidInput, NotAllowed, TooMany, Unauthenticated
+from shoal.core.model import Departure
+from shoal.mastodon_api import login_attempts
+from shoal.web import routing
+from shoal.web.authentication import begin, password_refusal
+from shoal.web.form_errors import RIGHT, Wrong
+from shoal.web.rendering import page
+from shoal.web.request_context import Form, Visit
+from shoal.web.settings_layout import settings_page
+
+
+class LeaveForm(Form, frozen=True, kw_only=True):
+    """The password, and that one means it."""
+
+    password: Annotated[str, Meta(max_length=2_000)] = ""
+    sure: bool = False
+
+
+async def show(visit: Visit, _query: None) -> Response:
+    """Say what deleting the account means, with the form for it."""
+    return await _page(visit)
+
+
+async def leave(visit: Visit, asked: LeaveForm) -> Response:
+    """Hide the account and have it deleted; the browser is logged out, and shown the receipt."""
+    member, _ = visit.checked(asked), visit.words.text
+    if not asked.sure:
+        return await _page(visit, {"sure": _("Tick this, if you mean it.")})
+    try:
+        told = await login_attempts.leave(visit.anonymous, member.id, asked.password)
+    except InvalidInput:
+        return await _page(visit, {"password": _("This is not your password.")})
+    except TooMany as error:
+        refusal = password_refusal(visit.words, error)
+        return refusal.on(await _page(visit, {"password": refusal.words}))
+    response = visit.go(f"/goodbye/{told.receipt}")
+    visit.browser.log_out(response)
+    return response
+
+
+async def _page(visit: Visit, wrong: Wrong = RIGHT) -> Response:
+    days = visit.front.writes.limits.leaving_days
+    return await settings_page(visit, "account", wrong=wrong, name=visit.member.name, days=days)
+
+
+ROUTES = (
+    routing.page("/settings/account", show),
+    routing.form("/settings/account", leave, LeaveForm, limit_class="login"),
+)
+
+
+class CountLine(NamedTuple):
+    """One kind of what was deleted, and how much of it."""
+
+    words: str
+    n: str
+
+
+class DepartureView(NamedTuple):
+    """A departure in words."""
+
+    name: str
+    until: str
+    """The moment at which the deletion begins."""
+    begun: bool
+    done: str
+    """When the last of it was deleted; empty: it is not done."""
+    lines: list[CountLine]
+
+
+def departure_view(visit: Visit, departure: Departure) -> DepartureView:
+    """Return a departure as a page shows it. Kinds of which there was nothing are left out."""
+    words = visit.words
+    lines = [
+        CountLine(label, words.number(n))
+        for kind, label in _kinds(visit).items()
+        if (n := departure.counts.get(kind, 0))
+    ]
+    if size := departure.counts.get("bytes", 0):
+        lines.append(CountLine(words.text("Megabytes of files"), words.about(size / 1e6)))
+    return DepartureView(
+        departure.name,
+        words.full(departure.at),
+        departure.begun_at > 0,
+        words.full(departure.done_at) if departure.done_at else "",
+        lines,
+    )
+
+
+def _kinds(visit: Visit) -> dict[str, str]:
+    _ = visit.words.text
+    return {
+        "posts": _("Posts and comments"),
+        "media": _("Pictures, videos and sounds"),
+        "shares": _("Shares"),
+        "likes": _("Likes"),
+        "bookmarks": _("Saved posts"),
+        "reactions": _("Emoji on posts"),
+        "votes": _("Votes in polls"),
+        "followers": _("Followers"),
+        "follows": _("Members followed"),
+        "tags": _("Tags followed"),
+        "albums": _("Albums"),
+        "lists": _("Lists"),
+        "filters": _("Filters"),
+        "invitations": _("Invitations"),
+        "scheduled": _("Scheduled posts"),
+        "conversations": _("Conversations"),
+        "notifications": _("Notifications"),
+        "blocks": _("Members blocked"),
+        "mutes": _("Members muted"),
+        "notes": _("Notes about members"),
+    }
+
+
+_Typed = Annotated[str, Meta(max_length=2_000)]
+
+
+class GoodbyePath(msgspec.Struct, frozen=True):
+    """The text that opens a receipt: a member was told it when they left."""
+
+    receipt: Annotated[str, Meta(max_length=100)]
+
+
+class ComeBack(Form, frozen=True, kw_only=True):
+    """A name and a password."""
+
+    username: _Typed = ""
+    password: _Typed = ""
+
+
+async def receipt(visit: Visit, query: GoodbyePath) -> Response:
+    """The receipt, for whoever has its address."""
+    found = departure_view(visit, await account_deletions.receipt(visit.front.writes, query.receipt))
+    return await page(visit, "goodbye", title=visit.words.text("Goodbye"), departure=found)
+
+
+async def form(visit: Visit, _query: None) -> Response:
+    """The form to keep an account that is to be deleted."""
+    return await ask(visit)
+
+
+async def come_back(visit: Visit, asked: ComeBack) -> Response:
+    """Keep the account, and log in."""
+    visit.check_sent(asked)
+    try:
+        member = await login_attempts.come_back(visit.anonymous, asked.username, asked.password)
+    except (Unauthenticated, NotAllowed, TooMany) as error:
+        refusal = password_refusal(visit.words, error)
+        return refusal.on(await ask(visit, asked.username, refusal.words))
+    return await begin(visit, member, "/")
+
+
+async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 200) -> Response:
+    """Return the form to come back, with what was wrong."""
+    title = visit.words.text("Keep the account")
+    return await page(visit, "come_back", status=status, title=title, name=name, wrong=wrong)
+
+
+REACTIVATION_ROUTES = (
+    routing.page("/goodbye/{receipt}", receipt, GoodbyePath, secret=True),
+    routing.page("/comeback", form),
+    routing.form("/comeback", come_back, ComeBack, limit_class="login"),
+)

@@ -1,0 +1,415 @@
+"""Albums of a member: list, view, create and edit; add, remove and reorder their photos."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import albums
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.model import Album, Member, Visibility
+from shoal.core.text import isolated
+from shoal.graph.access import own_album, own_post
+from shoal.graph.contract import MAX_TIME
+from shoal.http.convert import Id
+from shoal.queries import albums as feed
+from shoal.queries import posts as post_queries
+from shoal.queries.albums import AlbumPage, AlbumPhoto, Cover
+from shoal.web import routing
+from shoal.web.form_errors import told
+from shoal.web.posts import post_with_id
+from shoal.web.profiles import HandlePath, head, member_of
+from shoal.web.rendering import BeforeQuery, next_of, page, part
+from shoal.web.request_context import Form, Visit
+from shoal.web.view_models import Face, Photo, PostView, face_of, photo_of, post_of, posts_of
+
+
+class CoverView(msgspec.Struct, frozen=True):
+    """An album in a list."""
+
+    id: int
+    title: str
+    path: str
+    number: str
+    """How many photos, in words."""
+    first: tuple[Photo, ...]
+    covered: bool
+    here: bool = False
+    """Whether it has what the page is about."""
+
+
+class PhotoInAlbum(msgspec.Struct, frozen=True):
+    """A photo of an album, and where its post is."""
+
+    photo: Photo
+    post: PostView
+    path: str
+    covered: bool
+
+
+class AlbumView(msgspec.Struct, frozen=True):
+    """An album with a part of its photos."""
+
+    id: int
+    title: str
+    description: str
+    path: str
+    owner: Face
+    mine: bool
+    number: str
+    made: str
+    photos: tuple[PhotoInAlbum, ...]
+
+
+def album_path(visit: Visit, member: Member, album: Album) -> str:
+    """Return the address of an album."""
+    return visit.url(f"/@{member.name}/albums/{album.id}")
+
+
+def cover_of(visit: Visit, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
+    """Return an album in a list. `having`: ids of those that have what the page is about."""
+    return CoverView(
+        cover.album.id,
+        cover.album.title,
+        album_path(visit, member, cover.album),
+        number_of(visit, cover.photos),
+        tuple(photo_of(visit, media) for media in cover.first),
+        cover.covered,
+        cover.album.id in having,
+    )
+
+
+def number_of(visit: Visit, n: int) -> str:
+    """Return a number of photos in words."""
+    return visit.words.plural("%(n)s photo", "%(n)s photos", n) % {"n": visit.words.number(n)}
+
+
+def album_of(visit: Visit, found: AlbumPage) -> AlbumView:
+    """Return an album with a part of its photos."""
+    album, owner = found.album, found.owner.member
+    return AlbumView(
+        album.id,
+        album.title,
+        album.description,
+        album_path(visit, owner, album),
+        face_of(visit, owner),
+        owner.id == visit.viewer_id,
+        number_of(visit, found.total),
+        visit.words.day(album.created_at),
+        tuple(_photo(visit, one) for one in found.photos),
+    )
+
+
+def _photo(visit: Visit, one: AlbumPhoto) -> PhotoInAlbum:
+    post, photo = post_of(visit, one.entry), photo_of(visit, one.media)
+    return PhotoInAlbum(photo, post, post.path, post.covered or bool(post.spoiler))
+
+
+_Text = Annotated[str, Meta(max_length=20_000)]
+_Offset = Annotated[int, Meta(ge=0, le=100_000)]
+
+
+class AlbumPath(HandlePath, frozen=True, kw_only=True):
+    """An album of a member, and where in it a page begins."""
+
+    id: Id
+    offset: _Offset = 0
+
+
+class CreateAlbumForm(Form, frozen=True, kw_only=True):
+    """An album to be made."""
+
+    title: _Text = ""
+    description: _Text = ""
+
+
+async def several(visit: Visit, path: HandlePath) -> Response:
+    """A page of a member's albums."""
+    member = await member_of(visit, path.handle)
+    found = await feed.of_member(visit.front.reads, visit.viewer_id, member.id, path.before or MAX_TIME)
+    covers = [cover_of(visit, member, one) for one in found.covers]
+    following = next_of(visit, f"/@{member.name}/albums", found.next)
+    if visit.partial:
+        return part(visit, "albums", albums=covers, next=following)
+    return await _albums(visit, member, albums=covers, next=following)
+
+
+async def one(visit: Visit, path: AlbumPath) -> Response:
+    """An album, with a part of its photos."""
+    found = await album_at(visit, path)
+    shown = album_of(visit, found)
+    following = visit.url(f"/@{path.handle}/albums/{path.id}", offset=found.next) if found.next else ""
+    if visit.partial:
+        return part(visit, "album_photos", album=shown, next=following)
+    title = f"{isolated(shown.title)} · {shown.owner.shown}"
+    return await page(visit, "album", title=title, album=shown, next=following)
+
+
+async def create(visit: Visit, asked: CreateAlbumForm) -> Response:
+    """Make an album, and go on to the choice of its photos."""
+    member = visit.checked(asked)
+    try:
+        made = await albums.create(visit.front.writes, member.id, asked.title, asked.description)
+    except InvalidInput as error:
+        found = await feed.of_member(visit.front.reads, member.id, member.id, MAX_TIME)
+        covers = [cover_of(visit, member, one) for one in found.covers]
+        return await _albums(visit, member, albums=covers, next="", asked=asked, wrong=error)
+    return visit.go(f"/@{member.name}/albums/{made.id}/add")
+
+
+async def album_at(visit: Visit, path: AlbumPath, limit: int = feed.PHOTOS) -> AlbumPage:
+    """Return a part of the album at a path. Raises `NotFound`, also for one that is somebody else's."""
+    found = await feed.page(visit.front.reads, visit.viewer_id, path.id, path.offset, limit)
+    if found.owner.member.name != path.handle.lower():
+        raise NotFound("There is no such album")
+    return found
+
+
+async def _albums(
+    visit: Visit,
+    member: Member,
+    *,
+    asked: CreateAlbumForm | None = None,
+    wrong: InvalidInput | None = None,
+    **views: object,
+) -> Response:
+    shown = await head(visit, member)
+    return await page(
+        visit,
+        "albums",
+        status=422 if wrong else 200,
+        title=visit.words.text("Albums of %(name)s") % {"name": shown.face.shown},
+        head=shown,
+        tab="albums",
+        asked=asked or CreateAlbumForm(),
+        wrong=told(visit.words, wrong),
+        field=wrong.field if wrong else "",
+        limits=visit.front.writes.limits,
+        **views,
+    )
+
+
+ROUTES = (
+    routing.page("/@{handle}/albums", several, HandlePath),
+    routing.page("/@{handle}/albums/{id}", one, AlbumPath),
+    routing.form("/albums", create, CreateAlbumForm),
+)
+
+
+_ALL = 1_000
+_OFFERED = 30
+_MOST_CHOSEN = 200
+_Do = Annotated[str, Meta(max_length=60)]
+_Choice = Annotated[str, Meta(max_length=60)]
+"""A photo as `post:media`."""
+
+
+class AlbumForm(Form, frozen=True, kw_only=True):
+    """A change of an album: `keep` its words, `delete` it, or `earlier`, `later`, `first` or `out` with the id of a photo."""
+
+    id: Id
+    do: _Do
+    title: _Text = ""
+    description: _Text = ""
+
+
+class PhotosForm(Form, frozen=True, kw_only=True):
+    """Photos that are to come to an album."""
+
+    id: Id
+    photos: Annotated[tuple[_Choice, ...], Meta(max_length=_MOST_CHOSEN)] = ()
+
+
+class OrderForm(Form, frozen=True, kw_only=True):
+    """The order of an album's photos."""
+
+    id: Id
+    media: Annotated[tuple[Id, ...], Meta(max_length=_ALL)] = ()
+
+
+class PostAlbumsPath(BeforeQuery, frozen=True, kw_only=True):
+    """An own post."""
+
+    id: Id
+
+
+class PostAlbumsForm(Form, frozen=True, kw_only=True):
+    """`put` or `take`, with the id of an album, or `new`; and the photos of the post that are meant."""
+
+    id: Id
+    do: _Do
+    media: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
+    title: _Text = ""
+
+
+async def edit(visit: Visit, path: AlbumPath) -> Response:
+    """The form of an own album, with all its photos."""
+    return await _edit(visit, path)
+
+
+async def change(visit: Visit, asked: AlbumForm) -> Response:
+    """Change an own album."""
+    member, writes = visit.checked(asked), visit.front.writes
+    verb, _, id_ = asked.do.partition(":")
+    path = AlbumPath(handle=member.name, id=asked.id)
+    if verb == "delete":
+        await albums.delete(writes, member.id, asked.id)
+        return visit.go(f"/@{member.name}/albums")
+    if verb == "keep":
+        try:
+            await albums.update(writes, member.id, asked.id, title=asked.title, description=asked.description)
+        except InvalidInput as error:
+            return await _edit(visit, path, asked, error)
+        return visit.go(f"/@{member.name}/albums/{asked.id}")
+    if not id_.isdecimal():
+        raise InvalidInput("do: keep, delete, or earlier, later, first or out with a photo", field="do")
+    if verb == "out":
+        await albums.take_out(writes, member.id, asked.id, (int(id_),))
+    else:
+        found = await album_at(visit, path, _ALL)
+        order = moved([one.media.id for one in found.photos], int(id_), verb)
+        await albums.arrange(writes, member.id, asked.id, order)
+    return visit.go(f"/@{member.name}/albums/{asked.id}/edit")
+
+
+def moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
+    """Return an order with one moved: a place `earlier` or `later`, or to be the `first`; others as they are."""
+    if id_ not in order:
+        return list(order)
+    at = order.index(id_)
+    to = {"earlier": at - 1, "later": at + 1, "first": 0}.get(verb)
+    if to is None:
+        raise InvalidInput("do: keep, delete, or earlier, later, first or out with a photo", field="do")
+    rest = [one for one in order if one != id_]
+    rest.insert(max(to, 0), id_)
+    return rest
+
+
+async def arrange(visit: Visit, asked: OrderForm) -> Response:
+    """Put the photos of an own album in an order; for a script that moved one by hand."""
+    member = visit.checked(asked)
+    await albums.arrange(visit.front.writes, member.id, asked.id, asked.media)
+    if visit.partial:
+        return Response(status_code=204)
+    return visit.go(f"/@{member.name}/albums/{asked.id}/edit")
+
+
+async def offer(visit: Visit, path: AlbumPath) -> Response:
+    """Own photos, newest first, to choose some for an album."""
+    member = visit.member
+    reads = visit.front.reads
+    album = await own_album(visit.front.graph, member.id, path.id)
+    query = post_queries.MemberFeedQuery(only_media=True, no_shares=True)
+    found = await post_queries.authored_page(reads, member.id, member.id, path.cursor(_OFFERED), query)
+    whole = await feed.page(reads, member.id, album.id, 0, _ALL)
+    there = {one.media.id for one in whole.photos}
+    posts = [one for one in await posts_of(visit, found.entries) if one.visibility != Visibility.DIRECT]
+    base = f"/@{member.name}/albums/{album.id}/add"
+    following = next_of(visit, base, found.next)
+    if visit.partial:
+        return part(visit, "choose_photos", posts=posts, there=there, next=following)
+    shown = album_of(visit, whole)
+    title = visit.words.text("Photos for %(title)s") % {"title": isolated(shown.title)}
+    return await page(visit, "album_add", title=title, album=shown, posts=posts, there=there, next=following)
+
+
+async def put_in(visit: Visit, asked: PhotosForm) -> Response:
+    """Put the chosen photos into an own album."""
+    member = visit.checked(asked)
+    chosen: dict[int, list[int]] = {}
+    for one in asked.photos:
+        post, _, media = one.partition(":")
+        if not (post.isdecimal() and media.isdecimal()):
+            raise InvalidInput("photos: a post and a photo of it each", field="photos")
+        chosen.setdefault(int(post), []).append(int(media))
+    for post_id, media_ids in chosen.items():
+        await albums.put_in(visit.front.writes, member.id, asked.id, post_id, media_ids)
+    return visit.go(f"/@{member.name}/albums/{asked.id}")
+
+
+async def of_post(visit: Visit, path: PostAlbumsPath) -> Response:
+    """Own albums, to put the photos of a post into some of them."""
+    return await _of_post(visit, path.id)
+
+
+async def put_post(visit: Visit, asked: PostAlbumsForm) -> Response:
+    """Put photos of an own post into an album, or take them out of it."""
+    member = visit.checked(asked)
+    post = await own_post(visit.front.graph, member.id, asked.id)
+    media = asked.media or post.media
+    try:
+        await _put_or_take(visit, member.id, post.id, media, asked)
+    except InvalidInput as error:
+        return await _of_post(visit, post.id, asked, error)
+    return visit.go(f"/posts/{post.id}/albums")
+
+
+async def _put_or_take(visit: Visit, member_id: int, post_id: int, media: Sequence[int], asked: PostAlbumsForm) -> None:
+    writes = visit.front.writes
+    verb, _, album_id = asked.do.partition(":")
+    if verb == "new":
+        made = await albums.create(writes, member_id, asked.title)
+        await albums.put_in(writes, member_id, made.id, post_id, media)
+    elif verb == "put" and album_id.isdecimal():
+        await albums.put_in(writes, member_id, int(album_id), post_id, media)
+    elif verb == "take" and album_id.isdecimal():
+        await albums.take_out(writes, member_id, int(album_id), media)
+    else:
+        raise InvalidInput("do: new, or put or take with an album", field="do")
+
+
+async def _edit(
+    visit: Visit, path: AlbumPath, asked: AlbumForm | None = None, wrong: InvalidInput | None = None
+) -> Response:
+    member = visit.member
+    await own_album(visit.front.graph, member.id, path.id)
+    album = album_of(visit, await album_at(visit, path, _ALL))
+    return await page(
+        visit,
+        "album_edit",
+        status=422 if wrong else 200,
+        title=visit.words.text("Change %(title)s") % {"title": isolated(album.title)},
+        album=album,
+        typed=(asked.title, asked.description) if asked else (album.title, album.description),
+        wrong=told(visit.words, wrong),
+        field=wrong.field if wrong else "",
+        limits=visit.front.writes.limits,
+    )
+
+
+async def _of_post(
+    visit: Visit, post_id: int, asked: PostAlbumsForm | None = None, wrong: InvalidInput | None = None
+) -> Response:
+    member, reads = visit.member, visit.front.reads
+    entry = await post_with_id(visit, post_id)
+    if entry.author.member.id != member.id or not entry.post.media:
+        raise NotFound("There is no such post of yours")
+    found = await feed.of_member(reads, member.id, member.id, MAX_TIME, visit.front.writes.limits.albums)
+    having = await feed.with_media(reads, member.id, entry.post.media)
+    (post,) = await posts_of(visit, [entry])
+    return await page(
+        visit,
+        "post_albums",
+        status=422 if wrong else 200,
+        title=visit.words.text("Albums"),
+        post=post,
+        albums=[cover_of(visit, member, one, having) for one in found.covers],
+        typed=asked.title if asked else "",
+        wrong=told(visit.words, wrong),
+        limits=visit.front.writes.limits,
+    )
+
+
+EDIT_ROUTES = (
+    routing.page("/@{handle}/albums/{id}/edit", edit, AlbumPath),
+    routing.page("/@{handle}/albums/{id}/add", offer, AlbumPath),
+    routing.form("/albums/{id}", change, AlbumForm),
+    routing.form("/albums/{id}/photos", put_in, PhotosForm),
+    routing.form("/albums/{id}/order", arrange, OrderForm),
+    routing.page("/posts/{id}/albums", of_post, PostAlbumsPath),
+    routing.form("/posts/{id}/albums", put_post, PostAlbumsForm),
+)

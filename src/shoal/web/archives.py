@@ -1,0 +1,394 @@
+"""Archives: import posts from the archive of another network, and export a member's own data.
+
+An import uploads the archive, shows a report to review, and then creates the posts. An export is a zip file that is streamed
+while it is built.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+from babel.numbers import format_decimal
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from shoal.archives.records import Omission
+from shoal.archives.report import Amounts, ArchiveReport, Omitted
+from shoal.commands.audit import note_alone
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.errors import InvalidInput, NotFound, Unavailable
+from shoal.core.model import Member, Visibility
+from shoal.http.convert import Upload
+from shoal.http.routes import Route
+from shoal.i18n import Translated
+from shoal.ops.archives.shelf import WORK, ArchiveShelf, ArchiveState
+from shoal.ops.transfer.streamed_export import streamed
+from shoal.queries.hydration import profiles_by_id
+from shoal.settings import Settings
+from shoal.web import routing
+from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
+from shoal.web.rendering import part
+from shoal.web.request_context import Form, Visit
+from shoal.web.settings_layout import settings_page
+
+_MEGABYTE = 1_000_000
+
+
+class ImportingView(NamedTuple):
+    """An archive that is being worked on."""
+
+    words: str
+    share: int
+    """Percent that are done; 0 where it is not known."""
+
+
+class OmittedView(NamedTuple):
+    """Things that are left out for one reason."""
+
+    words: str
+    examples: str
+
+
+class SampleView(NamedTuple):
+    """One of the first posts."""
+
+    day: str
+    text: str
+    photos: str
+
+
+class ArchiveReportView(NamedTuple):
+    """The report of an archive."""
+
+    network: str
+    period: str
+    amounts: tuple[str, ...]
+    there: str
+    """How much was here already; empty for nothing."""
+    samples: tuple[SampleView, ...]
+    omitted: tuple[OmittedView, ...]
+    notes: tuple[str, ...]
+    empty: bool
+    """Whether there is nothing to take in."""
+
+
+class ArchiveView(NamedTuple):
+    """The page: at most one of the last four is there."""
+
+    largest: str
+    """How large an archive may be."""
+    file: str
+    token: str = ""
+    importing: ImportingView | None = None
+    looked: ArchiveReportView | None = None
+    done: ArchiveReportView | None = None
+    error: str = ""
+
+
+def archive_view(visit: Visit, state: ArchiveState | None, most_bytes: int) -> ArchiveView:
+    """Return the page of an import."""
+    words = visit.words
+    view = ArchiveView(_size(words, most_bytes), state.file if state else "", state.token if state else "")
+    if state is None:
+        return view
+    if state.phase == "failed":
+        return view._replace(error=told(words, InvalidInput(state.error, field="file")))
+    if (importing := importing_view(visit, state)) is not None:
+        return view._replace(importing=importing)
+    report = _report(words, state.report) if state.report else None
+    return view._replace(done=report) if state.phase == "done" else view._replace(looked=report)
+
+
+def importing_view(visit: Visit, state: ArchiveState) -> ImportingView | None:
+    """Return how far an archive is that is being worked on; None for another one."""
+    if state.phase not in WORK:
+        return None
+    words = visit.words
+    _ = words.text
+    if state.step == "posts" and state.total:
+        said = _("%(done)s of %(total)s posts") % {"done": words.number(state.done), "total": words.number(state.total)}
+        return ImportingView(said, 100 * state.done // state.total)
+    if state.step == "reading" and state.done:
+        read = words.plural("%(n)s post was found so far.", "%(n)s posts were found so far.", state.done)
+        return ImportingView(read % {"n": words.number(state.done)}, 0)
+    return ImportingView(_("It begins in a moment."), 0)
+
+
+def _report(words: Translated, report: ArchiveReport) -> ArchiveReportView:
+    _ = words.text
+    period = ""
+    if report.first:
+        days = {"first": words.day(report.first), "last": words.day(report.last)}
+        period = _("Posts from %(first)s to %(last)s") % days
+    there = report.there.posts + report.there.comments
+    here = words.plural("%(n)s post was here already.", "%(n)s posts were here already.", there) if there else ""
+    amounts = report.taken if report.finished else report.found
+    return ArchiveReportView(
+        network=_network(words, report),
+        period=period,
+        amounts=_amounts(words, amounts),
+        there=here % {"n": words.number(there)} if here else "",
+        samples=tuple(
+            SampleView(
+                words.day(one.written),
+                one.text,
+                words.plural("%(n)s photo", "%(n)s photos", one.photos) % {"n": words.number(one.photos)}
+                if one.photos
+                else "",
+            )
+            for one in report.samples
+        ),
+        omitted=tuple(_omitted(words, one) for one in report.omitted),
+        notes=_notes(words, report),
+        empty=amounts == Amounts(),
+    )
+
+
+def _network(words: Translated, report: ArchiveReport) -> str:
+    if not report.account:
+        return words.text("An archive of %(network)s") % {"network": report.kind.network}
+    told_of = {"network": report.kind.network, "account": report.account}
+    return words.text("An archive of %(network)s, of %(account)s") % told_of
+
+
+def _amounts(words: Translated, amounts: Amounts) -> tuple[str, ...]:
+    told_of = (
+        (amounts.posts, words.plural("%(n)s post", "%(n)s posts", amounts.posts)),
+        (amounts.comments, words.plural("%(n)s comment in threads", "%(n)s comments in threads", amounts.comments)),
+        (amounts.photos, words.plural("%(n)s photo", "%(n)s photos", amounts.photos)),
+        (amounts.follows, words.plural("%(n)s member to follow", "%(n)s members to follow", amounts.follows)),
+    )
+    return tuple(text % {"n": words.number(n)} for n, text in told_of if n)
+
+
+def _omitted(words: Translated, one: Omitted) -> OmittedView:
+    _ = words.text
+    kinds = {
+        "posts": words.plural("%(n)s post", "%(n)s posts", one.count),
+        "photos": words.plural("%(n)s file", "%(n)s files", one.count),
+        "parts": words.plural("%(n)s part of a post", "%(n)s parts of posts", one.count),
+        "follows": words.plural("%(n)s account", "%(n)s accounts", one.count),
+    }
+    much = kinds[one.kind] % {"n": words.number(one.count)}
+    return OmittedView(f"{much}: {_reason(words, one.reason)}", ", ".join(one.examples))
+
+
+def _reason(words: Translated, reason: Omission) -> str:
+    _ = words.text
+    reasons = {
+        Omission.BOOST: _("shared, and written by somebody else"),
+        Omission.REPLY: _("answers to other people"),
+        Omission.THREAD: _("answers to posts that are left out"),
+        Omission.DIRECT: _("direct messages"),
+        Omission.STORY: _("stories"),
+        Omission.ARCHIVED: _("archived there, so hidden"),
+        Omission.VIDEO: _("videos and sounds, which cannot be taken in yet"),
+        Omission.MISSING: _("not in the archive"),
+        Omission.UNREADABLE: _("no pictures that can be shown here, or too large"),
+        Omission.NO_ROOM: _("more than you may store here"),
+        Omission.EMPTY: _("neither a text nor a photo is left of it"),
+        Omission.FUTURE: _("dated in the future"),
+        Omission.TWICE: _("in the archive twice"),
+        Omission.MALFORMED: _("cannot be read"),
+        Omission.TOO_MANY: _("more than are taken in"),
+        Omission.DELETED: _("taken in before, and deleted by you since"),
+        Omission.ELSEWHERE: _("not here, as far as we know"),
+        Omission.UNSURE: _("somebody here has the name, and may be somebody else: see Find friends"),
+        Omission.UNMATCHED: _("the post it belongs to is not in the archive"),
+        Omission.NOBODY: _("the archive does not say who it is"),
+        Omission.REFUSED: _("refused by this server"),
+    }
+    return reasons[reason]
+
+
+def _notes(words: Translated, report: ArchiveReport) -> tuple[str, ...]:
+    told_of = (
+        (
+            report.polls,
+            words.plural("%(n)s poll becomes text.", "%(n)s polls become text.", report.polls),
+        ),
+        (
+            report.cut,
+            words.plural("%(n)s text is cut: it is too long.", "%(n)s texts are cut: they are too long.", report.cut),
+        ),
+        (
+            report.continued,
+            words.plural(
+                "%(n)s post has its further photos in comments.",
+                "%(n)s posts have their further photos in comments.",
+                report.continued,
+            ),
+        ),
+    )
+    return tuple(text % {"n": words.number(n)} for n, text in told_of if n)
+
+
+def _size(words: Translated, size: int) -> str:
+    return format_decimal(round(size / _MEGABYTE), locale=words.code)
+
+
+_FORM = 1 << 16
+_NAME = 100
+"""Characters of the name of a file that are kept."""
+
+
+class ImportQuery(msgspec.Struct, frozen=True):
+    """The page, or only how far it is."""
+
+    only: Literal["", "state"] = ""
+
+
+class ArchiveForm(Form, frozen=True, kw_only=True):
+    """An archive."""
+
+    file: Upload | None = None
+
+
+class TakeInForm(Form, frozen=True, kw_only=True):
+    """Whom the posts of an archive are for at the most, and which archive it is."""
+
+    token: Annotated[str, msgspec.Meta(max_length=16)] = ""
+    widest: Literal["public", "unlisted", "followers"] = "public"
+
+
+async def show_import(visit: Visit, query: ImportQuery) -> Response:
+    """The form for an archive, or how far the one is that was sent."""
+    if query.only:
+        state = await asyncio.to_thread(_shelf(visit).state, visit.member.id)
+        view = importing_view(visit, state) if state is not None else None
+        if view is not None:
+            return part(visit, "importing", importing=view)
+        # It is another page now.
+        return Response(status_code=204, headers={"HX-Redirect": visit.url("/settings/import")})
+    return await _page(visit)
+
+
+async def send(visit: Visit, asked: ArchiveForm) -> Response:
+    """Keep an archive, and have it looked at."""
+    member, file = visit.checked(asked), asked.file
+    if file is None:
+        return await _page(visit, {"file": visit.words.text("Please choose a file.")})
+    name = file.filename.replace("\\", "/").rpartition("/")[2][:_NAME]
+    try:
+        await asyncio.to_thread(_shelf(visit).put, member.id, name, file.size, file.copy_to)
+    except InvalidInput as error:
+        return await _page(visit, wrong_of(visit.words, error))
+    finally:
+        file.close()
+    return visit.go("/settings/import")
+
+
+async def take(visit: Visit, asked: TakeInForm) -> Response:
+    """Have an archive taken in that was looked at."""
+    member, shelf = visit.checked(asked), _shelf(visit)
+    state = await asyncio.to_thread(shelf.state, member.id)
+    if state is not None and (state.phase, state.token) == ("looked", asked.token):
+        await note_alone(visit.front.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
+        await asyncio.to_thread(shelf.begin, member.id, state.token, Visibility(asked.widest))
+    return visit.go("/settings/import")
+
+
+async def discard(visit: Visit, asked: Form) -> Response:
+    """Forget an archive, or the report of one; one that is being taken in stops."""
+    member = visit.checked(asked)
+    await asyncio.to_thread(_shelf(visit).discard, member.id)
+    return visit.go("/settings/import")
+
+
+async def _page(visit: Visit, wrong: Wrong = RIGHT) -> Response:
+    member, shelf = visit.member, _shelf(visit)
+    state = await asyncio.to_thread(shelf.state, member.id)
+    view = archive_view(visit, state, shelf.most_bytes)
+    return await settings_page(visit, "import", wrong=wrong, archive=view, importing=view.importing)
+
+
+def _shelf(visit: Visit) -> ArchiveShelf:
+    shelf = visit.front.archives
+    if shelf is None or not shelf.most_bytes:
+        raise NotFound("Archives are not taken in here")
+    return shelf
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """Return the rows. The settings say how large an archive may be."""
+    return (
+        routing.page("/settings/import", show_import, ImportQuery),
+        routing.form(
+            "/settings/import",
+            send,
+            ArchiveForm,
+            limit_class="archives",
+            max_body=settings.max_archive_bytes + _FORM,
+            on_disk=True,
+        ),
+        routing.form("/settings/import/take", take, TakeInForm),
+        routing.form("/settings/import/discard", discard, Form),
+    )
+
+
+_AT_ONCE = 4
+"""Archives that one process sends at a time."""
+_RETRY_SECONDS = 60.0
+
+_under_way: set[int] = set()
+"""Members who are being sent their archive: one each."""
+
+
+async def show_export(visit: Visit, _params: None) -> Response:
+    """The contents of an archive, and its size."""
+    member, words = visit.member, visit.words
+    found = await profiles_by_id(visit.front.graph, member.id, (member.id,))
+    posts = found[0].posts if found else 0
+    megabytes = member.media_bytes / _MEGABYTE
+    size = format_decimal(round(megabytes, 1 if megabytes < 100 else 0), locale=words.code)
+    written = words.plural("%(n)s post", "%(n)s posts", posts) % {"n": words.number(posts)}
+    return await settings_page(visit, "archive", posts=written, megabytes=size)
+
+
+async def download(visit: Visit, asked: Form) -> Response:
+    """Send all data of the member as a zip, which is made while it is sent."""
+    member, _ = visit.checked(asked), visit.words.text
+    if member.id in _under_way or len(_under_way) >= _AT_ONCE:
+        raise Unavailable(
+            _("An archive is being sent already. Please try again in a minute."), retry_after=_RETRY_SECONDS
+        )
+    # From now on, and not only when the first piece is asked for: there is time for another request in between.
+    _under_way.add(member.id)
+    try:
+        await note_alone(visit.front.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
+    except BaseException:
+        _under_way.discard(member.id)
+        raise
+    name = f"{member.name}-{visit.now_ms // 1000}.zip"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
+    return _Archive(visit, member, headers)
+
+
+class _Archive(StreamingResponse):
+    """An archive on its way. Its member is under way until it is sent or breaks off."""
+
+    def __init__(self, visit: Visit, member: Member, headers: Mapping[str, str]) -> None:
+        super().__init__(_pieces(visit, member), headers=headers, media_type="application/zip")
+        self._member_id = member.id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            _under_way.discard(self._member_id)
+
+
+async def _pieces(visit: Visit, member: Member) -> AsyncGenerator[bytes, None]:
+    async with aclosing(streamed(visit.front.store, visit.front.reads, visit.front.media, member)) as pieces:
+        async for piece in pieces:
+            yield piece
+
+
+EXPORT_ROUTES = (
+    routing.page("/settings/archive", show_export),
+    routing.form("/settings/archive", download, Form, limit_class="archives"),
+)

@@ -1,0 +1,242 @@
+"""The audit log for admins: who did what to whom, when, from where and why, one sentence for each entry.
+
+The log is read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands.second_factor import check_staff
+from shoal.core.audit import AuditVerb, TargetKind
+from shoal.core.errors import NotAllowed
+from shoal.core.model import Role
+from shoal.graph.member_lookup import id_called
+from shoal.i18n import Translated, When
+from shoal.queries import moderation
+from shoal.queries.moderation import DatedEntry, WantedEntries
+from shoal.web import routing
+from shoal.web.rendering import BeforeQuery, next_of, page
+from shoal.web.request_context import Visit
+
+
+def verb_words(words: Translated, verb: AuditVerb) -> str:
+    """Return an act in words."""
+    return all_verbs(words)[verb]
+
+
+def all_verbs(words: Translated) -> dict[AuditVerb, str]:
+    """Return all acts in words, in the order of the enumeration."""
+    _ = words.text
+    return {
+        AuditVerb.MEMBER_SUSPENDED: _("Member suspended"),
+        AuditVerb.MEMBER_UNSUSPENDED: _("Suspension lifted"),
+        AuditVerb.MEMBER_SILENCED: _("Member limited"),
+        AuditVerb.MEMBER_UNSILENCED: _("Limit lifted"),
+        AuditVerb.MEMBER_SENSITIZED: _("Pictures of a member covered"),
+        AuditVerb.MEMBER_UNSENSITIZED: _("Pictures of a member uncovered"),
+        AuditVerb.MEMBER_DISABLED: _("Member locked out"),
+        AuditVerb.MEMBER_ENABLED: _("Member may log in again"),
+        AuditVerb.MEMBER_ROLE_CHANGED: _("Role changed"),
+        AuditVerb.SIGN_UP_APPROVED: _("Sign-up approved"),
+        AuditVerb.SIGN_UP_REJECTED: _("Sign-up rejected"),
+        AuditVerb.POST_HIDDEN: _("Post hidden"),
+        AuditVerb.POST_REVEALED: _("Post shown again"),
+        AuditVerb.POST_KEPT_FROM_TRENDS: _("Post kept out of trends"),
+        AuditVerb.POST_ALLOWED_IN_TRENDS: _("Post allowed in trends"),
+        AuditVerb.TAG_DENIED: _("Tag denied"),
+        AuditVerb.TAG_ALLOWED: _("Tag allowed"),
+        AuditVerb.TAG_MERGED: _("Tag merged into another"),
+        AuditVerb.TAG_UNMERGED: _("Tag counted for itself again"),
+        AuditVerb.REPORT_RESOLVED: _("Report closed"),
+        AuditVerb.REPORT_REOPENED: _("Report opened again"),
+        AuditVerb.REPORT_ASSIGNED: _("Report taken on"),
+        AuditVerb.REPORT_UNASSIGNED: _("Report left to others"),
+        AuditVerb.REPORT_CATEGORIZED: _("Category of a report changed"),
+        AuditVerb.EMAIL_DOMAIN_BLOCKED: _("E-mail domain blocked"),
+        AuditVerb.EMAIL_DOMAIN_UNBLOCKED: _("E-mail domain unblocked"),
+        AuditVerb.EMAIL_BLOCKED: _("E-mail address blocked"),
+        AuditVerb.EMAIL_UNBLOCKED: _("E-mail address unblocked"),
+        AuditVerb.IP_BLOCKED: _("Network blocked"),
+        AuditVerb.IP_BLOCK_CHANGED: _("Block of a network changed"),
+        AuditVerb.IP_UNBLOCKED: _("Network unblocked"),
+        AuditVerb.NAME_BLOCKED: _("User name blocked"),
+        AuditVerb.NAME_UNBLOCKED: _("User name unblocked"),
+        AuditVerb.INVITATION_CREATED: _("Invitation made"),
+        AuditVerb.INVITATION_ENDED: _("Invitation ended"),
+        AuditVerb.LOGIN_SUCCEEDED: _("Log-in"),
+        AuditVerb.LOGIN_FAILED: _("Log-in failed"),
+        AuditVerb.APP_AUTHORIZED: _("App let in"),
+        AuditVerb.SESSION_ENDED: _("Session ended"),
+        AuditVerb.PASSWORD_CHANGED: _("Password changed"),
+        AuditVerb.PASSWORD_RESET: _("Forgotten password replaced"),
+        AuditVerb.PASSWORD_SET: _("Password set by an operator"),
+        AuditVerb.EMAIL_CHANGED: _("E-mail address changed"),
+        AuditVerb.EMAIL_RESTORED: _("E-mail address brought back"),
+        AuditVerb.EMAIL_SET: _("E-mail address set by an operator"),
+        AuditVerb.SECOND_FACTOR_ENABLED: _("Second factor turned on"),
+        AuditVerb.SECOND_FACTOR_DISABLED: _("Second factor turned off"),
+        AuditVerb.SECOND_FACTOR_RESET: _("Second factor turned off by an operator"),
+        AuditVerb.SECOND_FACTOR_CODES_RENEWED: _("Recovery codes renewed"),
+        AuditVerb.PASSKEY_ADDED: _("Passkey added"),
+        AuditVerb.PASSKEY_REMOVED: _("Passkey removed"),
+        AuditVerb.EXPORT_REQUESTED: _("Own data downloaded"),
+        AuditVerb.ARCHIVE_IMPORTED: _("Archive of another network taken in"),
+        AuditVerb.DELETION_REQUESTED: _("Deletion of an account requested"),
+        AuditVerb.DELETION_CANCELLED: _("Deletion of an account cancelled"),
+        AuditVerb.DELETION_COMPLETED: _("Account deleted"),
+        AuditVerb.JOBS_REPLAYED: _("Jobs given another chance"),
+    }
+
+
+def detail_words(words: Translated, name: str, value: str | int) -> str:
+    """Return a detail of an entry in words; its value as it is stored, where that is for programs."""
+    _ = words.text
+    shown = words.number(value) if isinstance(value, int) else _values(words).get(value, value)
+    label = {
+        "role": _("now"),
+        "was": _("before"),
+        "author": _("author"),
+        "about": _("about"),
+        "verdict": _("decision"),
+        "to": _("for"),
+        "category": _("category"),
+        "severity": _("effect"),
+        "uses": _("uses"),
+        "why": _("why"),
+        "count": _("times within the hour"),
+        "app": _("app"),
+        "session": _("session"),
+        "passkey": _("passkey"),
+        "days": _("days until then"),
+        "target": _("into"),
+        "jobs": _("jobs"),
+    }.get(name, name)
+    return f"{label}: {shown}"
+
+
+def _values(words: Translated) -> dict[str, str]:
+    _ = words.text
+    return {
+        "": _("none"),
+        "moderator": _("moderator"),
+        "admin": _("admin"),
+        "upheld": _("upheld"),
+        "dismissed": _("dismissed"),
+        "wrong password": _("wrong password"),
+        "wrong code": _("wrong code"),
+        "wrong passkey": _("wrong passkey"),
+        "too many wrong passwords": _("too many wrong passwords"),
+        "too many wrong codes": _("too many wrong codes"),
+        "too many wrong passkeys": _("too many wrong passkeys"),
+        "not allowed in": _("not allowed in"),
+    }
+
+
+class AuditLine(msgspec.Struct, frozen=True):
+    """An entry of the audit log."""
+
+    id: int
+    when: When
+    verb: str
+    """The act in words."""
+    actor: str
+    """The name that somebody had, with an @; words where nobody was logged in."""
+    actor_path: str
+    """Leads to their other acts; empty where nobody was logged in."""
+    target: str
+    """Empty where the words of the act say all."""
+    target_path: str
+    """Leads to what else was done to it; empty where it has no id."""
+    address: str
+    reason: str
+    details: tuple[str, ...]
+
+
+def lines_of(visit: Visit, entries: Sequence[DatedEntry]) -> list[AuditLine]:
+    """Return entries as the page shows them; no read."""
+    return [_line_of(visit, one) for one in entries]
+
+
+def _line_of(visit: Visit, dated: DatedEntry) -> AuditLine:
+    words, entry = visit.words, dated.entry
+    # The address of a log-in that failed is gone with the member, but not that somebody outside made it.
+    outside = dated.address or entry.holder_id
+    nobody = words.text("Nobody who was logged in") if outside else words.text("The server or its operator")
+    return AuditLine(
+        id=dated.id,
+        when=visit.when(dated.at),
+        verb=verb_words(words, entry.verb),
+        actor=f"@{entry.actor_name}" if entry.actor_id else nobody,
+        actor_path=visit.url("/moderation/audit", actor=entry.actor_id) if entry.actor_id else "",
+        target=_target(dated),
+        target_path=visit.url("/moderation/audit", target=entry.target_id) if entry.target_id else "",
+        address=dated.address,
+        reason=entry.reason,
+        details=tuple(detail_words(words, name, value) for name, value in entry.details.items()),
+    )
+
+
+def _target(dated: DatedEntry) -> str:
+    entry = dated.entry
+    sign = {TargetKind.MEMBER: "@", TargetKind.TAG: "#"}.get(entry.kind, "")
+    if entry.target_name:
+        return f"{sign if entry.target_id or sign == '#' else ''}{entry.target_name}"
+    return str(entry.target_id) if entry.target_id else ""
+
+
+_ENTRIES = 40
+_NOBODY = -1
+"""An id that nobody has: of a name that nobody has."""
+
+_Who = Annotated[str, Meta(max_length=300)]
+
+
+class AuditLogQuery(BeforeQuery, frozen=True, kw_only=True):
+    """A page of the audit log. Who acted and who or what it was about: a user name, or an id."""
+
+    actor: _Who = ""
+    target: _Who = ""
+    verb: Annotated[str, Meta(max_length=40)] = ""
+
+
+async def show(visit: Visit, query: AuditLogQuery) -> Response:
+    """Entries, newest first: all, those of an actor, those about a target, or those of one kind of act."""
+    me = visit.member
+    if me.role.rank < Role.ADMIN.rank:
+        raise NotAllowed(visit.words.text("This page is for admins."))
+    check_staff(me, required=visit.front.settings.staff_second_factor)
+    verb = AuditVerb(query.verb) if query.verb in set(AuditVerb) else None
+    wanted = WantedEntries(
+        await _id_of(visit, query.actor), await _id_of(visit, query.target), frozenset((verb,)) if verb else frozenset()
+    )
+    found = await moderation.audit_page(visit.front.graph, query.cursor(_ENTRIES), wanted)
+    asked = {"actor": query.actor, "target": query.target, "verb": verb.value if verb else ""}
+    return await page(
+        visit,
+        "audit_log",
+        title=visit.words.text("Audit log"),
+        admin=True,
+        lines=lines_of(visit, found.entries),
+        verbs=sorted(all_verbs(visit.words).items(), key=lambda one: one[1].casefold()),
+        next=next_of(visit, "/moderation/audit", found.next, **asked),
+        filtered=any(asked.values()),
+        actor=asked["actor"],
+        target=asked["target"],
+        verb=asked["verb"],
+    )
+
+
+async def _id_of(visit: Visit, who: str) -> int | None:
+    """Return the id that is meant by a user name or an id; None for an empty text."""
+    name = who.strip()
+    found = await id_called(visit.front.graph, name) if name else None
+    return _NOBODY if name and found is None else found
+
+
+ROUTES = (routing.page("/moderation/audit", show, AuditLogQuery),)

@@ -1,0 +1,191 @@
+"""Comments: the thread around a post, the comment form, and votes in polls.
+
+Replies are indented by their depth in the thread, up to `DEEPEST` levels.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import polls, posts
+from shoal.commands.posts import Draft
+from shoal.core.errors import InvalidInput, ShoalError
+from shoal.core.model import Post, Visibility
+from shoal.graph.access import access_poll
+from shoal.http.convert import Id
+from shoal.queries.hydration import Entry
+from shoal.queries.threads import Thread
+from shoal.web import routing
+from shoal.web.compose import answering, says_something, seen_post, visibility_words, wrong_of
+from shoal.web.compose_form import Writing
+from shoal.web.rendering import page, part
+from shoal.web.request_context import Form, Visit
+from shoal.web.view_models import PostView, post_of
+
+
+class CommentForm(msgspec.Struct, frozen=True):
+    """A comment that is being written."""
+
+    answers: int
+    """The post that it answers."""
+    text: str
+    visibility: str
+    audience: str
+    """Its readers, in a word."""
+    request: str
+    depth: int
+    """How far what it answers is to the side; -1 for the post of the page."""
+    most: int
+    more: str
+    """Where it is written with pictures and all the rest."""
+    wrong: str = ""
+
+
+def comment_form(visit: Visit, said: Writing, depth: int, *, wrong: str = "") -> CommentForm:
+    """Return the form of a comment, as it was typed or as it begins."""
+    return CommentForm(
+        answers=said.reply_to,
+        text=said.text,
+        visibility=said.visibility,
+        audience=visibility_words(visit.words)[Visibility(said.visibility)][0],
+        request=said.request if wrong else visit.new_request(),
+        depth=depth,
+        most=visit.front.writes.limits.text,
+        more=visit.url("/compose", reply_to=said.reply_to),
+        wrong=wrong,
+    )
+
+
+DEEPEST = 4
+"""Beyond, comments stand below each other: a line must stay wide enough to read."""
+
+
+class ThreadView(msgspec.Struct, frozen=True):
+    """Posts above and below a post."""
+
+    above: tuple[PostView, ...]
+    below: tuple[PostView, ...]
+    more: str
+    """Where further comments are; empty where all are here."""
+
+
+def thread_of(visit: Visit, post: Post, found: Thread) -> ThreadView:
+    """Return the thread of a post as its page shows it."""
+    depths = {post.id: -1}
+    below = []
+    for entry in found.below:
+        depth = depths[entry.post.id] = depths.get(entry.post.parent_id, -1) + 1
+        below.append(post_of(visit, entry, depth=min(depth, DEEPEST)))
+    above = tuple(post_of(visit, entry) for entry in found.above)
+    return ThreadView(above, tuple(below), visit.url(f"/posts/{post.id}/comments") if found.more else "")
+
+
+_Depth = Annotated[int, Meta(ge=-1, le=100)]
+
+
+class AnswerQuery(msgspec.Struct, frozen=True):
+    """A post that is answered, and how far it is to the side."""
+
+    id: Id
+    depth: _Depth = 0
+
+
+class NewComment(Form, frozen=True, kw_only=True):
+    """A comment as it was typed."""
+
+    id: Id
+    text: Annotated[str, Meta(max_length=200_000)] = ""
+    spoiler: Annotated[str, Meta(max_length=2_000)] = ""
+    visibility: Annotated[str, Meta(max_length=20)] = ""
+    request: Annotated[str, Meta(max_length=100)] = ""
+    depth: _Depth = -1
+    """How far what it answers is to the side; -1 for the post of the page."""
+
+
+class VoteForm(Form, frozen=True, kw_only=True):
+    """Options that were chosen in a poll."""
+
+    id: Id
+    choices: Annotated[tuple[Annotated[int, Meta(ge=0, le=1_000)], ...], Meta(max_length=100)] = ()
+
+
+async def answer(visit: Visit, asked: AnswerQuery) -> Response:
+    """The form to answer a comment, below it; without a script it is a page of its own."""
+    member = visit.member
+    if not visit.partial:
+        return visit.go("/compose", reply_to=asked.id)
+    said = answering(member, await seen_post(visit, asked.id))
+    return part(visit, "comment_form", form=comment_form(visit, said, asked.depth), token=visit.browser.form_token)
+
+
+async def comment(visit: Visit, asked: NewComment) -> Response:
+    """Write a comment. A script gets it as it stands in the thread, and an empty form for the next one."""
+    member = visit.checked(asked)
+    answered = await seen_post(visit, asked.id)
+    said = answering(member, answered)
+    written = _with_text(said, asked)
+    try:
+        visit.front.writes.pressure.check()
+        if not says_something(asked.text):
+            raise InvalidInput("Text can't be blank", field="text")
+        draft = Draft(
+            text=asked.text,
+            spoiler=asked.spoiler,
+            visibility=Visibility(written.visibility),
+            language=said.language,
+            parent_id=asked.id,
+        )
+        made = await posts.create(visit.front.writes, member.id, draft, request=written.request)
+    except ShoalError as error:
+        return await _refused(visit, written, asked, answered, wrong_of(visit, error))
+    if not visit.partial:
+        return visit.go(f"/@{member.name}/{made.id}")
+    shown = post_of(visit, await seen_post(visit, made.id), depth=min(asked.depth + 1, DEEPEST))
+    again = comment_form(visit, said, -1) if asked.depth < 0 else None
+    return part(visit, "comment_made", post=shown, form=again, token=visit.browser.form_token)
+
+
+def _with_text(said: Writing, asked: NewComment) -> Writing:
+    names = {one.value for one in Visibility}
+    return msgspec.structs.replace(
+        said,
+        text=asked.text,
+        spoiler=asked.spoiler,
+        visibility=asked.visibility if asked.visibility in names else said.visibility,
+        request=asked.request or secrets.token_urlsafe(12),
+    )
+
+
+async def _refused(
+    visit: Visit, written: Writing, asked: NewComment, answered: Entry, wrong: dict[str, str]
+) -> Response:
+    form: CommentForm = comment_form(visit, written, asked.depth, wrong=next(iter(wrong.values())))
+    if visit.partial:
+        return part(visit, "comment_form", status=422, form=form, token=visit.browser.form_token)
+    post = post_of(visit, answered)
+    title = visit.words.text("New comment")
+    return await page(visit, "comment", status=422, title=title, form=form, post=post, token=visit.browser.form_token)
+
+
+async def vote(visit: Visit, asked: VoteForm) -> Response:
+    """Vote in a poll; a script gets it with the result."""
+    member = visit.checked(asked)
+    poll = await access_poll(visit.front.graph, member.id, asked.id)
+    if not asked.choices:
+        raise InvalidInput(visit.words.text("Choose an option first."), field="choices")
+    await polls.vote(visit.front.writes, member.id, asked.id, asked.choices)
+    if not visit.partial:
+        return visit.back(asked)
+    return part(visit, "poll", post=post_of(visit, await seen_post(visit, poll.post_id)))
+
+
+ROUTES = (
+    routing.page("/posts/{id}/answer", answer, AnswerQuery),
+    routing.form("/posts/{id}/comments", comment, NewComment),
+    routing.form("/polls/{id}/vote", vote, VoteForm),
+)

@@ -1,0 +1,486 @@
+"""The compose form for posts and comments: its view model, and creating or scheduling the post.
+
+A refused post shows the form again, with its values and the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from shoal.commands import members, polls, posts, scheduled_posts
+from shoal.commands.members import ProfileChange
+from shoal.core.errors import InvalidInput, NotFound, ShoalError
+from shoal.core.model import Media, Member, Post, Visibility
+from shoal.core.places import PlacePrecision
+from shoal.core.text import is_blank
+from shoal.core.visibility import narrower
+from shoal.graph.access import own_post
+from shoal.http.convert import Id
+from shoal.http.routes import Route
+from shoal.i18n import Translated
+from shoal.queries.hydration import Entry, hydrate
+from shoal.settings import Settings
+from shoal.web import form_errors, routing
+from shoal.web.compose_form import NO_ID, Writing, arranged, as_id, draft_of, moment_of, of_draft, of_post
+from shoal.web.media import PictureCard, Refused, cards_of, describe_pictures, own_files, take_files
+from shoal.web.rendering import page
+from shoal.web.request_context import Visit
+from shoal.web.view_models import PostView, post_of
+
+_LANGUAGES = """
+    ar bg bn ca cs cy da de el en eo es et eu fa fi fr fy ga gd gl he hi hr hu hy id is it ja ka kk ko ku lt lv mk ml mr ms my nb nl
+    nn oc pa pl pt ro ru sk sl sq sr sv sw ta te th tr uk ur vi zh
+"""
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_DURATIONS = (5 * _MINUTE, 30 * _MINUTE, _HOUR, 6 * _HOUR, 12 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
+_MIB = 1 << 20
+_ZONES = """
+    UTC Pacific/Honolulu America/Anchorage America/Los_Angeles America/Denver America/Chicago America/New_York America/Halifax
+    America/Sao_Paulo Atlantic/Azores Europe/London Europe/Lisbon Europe/Berlin Europe/Paris Europe/Madrid Europe/Rome Europe/Athens
+    Europe/Kyiv Europe/Istanbul Africa/Lagos Africa/Cairo Africa/Johannesburg Africa/Nairobi Asia/Dubai Asia/Tehran Asia/Karachi
+    Asia/Kolkata Asia/Dhaka Asia/Bangkok Asia/Jakarta Asia/Shanghai Asia/Singapore Asia/Tokyo Asia/Seoul Australia/Perth
+    Australia/Sydney Pacific/Auckland
+"""
+"""Time zones that are offered; any other may be typed."""
+
+
+class SheetChoice(msgspec.Struct, frozen=True):
+    """One of several values."""
+
+    value: str
+    words: str
+    chosen: bool
+    sentence: str = ""
+    icon: str = ""
+
+
+class Sheet(msgspec.Struct, frozen=True):
+    """The form, whole."""
+
+    action: str
+    back: str
+    heading: str
+    button: str
+    said: Writing
+    pictures: tuple[PictureCard, ...]
+    refused: tuple[Refused, ...]
+    wrong: Mapping[str, str]
+    """Errors in words, by the name of the part of the form; "" for those that belong to none."""
+    visibilities: tuple[SheetChoice, ...]
+    languages: tuple[SheetChoice, ...]
+    durations: tuple[SheetChoice, ...]
+    options: tuple[str, ...]
+    """Options of a poll as typed, with empty lines up to the maximum."""
+    zones: tuple[str, ...]
+    most: int
+    """Characters of a text."""
+    most_pictures: int
+    most_description: int
+    takes: str
+    """The accepted files, in words."""
+    accepts: str
+    """The content types that the file picker offers."""
+    place_words: str
+    draft: str
+    """The name under which a browser keeps the draft; empty in an edit."""
+    lacking: str
+    """The question about pictures without a description; empty if there is none to ask."""
+    answers: PostView | None = None
+    recipients: str = ""
+    """The recipients of a message as typed."""
+    is_message: bool = False
+    is_edit: bool = False
+    may_schedule: bool = True
+    waits: bool = False
+    """Whether something is still being made ready."""
+
+
+class SheetState(msgspec.Struct, frozen=True, kw_only=True):
+    """A form as typed, and all that is known about it."""
+
+    said: Writing
+    media: Sequence[Media] = ()
+    refused: tuple[Refused, ...] = ()
+    wrong: Mapping[str, str] = {}
+    lacking: bool = False
+    """Whether to ask about pictures without a description."""
+    answers: PostView | None = None
+    edits: Post | None = None
+    recipients: str | None = None
+    """The recipients of a direct message as typed; None for a post."""
+
+
+def sheet_of(visit: Visit, member: Member, shown: SheetState) -> Sheet:
+    """Return the form of a new post, or of the one that is edited."""
+    _, limits, said, edits = visit.words.text, visit.front.writes.limits, shown.said, shown.edits
+    cards = cards_of(visit, shown.media, said.pictures, lacking=shown.lacking)
+    is_message = shown.recipients is not None
+    return Sheet(
+        action=visit.url(_path(shown)),
+        back=_back(visit, member, shown),
+        heading=_heading(visit.words, shown),
+        button=_("Save") if edits else (_("Send") if is_message else _("Post")),
+        said=said,
+        pictures=cards,
+        refused=shown.refused,
+        wrong=shown.wrong,
+        visibilities=_visibilities(visit.words, said, edits),
+        languages=_languages(visit.words, said.language),
+        durations=_durations(visit, said.seconds, edits),
+        options=(*said.options, *("",) * max(0, limits.poll_options - len(said.options))),
+        zones=tuple(_ZONES.split()),
+        most=limits.text,
+        most_pictures=limits.media,
+        most_description=limits.description,
+        takes=_takes(visit),
+        accepts=",".join(visit.front.media.accepted_types),
+        place_words=_place_words(visit.words, member.place_precision),
+        draft=_draft(member, shown),
+        lacking=_lacking(visit.words, cards) if shown.lacking else "",
+        answers=shown.answers,
+        recipients=shown.recipients or "",
+        is_message=is_message,
+        is_edit=edits is not None,
+        may_schedule=edits is None and not is_message,
+        waits=any(not card.photo.ready and not card.photo.failed for card in cards),
+    )
+
+
+def _path(shown: SheetState) -> str:
+    if shown.edits:
+        return f"/posts/{shown.edits.id}/edit"
+    return "/compose" if shown.recipients is None else "/conversations/new"
+
+
+def _heading(words: Translated, shown: SheetState) -> str:
+    if shown.edits:
+        return words.text("Edit the post")
+    if shown.recipients is not None:
+        return words.text("New message")
+    return words.text("New comment") if shown.said.reply_to else words.text("New post")
+
+
+def _draft(member: Member, shown: SheetState) -> str:
+    """Return the name under which a browser keeps the draft."""
+    if shown.edits:
+        return ""
+    if shown.recipients is not None:
+        return f"shoal:draft:{member.id}:message"
+    return f"shoal:draft:{member.id}:{shown.said.reply_to or shown.said.instead_of or 'new'}"
+
+
+def _back(visit: Visit, member: Member, shown: SheetState) -> str:
+    if shown.recipients is not None:
+        return visit.url("/conversations")
+    if shown.edits:
+        return visit.url(f"/@{member.name}/{shown.edits.id}")
+    return shown.answers.path if shown.answers else visit.url("/")
+
+
+def _visibilities(words: Translated, said: Writing, edits: Post | None) -> tuple[SheetChoice, ...]:
+    allowed = (edits.visibility, *narrower(edits.visibility)) if edits else tuple(Visibility)
+    return tuple(
+        SheetChoice(one.value, name, one.value == said.visibility, sentence, icon)
+        for one, (name, sentence, icon) in visibility_words(words).items()
+        if one in allowed
+    )
+
+
+def visibility_words(words: Translated) -> dict[Visibility, tuple[str, str, str]]:
+    """Return the name of each visibility, a plain sentence about it, and its icon."""
+    _ = words.text
+    return {
+        Visibility.PUBLIC: (
+            _("Everybody"),
+            _("Anybody can see it; it stands in public lists, under its tags and in search."),
+            "globe",
+        ),
+        Visibility.UNLISTED: (
+            _("Unlisted"),
+            _("Anybody can see it on your profile, but it stands in no public list."),
+            "link",
+        ),
+        Visibility.FOLLOWERS: (
+            _("Followers"),
+            _("Only those who follow you, and those whom it names, can see it."),
+            "users",
+        ),
+        Visibility.DIRECT: (
+            _("Those it names"),
+            _("Only those whom it names with @ can see it; if it names nobody, only you."),
+            "mail",
+        ),
+    }
+
+
+def _languages(words: Translated, chosen: str) -> tuple[SheetChoice, ...]:
+    names = words.locale.languages
+    codes = _LANGUAGES.split()
+    known = [*codes, *([chosen] if chosen and chosen not in codes else [])]
+    found = sorted((str(names.get(code, code)), code) for code in known)
+    none = SheetChoice("", words.text("not said"), not chosen)
+    return (none, *(SheetChoice(code, name, code == chosen) for name, code in found))
+
+
+def _durations(visit: Visit, chosen: int, edits: Post | None) -> tuple[SheetChoice, ...]:
+    words, limits = visit.words, visit.front.writes.limits
+    fits = [one for one in _DURATIONS if limits.poll_least_seconds <= one <= limits.poll_most_seconds]
+    kept = [SheetChoice("0", words.text("as it is"), chosen == 0)] if edits and edits.poll_id else []
+    usual = chosen or (0 if kept else _DAY)
+    return (*kept, *(SheetChoice(str(one), span_words(words, one), one == usual) for one in fits))
+
+
+def span_words(words: Translated, seconds: int) -> str:
+    """Return a time span in words."""
+    if seconds % _DAY == 0:
+        return words.plural("%(n)s day", "%(n)s days", seconds // _DAY) % {"n": seconds // _DAY}
+    if seconds % _HOUR == 0:
+        return words.plural("%(n)s hour", "%(n)s hours", seconds // _HOUR) % {"n": seconds // _HOUR}
+    return words.plural("%(n)s minute", "%(n)s minutes", seconds // _MINUTE) % {"n": seconds // _MINUTE}
+
+
+def _takes(visit: Visit) -> str:
+    settings, words, media = visit.front.settings, visit.words, visit.front.media
+    kinds = [kind.removeprefix("image/").upper().replace("WEBP", "WebP") for kind in media.accepted_types]
+    text = (
+        words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB, or one video or sound of %(clip)s MB.")
+        if media.clips
+        else words.text("Up to %(n)s pictures (%(kinds)s) of %(size)s MB.")
+    )
+    return text % {
+        "n": words.number(visit.front.writes.limits.media),
+        "kinds": ", ".join(kind for kind in kinds if "/" not in kind),
+        "size": settings.max_upload_bytes // _MIB,
+        "clip": settings.max_video_bytes // _MIB,
+    }
+
+
+def _place_words(words: Translated, precision: PlacePrecision) -> str:
+    _ = words.text
+    return {
+        PlacePrecision.EXACT: _("It is kept as exactly as you give it."),
+        PlacePrecision.M100: _("It is kept to about 100 metres."),
+        PlacePrecision.KM: _("It is kept to about a kilometre."),
+        PlacePrecision.KM10: _("It is kept to about ten kilometres."),
+        PlacePrecision.NONE: _("Your settings say that no places are kept: this one will not be."),
+    }[precision]
+
+
+def _lacking(words: Translated, cards: Sequence[PictureCard]) -> str:
+    number = sum(card.lacks for card in cards)
+    if not number:
+        return ""
+    return words.plural(
+        "One of the pictures has no description. Whoever cannot see it will not know what it shows.",
+        "%(n)s of the pictures have no description. Whoever cannot see them will not know what they show.",
+        number,
+    ) % {"n": words.number(number)}
+
+
+def local_time(ms: int, zone: str) -> str:
+    """Return a moment (Unix ms) as a local time of a zone, the way a field for it takes it."""
+    return datetime.fromtimestamp(ms / 1_000, ZoneInfo(zone)).strftime("%Y-%m-%dT%H:%M")
+
+
+_FORM_BYTES = 1 << 20
+_FIELDS = {
+    "media_ids": "pictures",
+    "description": "pictures",
+    "focus": "pictures",
+    "options": "poll",
+    "expires_in": "poll",
+    "scheduled_at": "at",
+}
+"""The part of the form in which a field of the services stands, where it has another name."""
+_PARTS = {"recipients", "text", "spoiler", "pictures", "poll", "place", "at", "visibility", "language"}
+_ORDER = tuple(Visibility)
+
+
+class ComposeQuery(msgspec.Struct, frozen=True):
+    """The beginning of a new post."""
+
+    tag: Annotated[str, Meta(max_length=400)] = ""
+    text: Annotated[str, Meta(max_length=20_000)] = ""
+    reply_to: Id = NO_ID
+    scheduled: Id = NO_ID
+    """A scheduled post that is to be written again."""
+    again: Id = NO_ID
+    """A post of one's own that is to be written again: it is deleted once the new one is posted."""
+
+
+async def new(visit: Visit, query: ComposeQuery) -> Response:
+    """The form of a new post, of a comment, or of a scheduled post that is written again."""
+    member = visit.member
+    if query.scheduled:
+        return await sheet(visit, member, SheetState(said=await _planned(visit, member, query.scheduled)))
+    if query.again:
+        return await sheet(visit, member, SheetState(said=await _again(visit, member, query.again)))
+    said = answering(member, await seen_post(visit, query.reply_to)) if query.reply_to else begun(member)
+    text = f"#{query.tag.removeprefix('#')}" if query.tag else query.text
+    return await sheet(visit, member, SheetState(said=replace(said, text=text) if text else said))
+
+
+def begun(member: Member) -> Writing:
+    """Return an empty form as this member wants it."""
+    return Writing(
+        visibility=member.default_visibility.value,
+        sensitive=member.default_sensitive,
+        language=member.default_language,
+        request=secrets.token_urlsafe(12),
+        asks=member.asks_descriptions,
+    )
+
+
+def answering(member: Member, entry: Entry) -> Writing:
+    """Return an empty form to answer a post: it names whom that concerns, and is for no more people than the post."""
+    parent = entry.post
+    visibility = max(parent.visibility, member.default_visibility, key=_ORDER.index)
+    # They are told of it by their names alone.
+    names = [entry.author.member.name, *(mention.name for mention in parent.mentions)]
+    text = "".join(f"@{name} " for name in dict.fromkeys(names) if name != member.name)
+    return replace(begun(member), reply_to=as_id(parent.id), visibility=visibility.value, text=text)
+
+
+async def seen_post(visit: Visit, post_id: int) -> Entry:
+    """Return a post that the viewer may see. Raises `NotFound`."""
+    found = await hydrate(visit.front.reads.graph, visit.viewer_id, (post_id,), unasked=False)
+    if not found:
+        raise NotFound("There is no such post")
+    return found[0]
+
+
+async def _planned(visit: Visit, member: Member, id_: int) -> Writing:
+    plan = await scheduled_posts.own_scheduled(visit.front.graph, member.id, id_)
+    draft = scheduled_posts.draft_of(plan)
+    said = of_draft(draft, await own_files(visit, member, draft.media))
+    at, request = local_time(plan.at, "UTC"), secrets.token_urlsafe(12)
+    return replace(said, at=at, zone="UTC", instead_of=as_id(id_), request=request, asks=member.asks_descriptions)
+
+
+async def _again(visit: Visit, member: Member, id_: int) -> Writing:
+    post = await own_post(visit.front.graph, member.id, id_)
+    said = of_post(post, await own_files(visit, member, post.media), await polls.poll_of(visit.front.graph, post))
+    return replace(said, instead_of=as_id(id_), request=secrets.token_urlsafe(12), asks=member.asks_descriptions)
+
+
+async def sheet(visit: Visit, member: Member, shown: SheetState, *, status: int = 200) -> Response:
+    """Return the page with the form as it stands."""
+    said = shown.said
+    media = await own_files(visit, member, [one.id for one in said.pictures])
+    answers = shown.answers
+    if said.reply_to and answers is None and shown.edits is None:
+        found = await hydrate(visit.front.reads.graph, member.id, (said.reply_to,), unasked=False)
+        answers = post_of(visit, found[0]) if found else None
+    refused = (*shown.refused, *_lost(visit, said, {one.id for one in media}))
+    made = sheet_of(visit, member, replace(shown, media=media, answers=answers, refused=refused))
+    return await page(visit, "compose", status=status, title=made.heading, sheet=made)
+
+
+def _lost(visit: Visit, said: Writing, there: set[int]) -> Sequence[Refused]:
+    """Return what is told of pictures that are gone: files that no post has are kept for a day."""
+    words = visit.words.text("It was deleted: files that stand in no post are kept for a day. Please add it again.")
+    name = visit.words.text("A picture")
+    return [Refused(name, words) for one in said.pictures if one.id not in there]
+
+
+async def send(visit: Visit, asked: Writing) -> Response:
+    """Create or schedule the post, or show the form again with the reason why not."""
+    return await submit(visit, visit.checked(asked), SheetState(said=asked), _posted)
+
+
+async def submit(
+    visit: Visit, member: Member, typed: SheetState, create: Callable[[Visit, Member, Writing], Awaitable[str]]
+) -> Response:
+    """Create what was typed, or show the form again with the reason why not. `create` returns the path to go to."""
+    said, refused = await taken(visit, member, typed.said)
+    shown = replace(typed, said=said, refused=refused)
+    if said.asks != member.asks_descriptions:
+        member = await members.update_profile(visit.front.writes, member.id, ProfileChange(asks_descriptions=said.asks))
+    if said.do not in {"post", "anyway"}:
+        return await sheet(visit, member, replace(shown, said=arranged(said)), status=422 if refused else 200)
+    if refused:
+        return await sheet(visit, member, shown, status=422)
+    if lacks_descriptions(said):
+        return await sheet(visit, member, replace(shown, lacking=True), status=422)
+    try:
+        return visit.go(await create(visit, member, said))
+    except ShoalError as error:
+        return await sheet(visit, member, replace(shown, wrong=wrong_of(visit, error)), status=422)
+
+
+async def taken(visit: Visit, member: Member, asked: Writing) -> tuple[Writing, tuple[Refused, ...]]:
+    """Return the form with the files that came with it among its pictures, and those that were not taken."""
+    pictures, refused = await take_files(visit, member, asked.files)
+    return replace(asked, files=(), pictures=(*asked.pictures, *pictures)), refused
+
+
+def lacks_descriptions(said: Writing) -> bool:
+    """Return whether to ask about a picture without a description first."""
+    return said.asks and said.do != "anyway" and any(is_blank(one.description) for one in said.pictures)
+
+
+async def _posted(visit: Visit, member: Member, said: Writing) -> str:
+    """Create or schedule a post, and return the path of its page or of the list of scheduled posts."""
+    writes, draft, at = visit.front.writes, draft_of(said), moment_of(said)
+    writes.pressure.check()
+    if draft.parent_id and not draft.media and not says_something(said.text):
+        raise InvalidInput("Text can't be blank", field="text")
+    await describe_pictures(visit, member, said.pictures)
+    if at:
+        await scheduled_posts.schedule(writes, member.id, draft, at, request=said.request)
+        path = "/scheduled"
+    else:
+        made = await posts.create(writes, member.id, draft, request=said.request)
+        path = f"/@{member.name}/{made.id}"
+    if said.instead_of:
+        await _drop(visit, member, said.instead_of)
+    return path
+
+
+def says_something(text: str) -> bool:
+    """Return whether a comment says more than whom it answers."""
+    return any(not word.startswith("@") and not is_blank(word) for word in text.split())
+
+
+async def _drop(visit: Visit, member: Member, id_: int) -> None:
+    """Delete the post, or cancel the scheduled one, in whose place another was written."""
+    writes = visit.front.writes
+    node = (await writes.graph.obj_get((id_,))).get(id_)
+    # It may have been posted, cancelled or deleted in between.
+    with contextlib.suppress(NotFound):
+        await (posts.delete if isinstance(node, Post) else scheduled_posts.cancel)(writes, member.id, id_)
+
+
+def wrong_of(visit: Visit, error: ShoalError) -> dict[str, str]:
+    """Return what is wrong in words, by the part of the form."""
+    _, field = visit.words.text, error.field or "" if isinstance(error, InvalidInput) else ""
+    part = _FIELDS.get(field, field)
+    if str(error) == "Text can't be blank":
+        return {"text": _("Write something, or add a picture.")}
+    if isinstance(error, NotFound):
+        return {"": _("What this belongs to is gone: a picture, or the post that it answers.")}
+    return {part if part in _PARTS else "": form_errors.told(visit.words, error)}
+
+
+def form_bytes(settings: Settings) -> int:
+    """Return how large a form with files may be."""
+    pictures = settings.max_media_per_post * settings.max_upload_bytes
+    return max(pictures, settings.max_video_bytes) + _FORM_BYTES
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The rows; the settings say how large a form with files may be."""
+    return (
+        routing.page("/compose", new, ComposeQuery),
+        routing.form("/compose", send, Writing, max_body=form_bytes(settings)),
+    )

@@ -1,0 +1,187 @@
+"""Everything that a form to write with sends, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from shoal.commands.polls import PollDraft
+from shoal.commands.posts import Draft
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Media, Poll, Post, Visibility
+from shoal.http.convert import Id, Upload
+from shoal.web.request_context import Form
+
+_Text = Annotated[str, Meta(max_length=200_000)]
+_Line = Annotated[str, Meta(max_length=2_000)]
+_Word = Annotated[str, Meta(max_length=100)]
+_Percent = Annotated[int, Meta(ge=0, le=100)]
+VisibilityName = Literal["public", "unlisted", "followers", "direct"]
+MIDDLE = 50
+NO_ID = cast("Id", 0)
+
+
+class FileOfPost(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of the post, and what is said of it."""
+
+    id: Id
+    description: Annotated[str, Meta(max_length=20_000)] = ""
+    across: _Percent = MIDDLE
+    """The point that a cut keeps, in percent of the width from the left."""
+    down: _Percent = MIDDLE
+    """Its height in percent, from the top."""
+
+    @property
+    def focus(self) -> tuple[float, float]:
+        """Return the point as media have it."""
+        return self.across / 50 - 1, 1 - self.down / 50
+
+
+class Writing(Form, frozen=True, kw_only=True):
+    """A post or comment as it stands in the form."""
+
+    text: _Text = ""
+    spoiler: _Line = ""
+    sensitive: bool = False
+    language: _Word = ""
+    visibility: VisibilityName = "public"
+    pictures: Annotated[tuple[FileOfPost, ...], Meta(max_length=100)] = ()
+    files: Annotated[tuple[Upload, ...], Meta(max_length=100)] = ()
+    """Files that come with the form itself, where no script sent them before."""
+    options: Annotated[tuple[_Line, ...], Meta(max_length=20)] = ()
+    multiple: bool = False
+    hide_totals: bool = False
+    seconds: Annotated[int, Meta(ge=0, le=10_000_000_000)] = 0
+    """How long the poll is open; 0 in an edit: as long as it was to be."""
+    latitude: _Word = ""
+    longitude: _Word = ""
+    at: _Word = ""
+    """When it is to be posted, as a browser writes a local time: `2026-11-24T18:30`."""
+    zone: _Word = "UTC"
+    reply_to: Id = NO_ID
+    instead_of: Id = NO_ID
+    """A post, or a scheduled post, of one's own that goes when this one is posted."""
+    request: _Word = ""
+    """Tells a form that is sent twice."""
+    asks: bool = False
+    """Whether to ask before a picture is posted without a description."""
+    do: _Word = "post"
+    """The button: `post`, `anyway`, `add`, or `up`, `down` and `remove` with the id of a picture."""
+
+
+def as_id(number: int) -> Id:
+    """Return a number as the type of ids in forms. It stays a plain int: stores and encoders refuse kinds of it."""
+    return cast("Id", number)
+
+
+def of_post(post: Post, media: Sequence[Media], poll: Poll | None) -> Writing:
+    """Return a post as it stands in the form."""
+    return replace(
+        Writing(text=post.text, spoiler=post.spoiler, sensitive=post.sensitive, language=post.language),
+        visibility=post.visibility.value,
+        pictures=tuple(map(picture_of, media)),
+        options=tuple(option.title for option in poll.options) if poll else (),
+        multiple=poll.multiple if poll else False,
+        hide_totals=poll.hide_totals if poll else False,
+        latitude=f"{post.place.latitude:g}" if post.place else "",
+        longitude=f"{post.place.longitude:g}" if post.place else "",
+        reply_to=as_id(post.parent_id),
+    )
+
+
+def of_draft(draft: Draft, media: Sequence[Media]) -> Writing:
+    """Return a scheduled draft as it stands in the form, without its time."""
+    asked, place = draft.poll, draft.place
+    return Writing(
+        text=draft.text,
+        spoiler=draft.spoiler,
+        sensitive=bool(draft.sensitive),
+        language=draft.language,
+        visibility=draft.visibility.value,
+        pictures=tuple(map(picture_of, media)),
+        options=asked.options if asked else (),
+        multiple=asked.multiple if asked else False,
+        hide_totals=asked.hide_totals if asked else False,
+        seconds=(asked.seconds or 0) if asked else 0,
+        latitude=f"{place[0]:g}" if place else "",
+        longitude=f"{place[1]:g}" if place else "",
+        reply_to=as_id(draft.parent_id),
+    )
+
+
+def picture_of(media: Media) -> FileOfPost:
+    """Return a file as it stands in the form."""
+    across, down = round((media.focus[0] + 1) * 50), round((1 - media.focus[1]) * 50)
+    return FileOfPost(id=as_id(media.id), description=media.description, across=across, down=down)
+
+
+def draft_of(said: Writing) -> Draft:
+    """Return what is to be posted. Raises `InvalidInput` for a place that cannot be read."""
+    return Draft(
+        text=said.text,
+        spoiler=said.spoiler,
+        sensitive=said.sensitive,
+        visibility=Visibility(said.visibility),
+        language=said.language,
+        media=tuple(picture.id for picture in said.pictures),
+        parent_id=said.reply_to,
+        place=place_of(said),
+        poll=poll_of(said),
+    )
+
+
+def place_of(said: Writing) -> tuple[float, float] | None:
+    """Return the latitude and the longitude. Raises `InvalidInput` for what is no number, and where one is missing."""
+    given = [said.latitude.strip().replace(",", "."), said.longitude.strip().replace(",", ".")]
+    if not any(given):
+        return None
+    try:
+        return float(given[0]), float(given[1])
+    except ValueError:
+        raise InvalidInput("A place is two numbers of degrees, such as 47.38 and 8.54.", field="place") from None
+
+
+def poll_of(said: Writing) -> PollDraft | None:
+    """Return the poll; None where no option is filled in."""
+    options = tuple(option for option in said.options if option.strip())
+    if not options:
+        return None
+    return PollDraft(options=options, seconds=said.seconds, multiple=said.multiple, hide_totals=said.hide_totals)
+
+
+def moment_of(said: Writing) -> int:
+    """Return when it is to be posted, in Unix milliseconds; 0 for now. Raises `InvalidInput` for a zone or a time that is none."""
+    return moment_in(said.at, said.zone) if said.at.strip() else 0
+
+
+def moment_in(at: str, zone: str) -> int:
+    """Return a local time of a zone in Unix milliseconds. Raises `InvalidInput`."""
+    try:
+        place = ZoneInfo(zone.strip() or "UTC")
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidInput("This time zone is not known. It is written like Europe/Berlin.", field="at") from None
+    try:
+        return int(datetime.fromisoformat(at.strip()).replace(tzinfo=place).timestamp() * 1_000)
+    except (ValueError, OverflowError):
+        raise InvalidInput("A time is written like 2026-11-24T18:30.", field="at") from None
+
+
+def arranged(said: Writing) -> Writing:
+    """Return the form after one of the buttons at a picture was pressed."""
+    verb, _, number = said.do.partition(":")
+    ids = [str(picture.id) for picture in said.pictures]
+    if number not in ids:
+        return said
+    at, pictures = ids.index(number), list(said.pictures)
+    moved = pictures.pop(at)
+    if verb in {"up", "down"}:
+        pictures.insert(max(0, at + (1 if verb == "down" else -1)), moved)
+    elif verb != "remove":
+        return said
+    return replace(said, pictures=tuple(pictures))

@@ -1,0 +1,323 @@
+"""Direct conversations: the list, one conversation with a reply form, and new messages.
+
+The message form has no visibility choice; every message it sends is direct.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from shoal.commands import conversations as verbs
+from shoal.commands import posts
+from shoal.commands.members import MAX_MENTIONS, members_named
+from shoal.commands.posts import Draft
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.model import Member, Visibility
+from shoal.core.text import Span, is_blank, mentions_of, parse, plain_excerpt
+from shoal.graph.payloads.conversations import root_of
+from shoal.http.convert import Id
+from shoal.http.routes import Route
+from shoal.i18n import When
+from shoal.queries import conversations as feed
+from shoal.queries import threads
+from shoal.queries.conversations import Conversation
+from shoal.queries.hydration import Entry, hydrate
+from shoal.settings import Settings
+from shoal.web import routing
+from shoal.web.compose import SheetState, begun, form_bytes, says_something, sheet, submit
+from shoal.web.compose_form import Writing, draft_of
+from shoal.web.form_errors import told
+from shoal.web.media import describe_pictures
+from shoal.web.rendering import BeforeQuery, next_of, page, part
+from shoal.web.request_context import Form, Visit
+from shoal.web.view_models import Face, PostView, face_of, post_of
+
+_ADDRESSED = re.compile(r"\s*@(\w+)(?:@[\w.-]+)?(?=[\s,:]|$)[,:]?")
+_NAMES = 3
+"""Members who are named; of more, only how many."""
+
+
+class ConversationView(msgspec.Struct, frozen=True):
+    """A conversation in a list."""
+
+    id: int
+    path: str
+    faces: tuple[Face, ...]
+    names: str
+    last: str
+    """How its newest message begins."""
+    mine: bool
+    """Whether that is the viewer's."""
+    photos: int
+    when: When
+    unread: bool
+
+
+def talk_of(visit: Visit, found: Conversation) -> ConversationView:
+    """Return a conversation in a list."""
+    last, post = found.last, found.last.post
+    known = {one.member.name for one in found.people} | ({visit.viewer.name} if visit.viewer else set())
+    return ConversationView(
+        found.root_id,
+        visit.url(f"/conversations/{found.root_id}"),
+        tuple(face_of(visit, one.member) for one in found.people[:_NAMES]),
+        talk_names(visit, found),
+        post.spoiler or plain_excerpt(unaddressed(post.text, known), 90),
+        post.author_id == visit.viewer_id,
+        len(last.media),
+        visit.when(post.created_at),
+        found.unread,
+    )
+
+
+def talk_names(visit: Visit, found: Conversation) -> str:
+    """Return the names of the others in a conversation."""
+    shown = [one.member.shown_name for one in found.people]
+    if len(shown) <= _NAMES:
+        return ", ".join(shown)
+    rest = len(shown) - _NAMES
+    text = visit.words.plural("%(names)s and %(n)s other", "%(names)s and %(n)s others", rest)
+    return text % {"names": ", ".join(shown[:_NAMES]), "n": visit.words.number(rest)}
+
+
+def messages_of(visit: Visit, entries: Sequence[Entry], known: Collection[str]) -> list[PostView]:
+    """Return the messages of a conversation, oldest first, without the names that each begins with: all read it anyway."""
+    ordered = sorted(entries, key=lambda entry: entry.post.id)
+    return [post_of(visit, msgspec.structs.replace(entry, post=_plain(entry, known))) for entry in ordered]
+
+
+def _plain(entry: Entry, known: Collection[str]) -> msgspec.Struct:
+    return msgspec.structs.replace(entry.post, text=unaddressed(entry.post.text, known))
+
+
+def unaddressed(text: str, known: Collection[str]) -> str:
+    """Return a text without the names of these members that it begins with."""
+    at = 0
+    while (match := _ADDRESSED.match(text, at)) is not None and match[1].lower() in known:
+        at = match.end()
+    text = text[at:]
+    return text.strip()
+
+
+def addressed(message: str, names: Sequence[str], domain: str = "") -> str:
+    """Return a text that mentions all of these members, so that they can read it."""
+    mentioned = mentions_of(message, domain)
+    missing = [f"@{name}" for name in names if name.lower() not in mentioned]
+    return " ".join([*missing, message]) if missing else message
+
+
+_MESSAGES = 200
+"""Messages of a conversation that its page shows."""
+
+
+class TalkPath(BeforeQuery, frozen=True, kw_only=True):
+    """A conversation, by the post that began it."""
+
+    id: Id
+
+
+class MessageForm(Form, frozen=True, kw_only=True):
+    """A message to those in a conversation."""
+
+    id: Id
+    text: Annotated[str, Meta(max_length=100_000)] = ""
+    request: Annotated[str, Meta(max_length=100)] = ""
+    """Tells a form that is sent twice."""
+
+
+class TalkForm(Form, frozen=True, kw_only=True):
+    """A conversation that is to go from the list, or to count as unread."""
+
+    id: Id
+    do: Literal["remove", "unread"]
+
+
+async def several(visit: Visit, query: BeforeQuery) -> Response:
+    """A page of the member's conversations, the most recently active first."""
+    member = visit.member
+    found = await feed.page(visit.front.reads, member.id, query.cursor())
+    talks = [talk_of(visit, one) for one in found.items]
+    following = next_of(visit, "/conversations", found.next)
+    if visit.partial:
+        return part(visit, "talks", talks=talks, next=following)
+    title = visit.words.text("Messages")
+    return await page(visit, "conversations", title=title, talks=talks, next=following)
+
+
+async def one(visit: Visit, path: TalkPath) -> Response:
+    """A conversation; opening it marks it as read."""
+    member = visit.member
+    found = await feed.one(visit.front.reads, member.id, path.id)
+    if found.unread:
+        await verbs.mark(visit.front.writes, member.id, path.id, unread=False)
+    return await _one(visit, found)
+
+
+async def answer(visit: Visit, asked: MessageForm) -> Response:
+    """Send a message to everybody in a conversation."""
+    member = visit.checked(asked)
+    found = await feed.one(visit.front.reads, member.id, asked.id)
+    if is_blank(asked.text):
+        wrong = visit.words.text("There is nothing to send yet: write something first.")
+        return await _one(visit, found, asked.text, wrong)
+    names = [one.member.name for one in found.people if one.member.id != member.id]
+    text = addressed(asked.text.strip(), names, visit.front.writes.domain)
+    try:
+        await posts.create(
+            visit.front.writes,
+            member.id,
+            Draft(text=text, visibility=Visibility.DIRECT, parent_id=found.last.post.id, language=visit.words.code),
+            request=asked.request,
+        )
+    except InvalidInput as error:
+        return await _one(visit, found, asked.text, told(visit.words, error))
+    return visit.go(f"/conversations/{asked.id}#end")
+
+
+async def change(visit: Visit, asked: TalkForm) -> Response:
+    """Take a conversation off the list, or mark it as unread."""
+    member = visit.checked(asked)
+    if asked.do == "remove":
+        await verbs.remove(visit.front.writes, member.id, asked.id)
+    else:
+        await verbs.mark(visit.front.writes, member.id, asked.id, unread=True)
+    return visit.go("/conversations")
+
+
+async def _one(visit: Visit, found: Conversation, typed: str = "", wrong: str = "") -> Response:
+    entries, more = await _entries(visit, found)
+    known = {one.member.name for one in found.people} | {visit.member.name}
+    return await page(
+        visit,
+        "conversation",
+        status=422 if wrong else 200,
+        title=talk_names(visit, found),
+        talk=talk_of(visit, found),
+        posts=messages_of(visit, entries, known),
+        more=more,
+        typed=typed,
+        wrong=wrong,
+        limit=visit.front.writes.limits.text,
+        request=secrets.token_urlsafe(12),
+    )
+
+
+async def _entries(visit: Visit, found: Conversation) -> tuple[list[Entry], bool]:
+    """Return the messages of a conversation; where the first is gone, those around the newest."""
+    reads, viewer, last = visit.front.reads, visit.viewer_id, found.last.post
+    try:
+        around = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
+        first = [entry for entry in await _start(visit, found.root_id) if entry.post.visibility is Visibility.DIRECT]
+        entries = [*first, *around.below]
+    except NotFound:
+        around = await threads.thread(reads, viewer, last.id, above=_MESSAGES, below=_MESSAGES)
+        entries = [*around.above, found.last, *around.below]
+    kept = {entry.post.id: entry for entry in entries if entry.post.visibility is Visibility.DIRECT}
+    kept.setdefault(last.id, found.last)
+    return [entry for entry in kept.values() if root_of(entry.post) == found.root_id], around.more
+
+
+async def _start(visit: Visit, root_id: int) -> list[Entry]:
+    return await hydrate(visit.front.reads.graph, visit.viewer_id, (root_id,), unasked=False)
+
+
+ROUTES = (
+    routing.page("/conversations", several, BeforeQuery),
+    routing.page("/conversations/{id}", one, TalkPath),
+    routing.form("/conversations/{id}", change, TalkForm),
+    routing.form("/conversations/{id}/answer", answer, MessageForm),
+)
+
+
+_Recipients = Annotated[str, Meta(max_length=4_000)]
+
+
+class MessageQuery(msgspec.Struct, frozen=True):
+    """The recipients of a new message, by their user names."""
+
+    recipients: _Recipients = ""
+
+
+class NewMessageForm(Writing, frozen=True, kw_only=True):
+    """A message as typed, and its recipients."""
+
+    recipients: _Recipients = ""
+
+
+async def new(visit: Visit, query: MessageQuery) -> Response:
+    """The form of a new message."""
+    member = visit.member
+    names = " ".join(f"@{name.lstrip('@')}" for name in _words(query.recipients))
+    return await sheet(visit, member, SheetState(said=_direct(begun(member)), recipients=names))
+
+
+async def send(visit: Visit, asked: NewMessageForm) -> Response:
+    """Send the message, or show the form again with the reason why not."""
+    member = visit.checked(asked)
+    typed = SheetState(said=_direct(asked), recipients=asked.recipients)
+    return await submit(visit, member, typed, partial(_sent, recipients=asked.recipients))
+
+
+def _direct(said: Writing) -> Writing:
+    """Return the fields of the form that a message has."""
+    kept = {name: getattr(said, name) for name in ("text", "spoiler", "sensitive", "language", "pictures", "files")}
+    sending = {name: getattr(said, name) for name in ("form_token", "request", "asks", "do")}
+    return Writing(**kept, **sending, visibility=Visibility.DIRECT.value)
+
+
+async def _sent(visit: Visit, member: Member, said: Writing, *, recipients: str) -> str:
+    """Send a message, and return the path of its page."""
+    writes = visit.front.writes
+    writes.pressure.check()
+    names = _names(visit, recipients)
+    if not said.pictures and not says_something(said.text):
+        raise InvalidInput("Text can't be blank", field="text")
+    text = addressed(said.text.strip(), names, writes.domain)
+    known = {mention.name for mention in await members_named(writes, text)}
+    if missing := [name for name in names if name not in known]:
+        unknown = visit.words.text("There is no member @%(name)s.")
+        raise InvalidInput(unknown % {"name": missing[0]}, field="recipients")
+    await describe_pictures(visit, member, said.pictures)
+    made = await posts.create(writes, member.id, draft_of(replace(said, text=text)), request=said.request)
+    return f"/@{member.name}/{made.id}"
+
+
+def _names(visit: Visit, recipients: str) -> list[str]:
+    """Return the user names of the recipients. Raises `InvalidInput` for none, for too many and for other words."""
+    _ = visit.words.text
+    here = ("", visit.front.writes.domain.lower())
+    found: dict[str, None] = {}
+    for word in _words(recipients):
+        mention = f"@{word.lstrip('@')}"
+        match parse(mention):
+            case [Span(kind="mention", end=end) as span] if end == len(mention) and span.domain in here:
+                found[span.value] = None
+            case _:
+                raise InvalidInput(_("“%(word)s” is not a user name.") % {"word": word}, field="recipients")
+    if not found:
+        raise InvalidInput(_("Name at least one recipient."), field="recipients")
+    if len(found) > MAX_MENTIONS:
+        most = visit.words.number(MAX_MENTIONS)
+        raise InvalidInput(_("A message has at most %(n)s recipients.") % {"n": most}, field="recipients")
+    return list(found)
+
+
+def _words(recipients: str) -> list[str]:
+    return recipients.replace(",", " ").split()
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """Return the routes. The settings limit the size of the form and its files."""
+    return (
+        routing.page("/conversations/new", new, MessageQuery),
+        routing.form("/conversations/new", send, NewMessageForm, max_body=form_bytes(settings)),
+    )

@@ -1,0 +1,172 @@
+"""A post on pages elsewhere: the code that puts it there, the page in the frame, and what programs ask for (oEmbed).
+
+oEmbed: https://oembed.com
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from html import escape
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import JSONResponse, Response
+
+from shoal.core.errors import InvalidInput, NotFound, Unauthenticated
+from shoal.core.ids import MAX_ID
+from shoal.core.text import isolated, plain_excerpt
+from shoal.http.convert import Id
+from shoal.http.routes import Route
+from shoal.mastodon_api.context import Context, Front
+from shoal.queries.hydration import Entry, hydrate
+from shoal.web import routing
+from shoal.web.posts import PostPath, post_with_id
+from shoal.web.rendering import bare, page
+from shoal.web.request_context import Visit
+from shoal.web.syndication import may_embed
+from shoal.web.view_models import post_of
+
+_WIDTH, _LEAST, _MOST = 520, 220, 1_000
+"""Pixels that a frame is wide."""
+_HEAD, _FOOT, _LINE = 76, 64, 24
+_LINES = 12
+_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors *"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "no-referrer-when-downgrade",
+    "Vary": "Accept-Language",
+}
+_OURS = re.compile(r"/(?:embed/)?@(\w{1,100})/(\d{1,19})/?")
+
+
+class EmbedPath(msgspec.Struct, frozen=True):
+    """A post."""
+
+    id: Id
+
+
+class OEmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The address of a post, and how large it may be shown."""
+
+    url: Annotated[str, Meta(max_length=2_000)]
+    maxwidth: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    maxheight: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    format: Literal["json", "xml"] = "json"
+
+
+class OEmbed(msgspec.Struct, frozen=True, kw_only=True):
+    """The oEmbed description of a post."""
+
+    version: str = "1.0"
+    type: str = "rich"
+    title: str
+    author_name: str
+    author_url: str
+    provider_name: str
+    provider_url: str
+    cache_age: int = 300
+    html: str
+    width: int
+    height: int
+    thumbnail_url: str | None = None
+    thumbnail_width: int | None = None
+    thumbnail_height: int | None = None
+
+
+async def code(visit: Visit, path: EmbedPath) -> Response:
+    """The code that puts a post on another page, and how it looks there."""
+    entry = await post_with_id(visit, path.id)
+    made = _frame_code(visit.front, entry, _WIDTH, _height(entry, _WIDTH)) if may_embed(entry.post) else ""
+    return await page(visit, "embed", title=visit.words.text("Embed"), post=post_of(visit, entry), code=made)
+
+
+async def framed(visit: Visit, path: PostPath) -> Response:
+    """A post as it is shown in a frame on another page: as strangers see it, without scripts."""
+    stranger = Visit(visit.front, visit.request, visit.browser, None, visit.words, visit.now_ms)
+    entry = await _public(visit.front, path.handle, path.id)
+    network = isolated(visit.front.settings.title)
+    headers = {**_HEADERS, "Cache-Control": visit.kept_by_anybody(300)}
+    return bare(stranger, "embedded", headers, post=post_of(stranger, entry), network=network)
+
+
+async def oembed(context: Context, asked: OEmbedQuery) -> object:
+    """Return how a program shows a post of this network on a page (oEmbed)."""
+    if asked.format == "xml":
+        return JSONResponse({"error": "format: json, not xml"}, 501)
+    front = context.deps
+    if not front.settings.public_pages:
+        raise Unauthenticated("posts of this network are shown to its members alone")
+    entry = await _at_address(front, asked.url)
+    width = min(asked.maxwidth or _WIDTH, _MOST)
+    if width < _LEAST:
+        raise InvalidInput(f"maxwidth: at least {_LEAST}", field="maxwidth")
+    height = min(_height(entry, width), asked.maxheight or _MOST * 2)
+    author = entry.author.member
+    found = next((one for one in entry.media if one.preview_key), None)
+    thumb = None if found is None or entry.post.sensitive or entry.post.spoiler else found
+    told = OEmbed(
+        title=entry.post.spoiler or plain_excerpt(entry.post.text, 200) or author.name,
+        author_name=author.display_name or author.name,
+        author_url=front.at.account(author.name),
+        provider_name=front.settings.title,
+        provider_url=front.at.root,
+        html=_frame_code(front, entry, width, height),
+        width=width,
+        height=height,
+        thumbnail_url=front.at.media(thumb.preview_key) if thumb else None,
+        thumbnail_width=thumb.preview_width if thumb else None,
+        thumbnail_height=thumb.preview_height if thumb else None,
+    )
+    shown = {name: value for name, value in msgspec.structs.asdict(told).items() if value is not None}
+    return JSONResponse(shown, headers={"Cache-Control": "public, max-age=300"})
+
+
+async def _at_address(front: Front, address: str) -> Entry:
+    """Return the post that an address of ours leads to. Raises `NotFound` for any other."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise NotFound("There is no such post here") from None
+    match = _OURS.fullmatch(parts.path.removeprefix(front.at.path)) if parts.path.startswith(front.at.path) else None
+    if match is None or parts.scheme not in {"http", "https"} or parts.netloc.lower() != front.at.netloc.lower():
+        raise NotFound("There is no such post here")
+    return await _public(front, match[1], min(int(match[2]), MAX_ID))
+
+
+async def _public(front: Front, name: str, id_: int) -> Entry:
+    """Return a post that may be embedded, as strangers see it. Raises `NotFound`."""
+    found = await hydrate(front.reads.graph, None, (id_,), unasked=False)
+    if not found or found[0].author.member.name != name.lower() or not may_embed(found[0].post):
+        raise NotFound("There is no such post")
+    return found[0]
+
+
+def _frame_code(front: Front, entry: Entry, width: int, height: int) -> str:
+    address = f"{front.at.root}/embed/@{entry.author.member.name}/{entry.post.id}"
+    by = entry.author.member.shown_name
+    return (
+        f'<iframe src="{escape(address)}" width="{width}" height="{height}" title="{escape(by)}" loading="lazy"'
+        ' allowfullscreen style="border:0;max-width:100%"></iframe>'
+    )
+
+
+def _height(entry: Entry, width: int) -> int:
+    """Return how high a frame of this width must be, about: a page without scripts cannot tell the one around it."""
+    shown = [one for one in entry.media if one.width and one.height] if not entry.post.spoiler else []
+    ratio = shown[0].width / shown[0].height if len(shown) == 1 else 1.5
+    photos = width / min(max(ratio, 0.8), 2.5) if shown else 0
+    lines = min(_LINES, math.ceil(len(entry.post.text) * 8.2 / (width - 32)) + entry.post.text.count("\n"))
+    return round(_HEAD + photos + lines * _LINE + _FOOT)
+
+
+ROUTES = (
+    routing.page("/posts/{id}/embed", code, EmbedPath),
+    routing.page("/embed/@{handle}/{id}", framed, PostPath),
+    Route("GET", "/api/oembed", oembed, auth="public", limit_class="pages", params=OEmbedQuery, answer=OEmbed),
+)

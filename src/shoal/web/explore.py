@@ -1,0 +1,246 @@
+"""Explore: popular photos, the tag cloud, public posts, and the directory of members.
+
+The directory lists only members who opted in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.core.errors import Unavailable
+from shoal.core.model import MediaKind
+from shoal.graph.access import relations
+from shoal.graph.cache.dependencies import not_noted
+from shoal.graph.contract import Cursor
+from shoal.mastodon_api.tag_cloud_image import DrawnWord, Frame, NamedLevel, arranged
+from shoal.queries import members, public_timelines, trends
+from shoal.queries.hydration import Entry, Profile, profiles_by_id
+from shoal.queries.suggestions import most_followed
+from shoal.search.indexing import is_listed
+from shoal.tagcloud.cloud import SizedTag
+from shoal.web import routing
+from shoal.web.rendering import page, part
+from shoal.web.request_context import Visit
+from shoal.web.view_models import Face, Photo, face_of, people_of, photo_of, tag_path
+
+_SIZE = 24
+_MOST = 2_000
+
+
+class DirectoryPageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """An order of the directory, and where in it a page begins."""
+
+    order: Literal["followed", "active", "new"] = "followed"
+    offset: Annotated[int, Meta(ge=0, le=_MOST)] = 0
+
+
+async def people(visit: Visit, query: DirectoryPageQuery) -> Response:
+    """A page of members: the most followed, those who posted lately, or those who joined lately."""
+    found, more = await _found(visit, query)
+    persons = await people_of(visit, found)
+    following = visit.url("/explore/people", order=query.order, offset=query.offset + _SIZE) if more else ""
+    if visit.partial:
+        return part(visit, "people", people=persons, next=following)
+    title = visit.words.text("People")
+    return await page(visit, "directory", title=title, people=persons, next=following, order=query.order)
+
+
+async def _found(visit: Visit, query: DirectoryPageQuery) -> tuple[list[Profile], bool]:
+    """Return a page of members, and whether more follow."""
+    reads, last = visit.front.reads, query.offset + _SIZE > _MOST
+    try:
+        if query.order == "followed":
+            return await followed_most(visit, query.offset, _SIZE)
+        found = await members.directory_page(reads, visit.viewer_id, query.order, _SIZE, query.offset)
+    except Unavailable:
+        not_noted()
+        return [], False
+    # Some may be left out of a page that is not the last: the next one says whether anybody follows.
+    return found, bool(found) and not last
+
+
+async def followed_most(visit: Visit, offset: int, limit: int) -> tuple[list[Profile], bool]:
+    """Return some of the most followed members who want to be found, without those whom the viewer does not meet, and
+    whether more follow.
+    """
+    reads, viewer = visit.front.reads, visit.viewer_id
+    every = await most_followed(reads)
+    ids = every[offset : offset + limit]
+    stands = await relations(reads.graph, viewer, ids)
+    found = [
+        one
+        for one in await profiles_by_id(reads.graph, viewer, ids)
+        if is_listed(one.member) and not stands[one.member.id].severed and not stands[one.member.id].muting
+    ]
+    return found, offset + limit < len(every)
+
+
+DIRECTORY_ROUTES = (routing.page("/explore/people", people, DirectoryPageQuery, remembered=True),)
+
+
+class WallPhoto(NamedTuple):
+    """A photo that leads to its post."""
+
+    photo: Photo
+    path: str
+    author: Face
+    likes: str
+
+
+class CloudWord(NamedTuple):
+    """A tag, as large as it is used."""
+
+    tag: str
+    path: str
+    size: int
+    """1 to 9."""
+    uses: str
+
+
+class DrawnTag(NamedTuple):
+    """A word of a drawn tag cloud: where it leads, what it says, how it looks and where it stands, in pixels."""
+
+    path: str
+    text: str
+    told: str
+    look: str
+    """Its classes: colour and weight."""
+    x: float
+    y: float
+    size: float
+    width: float
+
+
+class DrawnCloud(NamedTuple):
+    """A tag cloud as a picture."""
+
+    frame: Frame
+    words: tuple[DrawnTag, ...]
+
+
+def wall_of(visit: Visit, entries: Iterable[Entry]) -> list[WallPhoto]:
+    """Return the first photo of each post; those that are sensitive, and what is no photo, are left out."""
+    found: list[WallPhoto] = []
+    shown: set[int] = set()
+    for entry in entries:
+        post, author = entry.post, entry.author.member
+        media = next((one for one in entry.media if one.kind is MediaKind.IMAGE and one.preview_key), None)
+        if media is None or post.id in shown or post.sensitive or author.sensitized or post.spoiler:
+            continue
+        shown.add(post.id)
+        path = visit.url(f"/@{author.name}/{post.id}")
+        likes = visit.words.compact(entry.likes) if entry.likes else ""
+        found.append(WallPhoto(photo_of(visit, media), path, face_of(visit, author), likes))
+    return found
+
+
+async def cloud_of(visit: Visit, limit: int, order: str = "all") -> list[CloudWord]:
+    """Return the tags of the network in the order of the alphabet; none while the cloud is away."""
+    return cloud_words(visit, await words_of_cloud(visit, limit, order))
+
+
+async def words_of_cloud(visit: Visit, limit: int, order: str = "all") -> list[SizedTag]:
+    """Return the tags of the network, the first first; none while the cloud is away."""
+    try:
+        return await visit.front.reads.tags.sized(order, limit)
+    except Unavailable:
+        return []
+
+
+def cloud_words(visit: Visit, words: Sequence[SizedTag]) -> list[CloudWord]:
+    """Return tags as words of a page, in the order of the alphabet."""
+    return [
+        CloudWord(word.form, tag_path(visit, word.name), word.level, visit.words.number(word.uses))
+        for word in sorted(words, key=lambda word: word.name)
+    ]
+
+
+async def drawn_cloud(visit: Visit, words: Sequence[SizedTag]) -> DrawnCloud | None:
+    """Return the picture of a tag cloud; None for no tags. Its layout takes a tenth of a second, and is remembered."""
+    if not words:
+        return None
+    key = tuple(NamedLevel(word.name, word.form, word.level) for word in words)
+    frame, placed = await asyncio.to_thread(_laid_out, key)
+    return DrawnCloud(
+        frame,
+        tuple(
+            DrawnTag(
+                tag_path(visit, words[one.place.at].name),
+                one.text,
+                _uses(visit, words[one.place.at]),
+                f"c{one.colour} {one.weight}",
+                one.place.x + one.place.width / 2,
+                one.place.baseline,
+                one.place.size,
+                one.place.width,
+            )
+            for one in placed
+        ),
+    )
+
+
+@lru_cache(8)
+def _laid_out(words: tuple[NamedLevel, ...]) -> tuple[Frame, tuple[DrawnWord, ...]]:
+    frame, placed = arranged(words)
+    return frame, tuple(placed)
+
+
+def _uses(visit: Visit, word: SizedTag) -> str:
+    text = visit.words.plural("#%(tag)s: %(n)s post", "#%(tag)s: %(n)s posts", word.uses)
+    return text % {"tag": word.form, "n": visit.words.number(word.uses)}
+
+
+_PHOTOS = 24
+_CLOUD = 80
+_PEOPLE = 9
+
+
+async def explore(visit: Visit, _params: None) -> Response:
+    """Photos that many react to now, and new ones, in rows; the tag cloud, and people whom many follow."""
+    reads = visit.front.reads
+    trending, newest, words, rising, (people, _) = await asyncio.gather(
+        trends.page(reads, visit.viewer_id, _PHOTOS),
+        public_timelines.public_page(reads, visit.viewer_id, Cursor(limit=_PHOTOS), only_media=True),
+        words_of_cloud(visit, _CLOUD),
+        cloud_of(visit, 12, "rising"),
+        _people(visit),
+    )
+    first = wall_of(visit, trending)
+    known = {picture.path for picture in first}
+    return await page(
+        visit,
+        "explore",
+        title=visit.words.text("Explore"),
+        trending=first,
+        newest=[picture for picture in wall_of(visit, newest.entries) if picture.path not in known],
+        cloud=cloud_words(visit, words),
+        drawn=await drawn_cloud(visit, words),
+        rising=rising,
+        people=await people_of(visit, people),
+    )
+
+
+async def _people(visit: Visit) -> tuple[list[Profile], bool]:
+    try:
+        return await followed_most(visit, 0, _PEOPLE)
+    except Unavailable:
+        not_noted()
+        return [], False
+
+
+async def about(visit: Visit, _params: None) -> Response:
+    """About this network, and its rules."""
+    return await page(visit, "about", title=visit.words.text("About"), shown=visit.front.settings)
+
+
+ROUTES = (
+    routing.page("/explore", explore, remembered=True),
+    routing.page("/about", about),
+)

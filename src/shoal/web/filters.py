@@ -1,0 +1,330 @@
+"""Filters: hide or collapse posts by keyword or id, by context and with an expiry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import msgspec
+from babel.dates import format_timedelta
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import filters, members
+from shoal.commands.filters import MAX_CHARACTERS, MAX_KEYWORDS_IN_ALL, FilterChange, KeywordChange
+from shoal.commands.members import ProfileChange
+from shoal.core.errors import InvalidInput
+from shoal.core.filters import Filter, FilterAction, FilterContext, FilterPost
+from shoal.graph.payloads.members import filters_of
+from shoal.http.convert import Id
+from shoal.queries.hydration import hydrate
+from shoal.web import routing
+from shoal.web.form_errors import RIGHT, Wrong, wrong_of
+from shoal.web.request_context import Form, Visit
+from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+from shoal.web.view_models import PostView, post_of
+
+_LASTING = (1_800, 3_600, 21_600, 86_400, 604_800, 2_592_000)
+
+
+class FilterRow(NamedTuple):
+    """A filter in the list."""
+
+    path: str
+    title: str
+    words: str
+    """The first of its words."""
+    where: str
+    what: str
+    until: str
+    """Empty for one that never ends."""
+    over: bool
+
+
+class FilterChoice(NamedTuple):
+    """Something to choose in a form."""
+
+    key: str
+    words: str
+    hint: str = ""
+
+
+def row_of(visit: Visit, one: Filter) -> FilterRow:
+    """Return a filter as the list shows it."""
+    _, words = visit.words.text, visit.words
+    over = bool(one.expires_at) and one.expires_at <= visit.now_ms
+    until = _("ended %(when)s") if over else _("until %(when)s")
+    named = ", ".join(keyword.keyword for keyword in one.keywords[:5])
+    more = len(one.keywords) - 5
+    held = words.plural("%(n)s post", "%(n)s posts", len(one.posts)) % {"n": words.number(len(one.posts))}
+    return FilterRow(
+        visit.url(f"/settings/filters/{one.id}"),
+        one.title,
+        " · ".join(part for part in (f"{named} +{more}" if more > 0 else named, held if one.posts else "") if part),
+        _where(visit, one),
+        next(choice.words for choice in actions_of(visit) if choice.key == one.action),
+        until % {"when": words.full(one.expires_at)} if one.expires_at else "",
+        over,
+    )
+
+
+def _where(visit: Visit, one: Filter) -> str:
+    if set(one.contexts) == set(FilterContext):
+        return visit.words.text("Everywhere")
+    return ", ".join(words for context, words in contexts_of(visit) if context in one.contexts)
+
+
+def contexts_of(visit: Visit) -> list[tuple[str, str]]:
+    """Return where a filter can apply, with words for it."""
+    _ = visit.words.text
+    return [
+        (FilterContext.HOME, _("Home and lists")),
+        (FilterContext.NOTIFICATIONS, _("Notifications")),
+        (FilterContext.PUBLIC, _("Explore, tags and search")),
+        (FilterContext.THREAD, _("Comments")),
+        (FilterContext.ACCOUNT, _("Profiles")),
+    ]
+
+
+def actions_of(visit: Visit) -> list[FilterChoice]:
+    """Return what a filter can do to a post."""
+    _ = visit.words.text
+    return [
+        FilterChoice(FilterAction.WARN, _("Fold it"), _("It stands there in a line that says why, and can be opened")),
+        FilterChoice(FilterAction.BLUR, _("Cover its pictures"), _("The text stays")),
+        FilterChoice(FilterAction.HIDE, _("Leave it out"), _("As if it were not there")),
+    ]
+
+
+def lasting_of(visit: Visit, *, kept: bool) -> list[tuple[str, str]]:
+    """Return for how long a filter may hold, in seconds; for one that is there, also as it is."""
+    _ = visit.words.text
+    times = [(f"{seconds}", format_timedelta(seconds, locale=visit.words.code)) for seconds in _LASTING]
+    return [*([("keep", _("As it is"))] if kept else []), ("0", _("For ever")), *times]
+
+
+class HeldPost(NamedTuple):
+    """A post in a filter."""
+
+    id: int
+    """Its id there."""
+    path: str
+    """Empty where the member may not see it any more."""
+    words: str
+
+
+async def held_posts(visit: Visit, posts: Sequence[FilterPost]) -> list[HeldPost]:
+    """Return the posts in a filter; at most seven reads."""
+    found = await hydrate(visit.front.graph, visit.viewer_id, [one.post_id for one in posts], unasked=False)
+    shown = {entry.id: post_of(visit, entry) for entry in found}
+    return [_held(visit, one, shown.get(one.post_id)) for one in posts]
+
+
+def _held(visit: Visit, one: FilterPost, post: PostView | None) -> HeldPost:
+    if post is None:
+        return HeldPost(one.id, "", visit.words.text("A post that is gone"))
+    said = post.excerpt or visit.words.text("A post without words")
+    return HeldPost(one.id, post.path, f"{post.author.shown}: {said}")
+
+
+_EVERYWHERE = tuple(FilterContext)
+_Lines = Annotated[str, Meta(max_length=(MAX_CHARACTERS + 2) * MAX_KEYWORDS_IN_ALL)]
+_FORM = 1 << 19
+"""Bytes of a form: a thousand words of 200 letters."""
+
+
+class FilterForm(Form, frozen=True, kw_only=True):
+    """A filter as it is filled in."""
+
+    title: Annotated[str, Meta(max_length=2_000)] = ""
+    words: _Lines = ""
+    """Words and phrases, one on a line, that must stand alone."""
+    parts: _Lines = ""
+    """Words that count inside other words as well."""
+    contexts: Annotated[tuple[FilterContext, ...], Meta(max_length=20)] = ()
+    action: FilterAction = FilterAction.WARN
+    lasts: Annotated[str, Meta(max_length=20)] = "0"
+    """Seconds from now on; 0 for ever, "keep" for as it is."""
+
+
+class ChangeForm(FilterForm, frozen=True, kw_only=True):
+    """A filter that is there."""
+
+    id: Id
+
+
+class OneFilter(msgspec.Struct, frozen=True):
+    """A filter by its id."""
+
+    id: Id
+
+
+class FilterIdForm(Form, frozen=True, kw_only=True):
+    """A filter, or a post in one, that is to go."""
+
+    id: Id
+
+
+class RepeatsForm(Form, frozen=True, kw_only=True):
+    """Whether a post that several people shared stands once."""
+
+    folds_shares: bool = False
+
+
+async def listed(visit: Visit, query: SettingsQuery) -> Response:
+    """All filters, and a short way to a new one."""
+    return await _list(visit, FilterForm(), saved=query.saved)
+
+
+async def mute(visit: Visit, asked: FilterForm) -> Response:
+    """Make a filter of one word, everywhere, as the short form has it."""
+    member = visit.checked(asked)
+    whole = msgspec.structs.replace(asked, title=asked.words, contexts=_EVERYWHERE)
+    try:
+        await filters.create(visit.front.writes, member.id, _change(whole))
+    except InvalidInput as error:
+        wrong = wrong_of(visit.words, error)
+        return await _list(visit, asked, {"words": next(iter(wrong.values()))})
+    return saved_at(visit, "filters")
+
+
+async def set_repeats(visit: Visit, asked: RepeatsForm) -> Response:
+    """Keep whether a post that several people shared stands once."""
+    member = visit.checked(asked)
+    await members.update_profile(visit.front.writes, member.id, ProfileChange(folds_shares=asked.folds_shares))
+    return saved_at(visit, "filters")
+
+
+async def new(visit: Visit, _params: None) -> Response:
+    """The form for a new filter."""
+    return await _form(visit, FilterForm(contexts=_EVERYWHERE))
+
+
+async def create(visit: Visit, asked: FilterForm) -> Response:
+    """Make a filter."""
+    member = visit.checked(asked)
+    try:
+        await filters.create(visit.front.writes, member.id, _change(asked))
+    except InvalidInput as error:
+        return await _form(visit, asked, wrong=_named(visit, error))
+    return saved_at(visit, "filters")
+
+
+async def edit(visit: Visit, asked: OneFilter) -> Response:
+    """The form for a filter that is there."""
+    found = await filters.own_filter(visit.front.graph, visit.member.id, asked.id)
+    typed = FilterForm(
+        title=found.title,
+        words="\n".join(one.keyword for one in found.keywords if one.whole_word),
+        parts="\n".join(one.keyword for one in found.keywords if not one.whole_word),
+        contexts=found.contexts,
+        action=found.action,
+        lasts="keep" if found.expires_at else "0",
+    )
+    return await _form(visit, typed, found)
+
+
+async def change(visit: Visit, asked: ChangeForm) -> Response:
+    """Keep a filter as it was filled in."""
+    member = visit.checked(asked)
+    found = await filters.own_filter(visit.front.graph, member.id, asked.id)
+    try:
+        await filters.update(visit.front.writes, member.id, found.id, _change(asked, found))
+    except InvalidInput as error:
+        return await _form(visit, asked, found, _named(visit, error))
+    return saved_at(visit, "filters")
+
+
+async def delete(visit: Visit, asked: FilterIdForm) -> Response:
+    """Delete a filter."""
+    member = visit.checked(asked)
+    await filters.delete(visit.front.writes, member.id, asked.id)
+    return saved_at(visit, "filters")
+
+
+async def release(visit: Visit, asked: FilterIdForm) -> Response:
+    """Take a post out of the filter that folds it."""
+    member = visit.checked(asked)
+    await filters.remove_post(visit.front.writes, member.id, asked.id)
+    return visit.back(asked, "/settings/filters")
+
+
+def _change(asked: FilterForm, before: Filter | None = None) -> FilterChange:
+    """Return the wanted values. Words that are there keep their ids; those that are no longer typed go."""
+    wanted = dict.fromkeys(_lines(asked.words), True) | dict.fromkeys(_lines(asked.parts), False)
+    held = {one.keyword: one for one in before.keywords} if before else {}
+    gone = [KeywordChange(id=one.id, gone=True) for word, one in held.items() if word not in wanted]
+    kept = [
+        KeywordChange(id=held[word].id if word in held else 0, keyword=word, whole_word=whole)
+        for word, whole in wanted.items()
+    ]
+    return FilterChange(
+        title=asked.title,
+        contexts=asked.contexts,
+        action=asked.action,
+        lasts=None if asked.lasts == "keep" else _seconds(asked.lasts),
+        words=[*gone, *kept],
+    )
+
+
+def _seconds(text: str) -> int:
+    """Return the seconds that a form says; -1 for ever."""
+    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 10**9 else -1
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _named(visit: Visit, error: InvalidInput) -> dict[str, str]:
+    """Return what is wrong by the names of the fields here: services call some of them otherwise."""
+    _, wrong = visit.words.text, wrong_of(visit.words, error)
+    names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
+    blank = {"title": _("Please give it a name."), "context": _("Please choose at least one place.")}
+    blanks = isinstance(error.field, str) and str(error).endswith(("can't be blank", "context supplied"))
+    return {names.get(field, field): blank.get(field, said) if blanks else said for field, said in wrong.items()}
+
+
+async def _list(visit: Visit, typed: FilterForm, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
+    member = visit.member
+    found: Sequence[Filter] = await filters_of(visit.front.graph, member.id)
+    return await settings_page(
+        visit,
+        "filters",
+        wrong=wrong,
+        saved=saved,
+        typed=typed,
+        filters=[row_of(visit, one) for one in found],
+        lasting=lasting_of(visit, kept=False),
+        folds_shares=member.folds_shares,
+        most=MAX_CHARACTERS,
+    )
+
+
+async def _form(visit: Visit, typed: FilterForm, held: Filter | None = None, wrong: Wrong = RIGHT) -> Response:
+    return await settings_page(
+        visit,
+        "filters",
+        template="filter",
+        wrong=wrong,
+        typed=typed,
+        id=held.id if held else 0,
+        posts=await held_posts(visit, held.posts) if held else [],
+        contexts=contexts_of(visit),
+        actions=actions_of(visit),
+        lasting=lasting_of(visit, kept=held is not None and bool(held.expires_at)),
+        most=MAX_CHARACTERS,
+    )
+
+
+ROUTES = (
+    routing.page("/settings/filters", listed, SettingsQuery),
+    routing.form("/settings/filters/mute", mute, FilterForm, max_body=_FORM),
+    routing.form("/settings/filters/repeats", set_repeats, RepeatsForm),
+    routing.page("/settings/filters/new", new),
+    routing.form("/settings/filters/new", create, FilterForm, max_body=_FORM),
+    routing.page("/settings/filters/{id}", edit, OneFilter),
+    routing.form("/settings/filters/{id}", change, ChangeForm, max_body=_FORM),
+    routing.form("/settings/filters/{id}/delete", delete, FilterIdForm),
+    routing.form("/settings/filters/posts/{id}/release", release, FilterIdForm),
+)

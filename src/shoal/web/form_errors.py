@@ -1,0 +1,279 @@
+"""Translated error messages for the fields of a form.
+
+Below the web app an error is an English text that contains its figures. `COMPLAINTS` lists the texts that a form can cause,
+with a placeholder for each figure, so that a catalogue can translate them. An unlisted text is shown in English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from shoal.core.errors import Disallowed, InvalidInput, Reserved, ShoalError, Taken
+from shoal.http.errors import Blank, NotAccepted, SeveralErrors
+from shoal.i18n import Translated
+
+COMPLAINTS = (
+    # Of any field
+    "This has %(actual)s characters; the maximum is %(most)s",
+    "This has %(actual)s bytes; the maximum is %(most)s",
+    "at most %(most)s combining marks in a row",
+    "This has a character that is not text: %(character)s",
+    "This must have at most %(most)s characters",
+    "this must not be empty",
+    "This must have at most %(most)s items",
+    "This must be %(least)s or more",
+    "This must be %(most)s or less",
+    "This can't be blank",
+    "the request body may have at most %(most)s bytes",
+    "at most %(most)s fields may be sent",
+    "what is no file may have at most %(most)s bytes",
+    "Record not found",
+    "Too many requests",
+    "The server is busy; try again in a moment",
+    # Pictures and clips
+    "the file is empty: a picture was expected",
+    "this file is damaged: it cannot be read",
+    "this file is cut short: it ends after %(end)s of %(length)s seconds",
+    "the type of this file is not supported: use %(types)s",
+    "this server accepts no video or audio: use %(types)s",
+    "the codec %(codec)s is not accepted: use H.264 and AAC",
+    "the converted file would have more than %(most)s",
+    "converting this file takes more than %(most)s of memory",
+    "this file has neither a picture nor a sound",
+    "this file is neither a video nor a sound",
+    "this picture is cut short or damaged: it cannot be decoded",
+    "this picture could not be decoded within the limits: %(limits)s",
+    "a picture of %(size)s is too large: at most %(most)s are taken",
+    "a picture of %(width)s x %(height)s pixels is too large: at most %(most)s million pixels are taken",
+    "a clip of %(size)s is too large: at most %(most)s are taken",
+    "a clip of %(length)s seconds is too long: at most %(most)s are taken",
+    "a video of %(width)s x %(height)s pixels is too large: at most %(most)s million pixels are taken",
+    "a video of %(width)s x %(height)s pixels is too small: it needs at least %(least)s pixels in each direction"
+    " once it fits into %(edge)s",
+    "a video of %(rate)s frames a second is too fast: at most %(most)s are taken",
+    "this clip took longer than %(most)s seconds of work",
+    "this machine has no programs for clips",
+    "clips cannot be worked on right now",
+    "pictures cannot be decoded right now",
+    "too many pictures are waiting to be decoded: try again in a few seconds",
+    "the media store does not answer",
+    "the server is stopping",
+    "there is no such file",
+    "it is being changed from elsewhere; repeat",
+    "Your media take %(used)s of the %(most)s that a member may store. Delete some of them first",
+    "At most %(most)s uploads are taken at a time",
+    "The server has too many uploads in hand",
+    "Cannot attach files that have not finished processing. Try again in a moment!",
+    "Cannot attach a video to a post that already contains images",
+    "Media attachment is currently used by a status",
+    "Media attachment is currently used by a scheduled status",
+    # Passkeys
+    "The device did not make a passkey for this account in time; please try again",
+    "This device has a passkey for this account already",
+    "You have as many passkeys as there can be: remove one first",
+    "This passkey is your second factor: add another one first, or turn the second factor off",
+    # Archives of other networks
+    "no archive that can be read; send the ZIP of Mastodon, Instagram (as JSON), X or Shoal, pixelfed-statuses.json of Pixelfed,"
+    " or the CAR file of Bluesky",
+    "this archive of Instagram has pages and no data: ask Instagram for it again, and choose JSON as its format",
+    "this archive is damaged, or protected by a password: it cannot be read",
+    "this archive is compressed in a way that is not read here: make it a ZIP with Deflate, as usual",
+    "this archive lacks %(name)s",
+    "%(name)s has more than %(most)s bytes",
+    "at most %(most)s files in an archive",
+    "at most %(most)s bytes of documents in an archive",
+    "at most %(most)s bytes in a tar",
+    "a document in this archive is damaged: it is not JSON",
+    "at most %(most)s bytes of one item in a document",
+    "at most %(most)s levels in a document",
+    "actor.json of this archive is not of Mastodon's form",
+    "profile.json of this export is not of the form of Shoal's",
+    "follows.csv of this export is damaged",
+    "this repository is damaged: its blocks cannot be read",
+    "at most %(most)s blocks in a repository",
+    "the records of this repository are much larger than the file",
+    "an archive of yours is here already: discard it first",
+    "Many archives are being taken in; try again later",
+    "the disk has no room for the archive",
+    "the server met an error of its own; its log says which",
+    "this archive was begun several times, and the server ended each time",
+    "the server was stopped by force while it read this archive; discard it and send it again",
+    "this archive could not be read within %(seconds)s seconds and %(memory)s MiB of memory",
+    "archives cannot be read right now",
+    "Archives are not taken in here",
+    # Posts and polls
+    "a post has pictures or a poll, not both",
+    "at most %(most)s pictures in a post",
+    "an edit can only narrow it, and this post is %(now)s already",
+    "Options can't be blank",
+    "Options must have more than one item",
+    "Options can't contain more than %(most)s items",
+    "Options contain duplicate items",
+    "Expires at is too far into the future",
+    "Expires at is too soon",
+    "The poll has already ended",
+    "You cannot vote in your own polls",
+    "The chosen vote option does not exist",
+    "You have already voted on this poll",
+    "Scheduled at must be at least 5 minutes in the future",
+    "Scheduled at is more than ten years in the future",
+    "You have exceeded the limit of %(most)s scheduled posts",
+    "Your account was suspended",
+    "A post or file that this post refers to no longer exists",
+    "This post was not published at its time",
+    "latitude is -90 to 90 and longitude -180 to 180 degrees",
+    "what follows from earlier posts is %(seconds)s seconds behind; try again in a moment",
+    # Reactions, pins and follows
+    "must be a single emoji",
+    "You cannot put more than %(most)s emoji on a post",
+    "A post cannot have more than %(most)s different emoji",
+    "a share cannot be pinned",
+    "Someone else's post cannot be pinned",
+    "Posts that are only visible to mentioned users cannot be pinned",
+    "You have already pinned the maximum number of posts",
+    "You must be already following the account you want to endorse",
+    "You cannot follow more people than this: at most %(most)s, or a tenth more than follow you",
+    "a member follows at most %(most)s tags",
+    # Lists, filters, tags and albums
+    "Title can't be blank",
+    "at most %(most)s lists",
+    "a list has at most %(most)s members",
+    "Context None or invalid context supplied",
+    "Keyword can't be blank",
+    "a filter has at most %(most)s keywords",
+    "the filters of a member have at most %(most)s keywords together",
+    "a member has at most %(most)s filters",
+    "a filter has at most %(most)s posts",
+    "at most %(most)s tags are featured",
+    "a tag is 1 to %(most)s letters, digits and underscores, and not digits alone",
+    "one of those of the post: %(tags)s",
+    "one of those of the post, as your own posts are not ranked for you",
+    "at most %(most)s albums",
+    "an album has at most %(most)s photos",
+    "this post has no photos",
+    "photos of posts that are only for those they mention cannot be in an album",
+    # Invitations
+    "You cannot invite others here",
+    "at most %(most)s open invitations",
+    "an invitation is for 1 to %(most)s people",
+    "an invitation is good for an hour to %(days)s days",
+    "only moderators and admins invite any number of people",
+    "only moderators and admins make invitations without an end",
+    "There is no such invitation",
+    "This invitation is over",
+    "This invitation is used up",
+    # Accounts and reports
+    "the current password is wrong",
+    "the name or the password is wrong",
+    "Too many passwords are being checked; try again in a moment",
+    "Too many wrong passwords",
+    "this member has no login",
+    "this account has no e-mail address",
+    "an e-mail address is name@domain, at most %(most)s characters",
+    "at most %(most)s fields",
+    "at most %(most)s accounts",
+    "at most %(most)s bytes, not %(actual)s",
+    "no follow list that can be read; send following_accounts.csv of Mastodon, following.json of Pixelfed or Instagram,"
+    " following.js of X, follows of Bluesky as JSON, or a list of handles as CSV or JSON",
+    "a report is about at most %(most)s posts",
+    "Rule ids does not reference valid rules",
+    "You asked for this account to be deleted",
+    "This account is not to be deleted",
+    "This account is being deleted",
+    "This member asked for their account to be deleted: only they can come back",
+    "the password is wrong",
+    "Your login is currently pending approval",
+    "This address was changed too often; try again in a week",
+    "The second factor is on already",
+    "The second factor is off",
+    "Moderators and admins need a second factor here: turn it on in the settings of the web app",
+    "Your login is missing a confirmed e-mail address",
+    "Your login is currently disabled",
+    "Your network has no access to this server",
+    # Moderators' forms
+    "This member does not wait for approval",
+    "This member waits for approval: approve or reject them",
+    "This action is not allowed",
+    "This server takes no new members",
+    "This server takes no new members from your network",
+    "Domain is not a valid domain name",
+    "Ip is not an address or a network such as 203.0.113.0/24",
+    "There are %(most)s such blocks already, which is the maximum",
+)
+"""Messages of errors, without the name that their field has in programs."""
+_FIGURE = re.compile(r"%\\\((\w+)\\\)s")
+
+
+def complaint(words: Translated, text: str) -> str:
+    """Return the message of an error in a language; as it is where the catalogue does not have it."""
+    for pattern, message in _patterns():
+        if found := pattern.fullmatch(text):
+            return words.text(message) % found.groupdict()
+    return words.text(text)
+
+
+@cache
+def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return each message with what its texts look like."""
+    return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", re.escape(message))), message) for message in COMPLAINTS)
+
+
+Wrong = Mapping[str, str]
+"""Mistakes by the names of fields; under "" one that is about no field of the form."""
+RIGHT: Wrong = MappingProxyType({})
+
+
+def wrong_of(words: Translated, error: InvalidInput, **known: str) -> dict[str, str]:
+    """Return what an error says, field by field. `known`: words for a field that are better than those of the error."""
+    found = error.found if isinstance(error, SeveralErrors) else (error,)
+    return {one.field or "": _said(words, one, known) for one in found}
+
+
+def _said(words: Translated, error: InvalidInput, known: Mapping[str, str]) -> str:
+    if isinstance(error, Taken):
+        return _taken(words, error.field or "")
+    if said := _of_kind(words, error):
+        return said
+    return known.get(error.field or "") or told(words, error)
+
+
+def _of_kind(words: Translated, error: InvalidInput) -> str:
+    """Return what is said of every error of a kind; empty where that depends on the field."""
+    _ = words.text
+    match error:
+        case Blank():
+            return _("Please fill this in.")
+        case NotAccepted():
+            return _("One can join only if one agrees to the rules.")
+        case Disallowed():
+            return _("Addresses of this provider are not taken here.")
+        case Reserved():
+            return _("This name is kept for the network itself. Please choose another one.")
+    return ""
+
+
+def _taken(words: Translated, field: str) -> str:
+    if field == "email":
+        return words.text("Somebody here has this address already. Log in instead, or use another one.")
+    return words.text("This name is taken. Please choose another one.")
+
+
+def told(words: Translated, error: ShoalError | None, field: str = "") -> str:
+    """Return the message of an error as a sentence in a language, without the name that its field has in programs; "" for none."""
+    known = field or (error.field or "" if isinstance(error, InvalidInput) else "")
+    return sentence(complaint(words, bare(str(error), known))) if error else ""
+
+
+def bare(text: str, field: str) -> str:
+    """Return the message of an error without the name of its field, with which it may begin."""
+    if field and text.startswith(f"{field} "):
+        return f"This {text.removeprefix(field).lstrip()}"
+    return text.removeprefix(f"{field}: ") if field else text
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital at the beginning and a full stop at the end."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")

@@ -1,0 +1,155 @@
+"""Invitation links: create and revoke them; their uses and expiry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+from babel.dates import format_timedelta
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import invitations
+from shoal.commands.second_factor import check_staff
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Role
+from shoal.core.signup import MOST_USES, USUAL_SECONDS, Invitation, may_invite
+from shoal.http.convert import Id
+from shoal.web import routing
+from shoal.web.form_errors import RIGHT, Wrong, wrong_of
+from shoal.web.request_context import Form, Visit
+from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+
+_USES = (1, 2, 5, 10, 25, MOST_USES)
+_SECONDS = (3_600, 43_200, 86_400, 259_200, 604_800, 2_592_000)
+
+
+class InvitationRow(NamedTuple):
+    """An invitation in a list."""
+
+    id: int
+    link: str
+    """The whole address, to be copied; empty where nobody can sign up by it any more, and where it is somebody else's."""
+    uses: str
+    until: str
+    follow: bool
+    over: bool
+
+
+def rows_of(visit: Visit, invitations: Sequence[Invitation], *, own: bool = True) -> list[InvitationRow]:
+    """Return invitations as a list shows them; those that are not one's `own` without their links."""
+    return [_row_of(visit, one, own=own) for one in invitations]
+
+
+def _row_of(visit: Visit, one: Invitation, *, own: bool) -> InvitationRow:
+    over = not one.is_open(visit.now_ms)
+    return InvitationRow(
+        one.id,
+        "" if over or not own else f"{visit.front.at.root}/invite/{one.code}",
+        _uses(visit, one),
+        _until(visit, one),
+        one.follow,
+        over,
+    )
+
+
+def _uses(visit: Visit, one: Invitation) -> str:
+    words = visit.words
+    if one.most:
+        text = words.plural("%(used)s of %(n)s person has joined", "%(used)s of %(n)s people have joined", one.most)
+        return text % {"used": words.number(one.used), "n": words.number(one.most)}
+    if not one.used:
+        return words.text("Nobody has joined so far")
+    text = words.plural("%(n)s person has joined", "%(n)s people have joined", one.used)
+    return text % {"n": words.number(one.used)}
+
+
+def _until(visit: Visit, one: Invitation) -> str:
+    _ = visit.words.text
+    if not one.expires_at:
+        return _("without an end")
+    text = _("ended %(when)s") if one.is_over(visit.now_ms) else _("until %(when)s")
+    return text % {"when": visit.words.full(one.expires_at)}
+
+
+def uses_of(visit: Visit) -> list[tuple[str, str]]:
+    """Return how many may sign up by a new invitation, to choose from: numbers, and their words."""
+    words = visit.words
+    some = [(f"{n}", words.plural("%(n)s person", "%(n)s people", n) % {"n": words.number(n)}) for n in _USES]
+    return [*some, *_for_staff(visit, words.text("As many as come"))]
+
+
+def seconds_of(visit: Visit) -> list[tuple[str, str]]:
+    """Return for how long a new invitation may be good, to choose from: seconds, and their words."""
+    code = visit.words.code
+    times = [(f"{n}", format_timedelta(n, locale=code, threshold=1.2)) for n in _SECONDS]
+    return [*times, *_for_staff(visit, visit.words.text("Without an end"))]
+
+
+def _for_staff(visit: Visit, words: str) -> list[tuple[str, str]]:
+    return [] if visit.member.role is Role.NONE else [("0", words)]
+
+
+class InvitationForm(Form, frozen=True, kw_only=True):
+    """An invitation to be made."""
+
+    max_uses: Annotated[int, Meta(ge=0, le=1_000)] = 1
+    expires_in: Annotated[int, Meta(ge=0, le=1_000_000_000)] = USUAL_SECONDS
+    follow: bool = False
+
+
+class EndInvitationForm(Form, frozen=True, kw_only=True):
+    """An invitation that is to end."""
+
+    id: Id
+
+
+_USUAL = InvitationForm()
+
+
+async def show(visit: Visit, query: SettingsQuery) -> Response:
+    """One's invitations, and the form for another one."""
+    return await _page(visit, _USUAL, saved=query.saved)
+
+
+async def make(visit: Visit, asked: InvitationForm) -> Response:
+    """Make one."""
+    member, front = visit.checked(asked), visit.front
+    if invitations.is_for_staff(front.writes, uses=asked.max_uses, seconds=asked.expires_in):
+        check_staff(member, required=front.settings.staff_second_factor)
+    try:
+        await invitations.create(
+            front.writes, member.id, uses=asked.max_uses, seconds=asked.expires_in, follow=asked.follow
+        )
+    except InvalidInput as error:
+        return await _page(visit, asked, wrong_of(visit.words, error))
+    return saved_at(visit, "invitations")
+
+
+async def end(visit: Visit, asked: EndInvitationForm) -> Response:
+    """End one."""
+    member = visit.checked(asked)
+    await invitations.end(visit.front.writes, member.id, asked.id)
+    return saved_at(visit, "invitations")
+
+
+async def _page(visit: Visit, typed: InvitationForm, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
+    member, writes = visit.member, visit.front.writes
+    return await settings_page(
+        visit,
+        "invitations",
+        wrong=wrong,
+        saved=saved,
+        may=may_invite(writes.inviters, member),
+        typed=typed,
+        invitations=rows_of(visit, await invitations.of_member(writes, member.id)),
+        uses=uses_of(visit),
+        seconds=seconds_of(visit),
+    )
+
+
+ROUTES = (
+    routing.page("/settings/invitations", show, SettingsQuery, secret=True),
+    routing.form("/settings/invitations", make, InvitationForm, secret=True),
+    routing.form("/settings/invitations/{id}/end", end, EndInvitationForm),
+)

@@ -1,0 +1,231 @@
+"""Lists of members, each with its own timeline, and the tags that a member follows."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import lists
+from shoal.core.errors import InvalidInput, Taken
+from shoal.core.filters import FilterContext
+from shoal.core.model import MemberList, RepliesPolicy
+from shoal.core.text import isolated
+from shoal.graph.access import own_list
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import FOLLOWS, LISTS
+from shoal.http.convert import Id
+from shoal.queries import lists as feed
+from shoal.queries import members, search, tags
+from shoal.queries.hydration import Profile
+from shoal.queries.pipeline import Page, filtered
+from shoal.queries.search import ResultRange
+from shoal.web import routing
+from shoal.web.form_errors import told
+from shoal.web.rendering import BeforeQuery, feed_page, next_of, page, part
+from shoal.web.request_context import Form, Visit
+from shoal.web.timelines import home_tabs
+from shoal.web.view_models import Face, face_of, tag_path
+
+
+class ListView(msgspec.Struct, frozen=True):
+    """A list."""
+
+    id: int
+    title: str
+    path: str
+    members: str
+    """How many are on it, in words."""
+    exclusive: bool
+
+
+def list_view(visit: Visit, shown: MemberList, members: int = 0) -> ListView:
+    """Return a list as a page shows it."""
+    words = visit.words
+    number = words.plural("%(n)s person", "%(n)s people", members) % {"n": words.number(members)}
+    return ListView(shown.id, shown.title, visit.url(f"/lists/{shown.id}"), number, shown.exclusive)
+
+
+_TAGS = 200
+_FOUND = 12
+"""Followees that are offered for a list."""
+_Text = Annotated[str, Meta(max_length=20_000)]
+_Typed = Annotated[str, Meta(max_length=400)]
+
+
+class ListPath(BeforeQuery, frozen=True, kw_only=True):
+    """A list; on its settings, what was typed to find members for it."""
+
+    id: Id
+    q: _Typed = ""
+
+
+class ListForm(Form, frozen=True, kw_only=True):
+    """A list as it is to be. An `id` of 0: a new one."""
+
+    id: Id = Id(0)
+    title: _Text = ""
+    replies: RepliesPolicy = RepliesPolicy.LIST
+    exclusive: bool = False
+    do: Literal["keep", "delete"] = "keep"
+
+
+class ListedForm(Form, frozen=True, kw_only=True):
+    """A member who comes to a list or leaves it."""
+
+    id: Id
+    member: Id
+    do: Literal["put", "take"]
+    q: _Typed = ""
+
+
+async def several(visit: Visit, _query: BeforeQuery) -> Response:
+    """The member's lists, and the tags that they follow."""
+    return await _lists(visit)
+
+
+async def create(visit: Visit, asked: ListForm) -> Response:
+    """Make a list, and go on to the choice of its members."""
+    member = visit.checked(asked)
+    try:
+        made = await lists.create(
+            visit.front.writes, member.id, asked.title, replies=asked.replies, exclusive=asked.exclusive
+        )
+    except InvalidInput as error:
+        return await _lists(visit, asked, error)
+    return visit.go(f"/lists/{made.id}/edit")
+
+
+async def timeline(visit: Visit, path: ListPath) -> Response:
+    """A page of the posts of those on a list."""
+    member, reads = visit.member, visit.front.reads
+    shown = await own_list(visit.front.graph, member.id, path.id)
+    found = await feed.page(reads, member.id, path.id, path.cursor(), direct=False)
+    entries = await filtered(reads.graph, member.id, found.entries, FilterContext.HOME)
+    tab = f"list-{shown.id}"
+    return await feed_page(
+        visit,
+        "list",
+        Page(entries, found.next),
+        next_of(visit, f"/lists/{shown.id}", found.next),
+        title=isolated(shown.title),
+        shown=list_view(visit, shown),
+        tab=tab,
+        tabs=[] if visit.partial else await home_tabs(visit, tab),
+        end=visit.words.text("That is all that those on this list have posted."),
+    )
+
+
+async def edit(visit: Visit, path: ListPath) -> Response:
+    """The settings of a list, with its members, and followees who may come to it."""
+    member = visit.member
+    shown = await own_list(visit.front.graph, member.id, path.id)
+    if visit.partial:
+        there = {one.id for one in await _members(visit, shown)}
+        found = await _found(visit, path.q, there)
+        return part(visit, "list_offers", found=found, shown=list_view(visit, shown), q=path.q)
+    return await _edit(visit, shown, path.q)
+
+
+async def change(visit: Visit, asked: ListForm) -> Response:
+    """Change a list, or delete it."""
+    member, writes = visit.checked(asked), visit.front.writes
+    shown = await own_list(visit.front.graph, member.id, asked.id)
+    if asked.do == "delete":
+        await lists.delete(writes, member.id, shown.id)
+        return visit.go("/lists")
+    try:
+        await lists.update(
+            writes, member.id, shown.id, title=asked.title, replies=asked.replies, exclusive=asked.exclusive
+        )
+    except InvalidInput as error:
+        return await _edit(visit, shown, "", asked, error)
+    return visit.go(f"/lists/{shown.id}")
+
+
+async def put(visit: Visit, asked: ListedForm) -> Response:
+    """Put a followee on a list, or take a member off it."""
+    member, writes = visit.checked(asked), visit.front.writes
+    try:
+        if asked.do == "put":
+            # Somebody who is on it already was put there by the same button, pressed twice.
+            with suppress(Taken):
+                await lists.put_on(writes, member.id, asked.id, (asked.member,))
+        else:
+            await lists.take_off(writes, member.id, asked.id, (asked.member,))
+    except InvalidInput as error:
+        shown = await own_list(visit.front.graph, member.id, asked.id)
+        return await _edit(visit, shown, asked.q, None, error)
+    return visit.go(f"/lists/{asked.id}/edit", q=asked.q)
+
+
+async def _lists(visit: Visit, asked: ListForm | None = None, wrong: InvalidInput | None = None) -> Response:
+    member, reads = visit.member, visit.front.reads
+    owned = await feed.owned(visit.front.graph, member.id)
+    counts = (await visit.front.graph.assoc_count([one.id for one in owned], (LISTS,)))[LISTS] if owned else {}
+    followed = await tags.followed(reads, member.id, Cursor(limit=_TAGS))
+    names = [assoc.data.decode() for assoc in followed.tags]
+    return await page(
+        visit,
+        "lists",
+        status=422 if wrong else 200,
+        title=visit.words.text("Lists and tags"),
+        lists=[list_view(visit, one, counts.get(one.id, 0)) for one in owned],
+        tags=[(name, tag_path(visit, name)) for name in names],
+        typed=asked or ListForm(),
+        wrong=told(visit.words, wrong),
+        limits=visit.front.writes.limits,
+    )
+
+
+async def _edit(
+    visit: Visit, shown: MemberList, q: str, asked: ListForm | None = None, wrong: InvalidInput | None = None
+) -> Response:
+    view = list_view(visit, shown)
+    there = await _members(visit, shown)
+    typed = asked or ListForm(id=Id(shown.id), title=shown.title, replies=shown.replies, exclusive=shown.exclusive)
+    return await page(
+        visit,
+        "list_edit",
+        status=422 if wrong else 200,
+        title=visit.words.text("Change %(title)s") % {"title": isolated(view.title)},
+        shown=view,
+        members=there,
+        found=await _found(visit, q, {one.id for one in there}),
+        q=q,
+        typed=typed,
+        wrong=told(visit.words, wrong),
+        field=wrong.field if wrong else "",
+        limits=visit.front.writes.limits,
+    )
+
+
+async def _members(visit: Visit, shown: MemberList) -> list[Face]:
+    cursor = Cursor(limit=feed.MAX_MEMBERS)
+    found = await members.page(visit.front.reads, shown.owner_id, shown.id, LISTS, cursor, followed_by=shown.owner_id)
+    return [face_of(visit, one.member) for one in found.profiles]
+
+
+async def _found(visit: Visit, q: str, there: set[int]) -> list[Face]:
+    """Return followees by what was typed; without that, the newest ones. Those on the list already are left out."""
+    member, reads = visit.member, visit.front.reads
+    profiles: list[Profile]
+    if q.strip():
+        part_ = ResultRange(4 * _FOUND)
+        profiles = await search.members(reads, member.id, q.strip().removeprefix("@"), part_, following=True)
+    else:
+        profiles = (await members.page(reads, member.id, member.id, FOLLOWS, Cursor(limit=4 * _FOUND))).profiles
+    return [face_of(visit, one.member) for one in profiles if one.member.id not in there][:_FOUND]
+
+
+ROUTES = (
+    routing.page("/lists", several, BeforeQuery),
+    routing.form("/lists", create, ListForm),
+    routing.page("/lists/{id}", timeline, ListPath),
+    routing.page("/lists/{id}/edit", edit, ListPath),
+    routing.form("/lists/{id}", change, ListForm),
+    routing.form("/lists/{id}/members", put, ListedForm),
+)

@@ -1,0 +1,158 @@
+"""Logging in and out."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import credentials, members, second_factor, sessions
+from shoal.core.credentials import MOST_CHARACTERS
+from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
+from shoal.core.model import Member
+from shoal.mastodon_api import login_attempts
+from shoal.web import account_deletion, routing
+from shoal.web.authentication import begin, code_refusal, goal, password_refusal
+from shoal.web.rendering import page
+from shoal.web.request_context import Form, Visit, is_local
+
+_Typed = Annotated[str, Meta(max_length=2_000)]
+
+
+class LogInQuery(msgspec.Struct, frozen=True):
+    """Where to go once one is logged in."""
+
+    to: _Typed = ""
+
+
+class LogIn(Form, frozen=True, kw_only=True):
+    """A name and a password."""
+
+    username: _Typed = ""
+    password: _Typed = ""
+
+
+class Code(Form, frozen=True, kw_only=True):
+    """A code of an authenticator app, a recovery code, or what a passkey answered."""
+
+    code: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
+
+
+async def form(visit: Visit, query: LogInQuery) -> Response:
+    """The form to log in. Somebody who is logged in goes on to where they wanted."""
+    if visit.viewer is not None:
+        return visit.go(goal(query.to))
+    return await login_page(visit, query.to)
+
+
+async def log_in(visit: Visit, asked: LogIn) -> Response:
+    """Log in by name or address and password."""
+    visit.check_sent(asked)
+    try:
+        member = await login_attempts.knows_password(visit.anonymous, asked.username, asked.password)
+    except Leaving:
+        return await account_deletion.ask(visit, asked.username, status=403)
+    except Unconfirmed:
+        return await _ask_again(visit, asked.username)
+    except (Unauthenticated, NotAllowed, TooMany) as error:
+        refusal = password_refusal(visit.words, error)
+        answer = await login_page(visit, asked.to, asked.username, refusal.words, locked=refusal.locked)
+        return refusal.on(answer)
+    return await begin(visit, member, asked.to)
+
+
+async def _ask_again(visit: Visit, name: str) -> Response:
+    """Send the mail again to whoever knows the password, and say what to do with it."""
+    member = await members.find(visit.front.writes, name)
+    with suppress(TooMany):
+        await login_attempts.count_mail(visit.anonymous, name)
+        if member is not None:
+            await credentials.ask_confirmation(visit.front.writes, member, visit.words.code)
+    return visit.go("/signup/confirm")
+
+
+async def code_form(visit: Visit, query: LogInQuery) -> Response:
+    """The form for the code of a second factor. Whoever has shown no password yet begins with that."""
+    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    if found is None:
+        return visit.go("/login", to=query.to if is_local(query.to) else "")
+    return await _code_form(visit, found.member, query.to)
+
+
+async def code(visit: Visit, asked: Code) -> Response:
+    """Log in by the code of a second factor."""
+    visit.check_sent(asked)
+    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    if found is None:
+        return visit.go("/login", to=asked.to if is_local(asked.to) else "")
+    refusal = await code_refusal(visit, found.member, asked.code)
+    if refusal is None:
+        return await begin(visit, found.member, asked.to, proved=True)
+    return refusal.on(await _code_form(visit, found.member, asked.to, refusal.words))
+
+
+async def _code_form(visit: Visit, member: Member, to: str, wrong: str = "") -> Response:
+    title, ways = visit.words.text("One more step"), await second_factor.ways(visit.front.writes, member.id)
+    return await page(
+        visit,
+        "login_code",
+        title=title,
+        heading=title,
+        to=to,
+        name=member.name,
+        wrong=wrong,
+        ways=ways,
+        contact=visit.front.settings.contact_email,
+    )
+
+
+async def as_demo(visit: Visit, asked: Form) -> Response:
+    """Log in as the member whom a demo lends to everybody."""
+    visit.check_sent(asked)
+    lent = visit.front.demo_member
+    member = (await visit.front.graph.obj_get((lent,))).get(lent) if lent else None
+    if not isinstance(member, Member):
+        raise NotFound("There is no such page")
+    return await begin(visit, member, asked.to)
+
+
+async def log_out(visit: Visit, asked: Form) -> Response:
+    """End the session of this browser."""
+    visit.check_sent(asked)
+    await sessions.leave(visit.front.writes, visit.browser.login)
+    response = visit.go("/")
+    visit.browser.log_out(response)
+    return response
+
+
+async def login_page(visit: Visit, to: str, name: str = "", wrong: str = "", *, locked: bool = False) -> Response:
+    """Return the form to log in, with the name that was typed and what was wrong.
+
+    `locked`: passwords are refused for a while, and the page offers other ways to log in.
+    """
+    title = visit.words.text("Log in")
+    return await page(
+        visit,
+        "login",
+        title=title,
+        to=to,
+        name=name,
+        wrong=wrong,
+        locked=locked,
+        has_mail=bool(visit.front.settings.mail),
+        contact=visit.front.settings.contact_email,
+        may_join=visit.front.settings.registrations,
+    )
+
+
+ROUTES = (
+    routing.page("/login", form, LogInQuery),
+    routing.form("/login", log_in, LogIn, limit_class="login"),
+    routing.page("/login/code", code_form, LogInQuery, secret=True),
+    routing.form("/login/code", code, Code, limit_class="login", secret=True),
+    routing.form("/login/demo", as_demo, Form, limit_class="pages"),
+    routing.form("/logout", log_out, Form, limit_class="pages"),
+)

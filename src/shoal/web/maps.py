@@ -1,0 +1,314 @@
+"""Maps: public posts near a place, and the places where a member posted.
+
+The map is an SVG: land, a graticule, and a point for each place or cluster of places. The projection is equirectangular and
+true at the middle latitude, so small regions keep their shape. One unit is a hundredth of a degree, as in `static/land.svg`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.core.errors import InvalidInput
+from shoal.core.filters import FilterContext
+from shoal.core.places import MAX_RADIUS_KM, Disk, Place, disk
+from shoal.graph.contract import Cursor
+from shoal.queries import posts
+from shoal.queries import public_timelines as feed
+from shoal.queries.hydration import Entry
+from shoal.queries.pipeline import Page, filtered
+from shoal.web import routing
+from shoal.web.profiles import HandlePath, head, member_of
+from shoal.web.rendering import BeforeQuery, feed_page, next_of, page
+from shoal.web.request_context import Visit
+from shoal.web.view_models import PostView, post_of
+
+_UNIT = 100
+_TURN = 360 * _UNIT
+_LEAST = 6.0
+"""Degrees of latitude that a map shows at least: the coastlines are no finer than some kilometres."""
+_SHAPE = 1.6
+"""Width by height."""
+_MARGIN = 1.35
+"""How much wider a map is than its points."""
+_STEPS = (1, 2, 5, 10, 15, 30)
+_LINES = 7
+"""Lines of the graticule that a map has at most, each way."""
+_TOGETHER = 1 / 26
+"""Points nearer than this part of the width are one."""
+_THUMBS = 12
+"""Posts of a spot that are shown below the map."""
+
+
+class Line(NamedTuple):
+    """A line of the graticule: where it runs, in units, and what it is called."""
+
+    at: float
+    label: str
+
+
+class MapPoint(msgspec.Struct, frozen=True):
+    """A point of the map, with its posts, newest first."""
+
+    x: float
+    y: float
+    radius: float
+    number: str
+    """How many posts; empty for one."""
+    name: str
+    """Its coordinates in words."""
+    at: str
+    """Its coordinates as an address has them."""
+    posts: tuple[PostView, ...]
+    more: int
+    """Posts that are not among `posts`."""
+    path: str
+    """The post, where there is one; otherwise where its posts are listed below the map."""
+
+
+class MapView(msgspec.Struct, frozen=True):
+    """Everything that a map draws."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    squeeze: float
+    """The width of a degree of longitude, in degrees of latitude."""
+    lands: tuple[int, ...]
+    """Where the land begins, in units: once, or twice where the map crosses the date line."""
+    meridians: tuple[Line, ...]
+    parallels: tuple[Line, ...]
+    spots: tuple[MapPoint, ...]
+
+
+class _Window(NamedTuple):
+    left: float
+    top: float
+    width: float
+    height: float
+    squeeze: float
+
+
+def map_of(visit: Visit, entries: Sequence[Entry], here: str = "") -> MapView | None:
+    """Return the map of the places of these posts; None where none has one.
+
+    A point of several posts leads to where they are listed below the map, `#place-1` and so on; or, where the page has all
+    posts one below the other, to the newest of them: `here` is what the ids of its elements begin with.
+    """
+    placed = [(entry, entry.post.place) for entry in entries if entry.post.place]
+    if not placed:
+        return None
+    middle = _middle([place.longitude for _, place in placed])
+    points = [(entry, _near(place.longitude, middle), place.latitude) for entry, place in placed]
+    window = _window([(x, y) for _, x, y in points], middle)
+    groups = _together(points, window)
+    spots = tuple(_spot(visit, n, group, window, here) for n, group in enumerate(groups, 1))
+    first = math.floor((window.left / window.squeeze + _TURN / 2) / _TURN)
+    last = math.floor(((window.left + window.width) / window.squeeze + _TURN / 2) / _TURN)
+    lands = tuple(turn * _TURN - _TURN // 2 for turn in range(first, last + 1))
+    return MapView(
+        window.left,
+        window.top,
+        window.width,
+        window.height,
+        window.squeeze,
+        lands,
+        _meridians(visit, window),
+        _parallels(visit, window),
+        spots,
+    )
+
+
+def _middle(longitudes: Sequence[float]) -> float:
+    """Return the longitude opposite to the widest gap, so that a map of the Pacific is not one of all the world."""
+    ordered = sorted(longitudes)
+    gaps = [(b - a, a) for a, b in pairwise(ordered)]
+    gaps.append((ordered[0] + 360 - ordered[-1], ordered[-1]))
+    width, start = max(gaps)
+    return (start + width / 2 + 180 + 180) % 360 - 180
+
+
+def _near(longitude: float, middle: float) -> float:
+    """Return a longitude as the number of degrees that is nearest to the middle: beyond 180 across the date line."""
+    return middle + (longitude - middle + 180) % 360 - 180
+
+
+def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
+    """Return the part of the globe that holds these points, in units."""
+    ys = [y for _, y in points]
+    low, high = min(ys), max(ys)
+    centre = (low + high) / 2
+    squeeze = max(0.2, math.cos(math.radians(centre)))
+    half = max(abs(x - middle) for x, _ in points) * squeeze
+    height = max(_LEAST, (high - low) * _MARGIN, 2 * half * _MARGIN / _SHAPE)
+    if height * _SHAPE > 360 * squeeze or height > 180:
+        # All of the world, and no more than that.
+        squeeze, width, height, centre = 1.0, 360.0, 180.0, 0.0
+    else:
+        width = height * _SHAPE
+        centre = min(max(centre, -90 + height / 2), 90 - height / 2)
+    left = (middle * squeeze - width / 2) * _UNIT
+    return _Window(
+        round(left, 1),
+        round(-(centre + height / 2) * _UNIT, 1),
+        round(width * _UNIT, 1),
+        round(height * _UNIT, 1),
+        squeeze,
+    )
+
+
+def _together(points: Sequence[tuple[Entry, float, float]], window: _Window) -> list[list[tuple[Entry, float, float]]]:
+    """Return the points in groups of those that would touch each other; the one with the newest post first."""
+    near = window.width * _TOGETHER
+    groups: list[list[tuple[Entry, float, float]]] = []
+    for point in points:
+        _, x, y = point
+        for group in groups:
+            _, other_x, other_y = group[0]
+            if math.hypot((x - other_x) * window.squeeze, y - other_y) * _UNIT < near:
+                group.append(point)
+                break
+        else:
+            groups.append([point])
+    return groups
+
+
+def _spot(
+    visit: Visit, number: int, group: Sequence[tuple[Entry, float, float]], window: _Window, here: str
+) -> MapPoint:
+    _, x, y = group[0]
+    posts = tuple(post_of(visit, entry) for entry, _, _ in group[:_THUMBS])
+    grown = 1 + math.log2(len(group)) / 5
+    return MapPoint(
+        round(x * window.squeeze * _UNIT, 1),
+        round(-y * _UNIT, 1),
+        round(window.width / 62 * grown, 1),
+        visit.words.number(len(group)) if len(group) > 1 else "",
+        place_words(visit, Place(y, _near(x, 0))),
+        f"{y:.4f},{_near(x, 0):.4f}",
+        posts,
+        len(group) - len(posts),
+        f"#{here}{posts[0].entry_id}" if here else posts[0].path if len(group) == 1 else f"#place-{number}",
+    )
+
+
+def place_words(visit: Visit, place: Place) -> str:
+    """Return the coordinates of a place in words, to a hundredth of a degree: a kilometre."""
+    _ = visit.words.text
+    north = _("%(n)s° N") if place.latitude >= 0 else _("%(n)s° S")
+    east = _("%(n)s° E") if place.longitude >= 0 else _("%(n)s° W")
+    return f"{north % {'n': f'{abs(place.latitude):.2f}'}}, {east % {'n': f'{abs(place.longitude):.2f}'}}"
+
+
+def _step(degrees: float) -> int:
+    return next((step for step in _STEPS if degrees / step <= _LINES), _STEPS[-1])
+
+
+def _meridians(visit: Visit, window: _Window) -> tuple[Line, ...]:
+    _ = visit.words.text
+    unit = window.squeeze * _UNIT
+    first, last = window.left / unit, (window.left + window.width) / unit
+    step = _step(last - first)
+    lines = []
+    for degrees in range(math.ceil(first / step) * step, math.floor(last) + 1, step):
+        shown = int(_near(degrees, 0))
+        name = "%(n)s°" if shown % 180 == 0 else _("%(n)s° E") if shown > 0 else _("%(n)s° W")
+        lines.append(Line(round(degrees * unit, 1), name % {"n": abs(shown)}))
+    return tuple(lines)
+
+
+def _parallels(visit: Visit, window: _Window) -> tuple[Line, ...]:
+    _ = visit.words.text
+    north, south = -window.top / _UNIT, -(window.top + window.height) / _UNIT
+    step = _step((north - south) * _SHAPE)
+    lines = []
+    for degrees in range(math.ceil(south / step) * step, math.floor(north) + 1, step):
+        name = _("%(n)s° N") if degrees > 0 else _("%(n)s° S") if degrees < 0 else "%(n)s°"
+        lines.append(Line(float(-degrees * _UNIT), name % {"n": abs(degrees)}))
+    return tuple(lines)
+
+
+_RADII = (1, 5, 25, 100)
+"""Kilometres that are offered."""
+_USUAL = 25.0
+
+
+class NearbyPageQuery(BeforeQuery, frozen=True, kw_only=True):
+    """A place as `latitude,longitude`, and how many kilometres around it."""
+
+    at: Annotated[str, Meta(max_length=60)] = ""
+    km: Annotated[float, Meta(ge=0, le=MAX_RADIUS_KM)] = _USUAL
+
+
+async def nearby(visit: Visit, query: NearbyPageQuery) -> Response:
+    """A page of the public posts from around a place, newest first, with a map of them."""
+    title = visit.words.text("Nearby")
+    if not query.at.strip():
+        return await page(visit, "nearby_ask", title=title, at="", wrong="")
+    try:
+        around = _disk(query.at, query.km)
+    except InvalidInput:
+        wrong = visit.words.text("This is no place: write latitude and longitude in degrees, as in 45.44, 12.32.")
+        return await page(visit, "nearby_ask", status=422, title=title, at=query.at, wrong=wrong)
+    reads = visit.front.reads
+    found = await feed.nearby_page(reads, visit.viewer_id, around, query.cursor())
+    entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.PUBLIC)
+    at = f"{around.latitude:g},{around.longitude:g}"
+    return await feed_page(
+        visit,
+        "nearby",
+        Page(entries, found.next),
+        next_of(visit, "/explore/nearby", found.next, at=at, km=f"{query.km:g}"),
+        title=title,
+        at=at,
+        km=query.km,
+        radii=_RADII,
+        name=place_words(visit, Place(around.latitude, around.longitude)),
+        map=None if visit.partial else map_of(visit, entries, "p"),
+        end=visit.words.text("That is all from around here."),
+    )
+
+
+def _disk(at: str, km: float) -> Disk:
+    """Return the disk that is asked for. Raises `InvalidInput`."""
+    latitude, _, longitude = at.replace(";", ",").partition(",")
+    try:
+        return disk(float(latitude), float(longitude), km or _USUAL)
+    except ValueError:
+        raise InvalidInput("at: latitude and longitude", field="at") from None
+
+
+ROUTES = (routing.page("/explore/nearby", nearby, NearbyPageQuery),)
+
+
+_POSTS = 200
+"""Newest posts with a place that are on a map."""
+
+
+async def places(visit: Visit, path: HandlePath) -> Response:
+    """The map of a member's posts, as far as the viewer may see them, and the posts by place below it."""
+    member = await member_of(visit, path.handle)
+    reads = visit.front.reads
+    query = posts.MemberFeedQuery(no_shares=True, placed=True)
+    found = await posts.authored_page(reads, visit.viewer_id, member.id, Cursor(limit=_POSTS), query)
+    entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.ACCOUNT)
+    shown = await head(visit, member)
+    return await page(
+        visit,
+        "places",
+        title=visit.words.text("Places of %(name)s") % {"name": shown.face.shown},
+        head=shown,
+        tab="places",
+        map=map_of(visit, entries),
+        more=found.next is not None,
+    )
+
+
+PLACES_ROUTES = (routing.page("/@{handle}/places", places, HandlePath),)

@@ -1,0 +1,186 @@
+"""Media attachments in the compose form: upload, processing state, description and focal point."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from starlette.responses import Response
+
+from shoal.commands import media
+from shoal.core.errors import NotFound, ShoalError, TooMany
+from shoal.core.model import Media, MediaKind, Member
+from shoal.http.convert import Id, Upload
+from shoal.http.rate_limits import RateKey
+from shoal.http.routes import Route
+from shoal.settings import Settings
+from shoal.web import routing
+from shoal.web.compose_form import MIDDLE, FileOfPost, picture_of
+from shoal.web.form_errors import told
+from shoal.web.rendering import part
+from shoal.web.request_context import Form, Visit
+from shoal.web.view_models import Photo, photo_of
+
+
+class PictureCard(msgspec.Struct, frozen=True):
+    """A file in the form."""
+
+    id: int
+    photo: Photo
+    what: str
+    """Its kind, in a word."""
+    describe: str
+    """A hint for its description."""
+    description: str
+    across: int
+    down: int
+    cut: bool
+    """Whether it can be cropped, and has a point to keep."""
+    first: bool = False
+    last: bool = False
+    lacks: bool = False
+    """Whether its description was asked for in vain."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A file that was not taken, and why."""
+
+    name: str
+    words: str
+
+
+def card_of(visit: Visit, media: Media, said: FileOfPost | None = None) -> PictureCard:
+    """Return a file in the form. `said` is what the form says of it; as it is stored otherwise."""
+    _, said = visit.words.text, said or picture_of(media)
+    is_picture = media.kind is MediaKind.IMAGE
+    what, describe = {
+        MediaKind.IMAGE: (_("Picture"), _("What is to be seen, for those who cannot see it")),
+        MediaKind.AUDIO: (_("Sound"), _("What is to be heard, for those who cannot hear it")),
+    }.get(media.kind, (_("Video"), _("What happens in it, for those who cannot see or hear it")))
+    return PictureCard(
+        media.id, photo_of(visit, media), what, describe, said.description, said.across, said.down, cut=is_picture
+    )
+
+
+def cards_of(
+    visit: Visit, media: Sequence[Media], said: Sequence[FileOfPost], *, lacking: bool
+) -> tuple[PictureCard, ...]:
+    """Return the files of a form in its order. `lacking`: mark those without a description."""
+    there = {one.id: one for one in media}
+    cards = [card_of(visit, there[one.id], one) for one in said if one.id in there]
+    return tuple(
+        msgspec.structs.replace(
+            card, first=n == 0, last=n == len(cards) - 1, lacks=lacking and not card.description.strip()
+        )
+        for n, card in enumerate(cards)
+    )
+
+
+def is_moved(picture: FileOfPost) -> bool:
+    """Return whether the point to keep is not the middle."""
+    return (picture.across, picture.down) != (MIDDLE, MIDDLE)
+
+
+_AT_ONCE = 2
+"""Files of one form that are decoded at a time."""
+_FORM_BYTES = 1 << 16
+
+
+class NewFile(Form, frozen=True, kw_only=True):
+    """A file that a script sends."""
+
+    file: Upload
+
+
+class FileQuery(msgspec.Struct, frozen=True):
+    """A file of one's own, and how much of its card is wanted."""
+
+    id: Id
+    only: Literal["", "state"] = ""
+
+
+async def upload(visit: Visit, asked: NewFile) -> Response:
+    """Store a file; the answer is its card in the form, or why it was not taken."""
+    member = visit.checked(asked)
+    made = await _stored(visit, member, asked.file)
+    if isinstance(made, Refused):
+        return part(visit, "refused_file", status=422, refused=made)
+    return part(visit, "picture_card", card=card_of(visit, made), most=visit.front.writes.limits.description)
+
+
+async def show(visit: Visit, asked: FileQuery) -> Response:
+    """The card of a file, or what has become of it."""
+    found = await media.own_media(visit.front.writes, visit.member.id, asked.id)
+    name = "picture_state" if asked.only else "picture_card"
+    return part(visit, name, card=card_of(visit, found), most=visit.front.writes.limits.description)
+
+
+async def take_files(
+    visit: Visit, member: Member, files: Sequence[Upload]
+) -> tuple[tuple[FileOfPost, ...], tuple[Refused, ...]]:
+    """Store the files of a form. Returns those that were taken, in their order, and those that were not, each with the reason."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(file: Upload) -> Media | Refused:
+        async with turns:
+            return await _stored(visit, member, file, counted=False)
+
+    made = await asyncio.gather(*map(one, files))
+    pictures = tuple(picture_of(each) for each in made if isinstance(each, Media))
+    return pictures, tuple(each for each in made if isinstance(each, Refused))
+
+
+async def _stored(visit: Visit, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
+    """Store a file. One that came with a whole post is not `counted` yet among the files that its member sends."""
+    try:
+        if not counted:
+            await _count(visit, member)
+        return await media.upload(visit.front.writes, member.id, file.data)
+    except ShoalError as error:
+        return Refused(file.filename[-80:] or visit.words.text("This file"), told(visit.words, error))
+    finally:
+        file.close()
+
+
+async def _count(visit: Visit, member: Member) -> None:
+    """Count a file as one that was sent by itself. Raises `TooMany`."""
+    window = await visit.front.limiter.take(RateKey("media", member.id))
+    if window is not None and window.wait:
+        raise TooMany(visit.words.text("You sent many files. Please wait some minutes."), retry_after=window.wait)
+
+
+async def own_files(visit: Visit, member: Member, ids: Sequence[int]) -> list[Media]:
+    """Return those of these files that are there and the member's, in this order."""
+    nodes = await visit.front.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
+    found = [nodes.get(id_) for id_ in ids]
+    return [one for one in found if isinstance(one, Media) and one.owner_id == member.id]
+
+
+async def check_descriptions(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
+    """Raise `NotFound` or `InvalidInput` where `describe_pictures` would; nothing is stored."""
+    held = {one.id: one for one in await own_files(visit, member, [one.id for one in said])}
+    for one in said:
+        if one.id not in held:
+            raise NotFound("There is no such file")
+        media.described(visit.front.writes, held[one.id], description=one.description, focus=one.focus)
+
+
+async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
+    """Store what the form says of files, where it says something new. Raises `NotFound` and `InvalidInput`."""
+    there = {one.id: picture_of(one) for one in await own_files(visit, member, [one.id for one in said])}
+    for one in said:
+        if one.id not in there:
+            raise NotFound("There is no such file")
+        if one != there[one.id]:
+            await media.describe(visit.front.writes, member.id, one.id, description=one.description, focus=one.focus)
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The rows; the settings say how large a file may be."""
+    largest = max(settings.max_upload_bytes, settings.max_video_bytes) + _FORM_BYTES
+    return (
+        routing.form("/compose/files", upload, NewFile, limit_class="media", max_body=largest),
+        routing.page("/compose/files/{id}", show, FileQuery),
+    )

@@ -1,0 +1,559 @@
+"""Moderation: reports with their context, members, and the actions that moderators take on them, each with a way to undo it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import invitations, moderation, reports
+from shoal.commands.context import Writes
+from shoal.commands.second_factor import check_staff
+from shoal.core.credentials import Login
+from shoal.core.errors import NotAllowed, NotFound
+from shoal.core.ids import milliseconds_of
+from shoal.core.model import HIDDEN_BY_MODERATION, Member, Report, Review, Role
+from shoal.core.visibility import STRANGER
+from shoal.graph.access import members_by_id
+from shoal.graph.contract import Cursor
+from shoal.http.convert import Id
+from shoal.i18n import When
+from shoal.queries import moderation as moderation_queries
+from shoal.queries.hydration import Entry, Profile, hydrate_reported, profiles
+from shoal.queries.moderation import WantedReports, reports_page
+from shoal.web import routing
+from shoal.web.invitations import rows_of
+from shoal.web.rendering import BeforeQuery, next_of, page
+from shoal.web.request_context import Form, Visit
+from shoal.web.view_models import Face, PostView, answered, face_of, post_of
+
+_MOST_EARLIER = 20
+"""Earlier reports about a member that are shown."""
+
+
+class ReportedPost(msgspec.Struct, frozen=True):
+    """A post that was reported, with what was done about it."""
+
+    post: PostView
+    hidden: bool
+    waiting: bool
+    cleared: bool
+
+
+class ReportCard(msgspec.Struct, frozen=True):
+    """A report, as the queue shows it."""
+
+    id: int
+    path: str
+    reporter: Face | None
+    target: Face | None
+    category: str
+    comment: str
+    when: When
+    rules: tuple[str, ...]
+    posts: tuple[ReportedPost, ...]
+    lost: int
+    """Reported posts that are gone."""
+    assigned: Face | None
+    closed_by: Face | None
+    outcome: str
+    """The decision; empty while the report is open."""
+
+
+class MemberStanding(msgspec.Struct, frozen=True):
+    """A member as moderators see them: what they are, what was done, and what may be done."""
+
+    face: Face
+    joined: When
+    posts: str
+    followers: str
+    following: str
+    email: str
+    reason: str
+    """Why they want to join, where they wait for approval."""
+    states: tuple[str, ...]
+    acts: tuple[tuple[str, str, str], ...]
+    """Acts that the viewer may take: the word of the form, the words of the button, and the consequence in a sentence."""
+    role: str
+    pending: bool = False
+    inviter: Face | None = None
+    """The member who invited them; its path leads to their page for moderators."""
+
+
+async def report_cards(visit: Visit, reports: Sequence[Report]) -> list[ReportCard]:
+    """Return reports with all that they name; people and posts are read for all of them together."""
+    graph = visit.front.graph
+    ids = {id_ for one in reports for id_ in (one.reporter_id, one.target_id, one.assigned_to, one.closed_by)} - {0}
+    people = await members_by_id(graph, list(ids))
+    entries = await hydrate_reported(graph, list({id_ for one in reports for id_ in one.post_ids}))
+    names = await answered(visit, entries)
+    posts = {entry.id: _reported(visit, entry, names) for entry in entries}
+    return [_card(visit, one, people, posts) for one in reports]
+
+
+def _reported(visit: Visit, entry: Entry, names: Mapping[int, str]) -> ReportedPost:
+    post = entry.post
+    return ReportedPost(
+        post_of(visit, entry, names),
+        hidden=bool(post.hidden & HIDDEN_BY_MODERATION),
+        waiting=post.review is Review.WAITING,
+        cleared=post.review is Review.CLEARED,
+    )
+
+
+def _card(visit: Visit, report: Report, people: Mapping[int, Member], posts: Mapping[int, ReportedPost]) -> ReportCard:
+    def face(id_: int) -> Face | None:
+        return face_of(visit, people[id_]) if id_ in people else None
+
+    rules = visit.front.settings.rules
+    there = tuple(posts[id_] for id_ in report.post_ids if id_ in posts)
+    return ReportCard(
+        id=report.id,
+        path=visit.url(f"/moderation/reports/{report.id}"),
+        reporter=face(report.reporter_id),
+        target=face(report.target_id),
+        category=_categories(visit)[report.category],
+        comment=report.comment,
+        when=visit.when(milliseconds_of(report.id)),
+        rules=tuple(rules[int(id_) - 1] for id_ in report.rule_ids if id_.isdigit() and 0 < int(id_) <= len(rules)),
+        posts=there,
+        lost=len(report.post_ids) - len(there),
+        assigned=face(report.assigned_to),
+        closed_by=face(report.closed_by),
+        outcome=_outcome(visit, report),
+    )
+
+
+def _categories(visit: Visit) -> dict[str, str]:
+    _ = visit.words.text
+    return {
+        "spam": _("Spam"),
+        "legal": _("Against the law"),
+        "violation": _("Against a rule"),
+        "other": _("Something else"),
+    }
+
+
+def _outcome(visit: Visit, report: Report) -> str:
+    _ = visit.words.text
+    if not report.closed_at:
+        return ""
+    return _("Upheld") if report.upheld else _("Dismissed") if report.upheld is False else _("Closed")
+
+
+async def earlier_reports(visit: Visit, member_id: int, without: int = 0) -> list[ReportCard]:
+    """Return other reports about a member, open ones first, newest first."""
+    found: list[Report] = []
+    for resolved in (False, True):
+        wanted = WantedReports(resolved, None, member_id)
+        found += (await reports_page(visit.front.graph, Cursor(limit=_MOST_EARLIER), wanted)).reports
+    return await report_cards(visit, [one for one in found if one.id != without][:_MOST_EARLIER])
+
+
+async def standings(visit: Visit, members: Iterable[Member]) -> list[MemberStanding]:
+    """Return members as the viewer, who is a moderator, may see them; three reads."""
+    found = {member.id: member for member in members}
+    graph = visit.front.graph
+    known = await profiles(graph, found, None, dict.fromkeys(found, STRANGER))
+    logins = await graph.obj_get([member.login_id for member in found.values() if member.login_id])
+    inviters = await members_by_id(graph, list({member.invited_by for member in found.values()} - {0}))
+    return [
+        _standing(
+            visit,
+            known[id_],
+            login if isinstance(login := logins.get(member.login_id), Login) else None,
+            inviters.get(member.invited_by),
+        )
+        for id_, member in found.items()
+    ]
+
+
+def _standing(visit: Visit, profile: Profile, login: Login | None, inviter: Member | None) -> MemberStanding:
+    member, words, viewer = profile.member, visit.words, visit.member
+    may_act = viewer.id != member.id and viewer.role.rank > member.role.rank
+    return MemberStanding(
+        face=face_of(visit, member),
+        joined=visit.when(member.created_at),
+        posts=words.number(profile.posts),
+        followers=words.number(profile.followers),
+        following=words.number(profile.following),
+        email=login.email if login and may_act else "",
+        reason=login.reason if login else "",
+        states=tuple(_states(visit, member)),
+        acts=tuple(_acts(visit, member)) if may_act else (),
+        role={Role.NONE: "", Role.MODERATOR: words.text("Moderator"), Role.ADMIN: words.text("Admin")}[member.role],
+        pending=member.pending,
+        inviter=_moderated(visit, inviter) if inviter else None,
+    )
+
+
+def _moderated(visit: Visit, member: Member) -> Face:
+    """Return a member in a line that leads to their page for moderators."""
+    return msgspec.structs.replace(face_of(visit, member), path=visit.url(f"/moderation/members/{member.id}"))
+
+
+def _states(visit: Visit, member: Member) -> Iterable[str]:
+    _ = visit.words.text
+    if member.pending:
+        yield _("waits for approval")
+    elif member.departure_id:
+        yield _("has left")
+    elif member.suspended:
+        yield _("suspended")
+    if member.silenced:
+        yield _("limited")
+    if member.sensitized:
+        yield _("pictures covered")
+    if member.disabled:
+        yield _("locked out")
+
+
+def _acts(visit: Visit, member: Member) -> Iterable[tuple[str, str, str]]:
+    """Yield what may be done about a member, or taken back: the gentlest first."""
+    _ = visit.words.text
+    if member.pending:
+        yield "approve", _("Let in"), _("They can log in and post from now on.")
+        yield "reject", _("Turn away"), _("The account is deleted; its name and address are free again.")
+        return
+    pairs = (
+        (
+            member.sensitized,
+            "sensitize",
+            _("Cover pictures"),
+            _("All their pictures are shown only when asked for."),
+            _("Uncover pictures"),
+        ),
+        (
+            member.silenced,
+            "silence",
+            _("Limit"),
+            _("Only their followers see their posts in lists, and they are in no trends."),
+            _("End the limit"),
+        ),
+        (
+            member.disabled,
+            "disable",
+            _("Lock out"),
+            _("They cannot log in. What they posted stays."),
+            _("Let them log in"),
+        ),
+        (
+            member.suspended,
+            "suspend",
+            _("Suspend"),
+            _("They and all their posts and files are out of sight. It can be undone."),
+            _("End the suspension"),
+        ),
+    )
+    for on, name, words, sentence, back in pairs:
+        if name == "suspend" and member.departure_id:
+            # Out of sight they are already, and only they can come back.
+            continue
+        yield (f"un{name}", back, "") if on else (name, words, sentence)
+
+
+def receipt(visit: Visit, done: str, standing: MemberStanding | None = None) -> str:
+    """Return what was just done, in a sentence or two; empty for nothing."""
+    _ = visit.words.text
+    name = f"@{standing.face.name}" if standing else ""
+    posts = standing.posts if standing else "0"
+    said = {
+        "uphold": _("Upheld. Its posts stay out of public lists, and who reported it is told."),
+        "dismiss": _("Dismissed. Its posts are back in public lists, and who reported it is told."),
+        "reopen": _("Open again."),
+        "take": _("You see to it now; others see that."),
+        "leave": _("Nobody sees to it now."),
+        "sensitize": _("The pictures of all %(posts)s posts of %(name)s are covered, and those to come."),
+        "unsensitize": _("Pictures of %(name)s are shown as they mark them themselves."),
+        "silence": _(
+            "%(name)s is limited: %(posts)s posts are out of public and tag lists, search and trends, except for followers."
+        ),
+        "unsilence": _("%(name)s is in public lists again, with %(posts)s posts."),
+        "disable": _("%(name)s is locked out: all sessions and apps have ended. The %(posts)s posts stay."),
+        "undisable": _("%(name)s can log in again."),
+        "suspend": _(
+            "%(name)s is suspended: the profile and %(posts)s posts are out of sight now, their files within a minute."
+        ),
+        "unsuspend": _("%(name)s is back, with %(posts)s posts and their files."),
+        "approve": _("%(name)s is let in."),
+        "hide": _("The post is out of everybody's sight but its author's."),
+        "reveal": _("The post is shown again."),
+    }.get(done, "")
+    return said % {"name": name, "posts": posts} if said else ""
+
+
+_log = logging.getLogger("shoal.moderation")
+
+_REPORTS = 20
+_MEMBERS = 40
+_BULK = 100
+
+MemberVerb = Callable[[Writes, int], Awaitable[Member]]
+_VERBS: dict[str, MemberVerb] = {
+    "sensitize": moderation.sensitize,
+    "unsensitize": moderation.unsensitize,
+    "silence": moderation.silence,
+    "unsilence": moderation.unsilence,
+    "disable": moderation.disable,
+    "undisable": moderation.enable,
+    "suspend": moderation.suspend,
+    "unsuspend": moderation.restore,
+    "approve": moderation.approve,
+    "reject": moderation.reject,
+}
+_Name = Annotated[str, Meta(max_length=300)]
+_Done = Annotated[str, Meta(max_length=40)]
+
+
+class Queue(BeforeQuery, frozen=True, kw_only=True):
+    """A page of reports."""
+
+    show: Literal["open", "waiting", "closed"] = "open"
+    done: _Done = ""
+
+
+class ReportPath(msgspec.Struct, frozen=True):
+    """A report, and what was just done about it."""
+
+    id: Id
+    done: _Done = ""
+
+
+class ReportActForm(Form, frozen=True, kw_only=True):
+    """A moderator's decision about a report."""
+
+    id: Id
+    do: Literal["uphold", "dismiss", "reopen", "take", "leave"]
+
+
+class BulkForm(Form, frozen=True, kw_only=True):
+    """A moderator's decision about several reports at once."""
+
+    ids: Annotated[tuple[Id, ...], Meta(max_length=_BULK)] = ()
+    do: Literal["uphold", "dismiss", "take"]
+
+
+class MembersQuery(BeforeQuery, frozen=True, kw_only=True):
+    """A page of members."""
+
+    state: Literal["", "active", "pending", "disabled", "silenced", "sensitized", "suspended"] = ""
+    name: _Name = ""
+
+
+class MemberPath(msgspec.Struct, frozen=True):
+    """A member, and what was just done about them."""
+
+    id: Id
+    done: _Done = ""
+
+
+class MemberForm(Form, frozen=True, kw_only=True):
+    """A moderator's act against a member, with its reason."""
+
+    id: Id
+    do: Literal[
+        "sensitize",
+        "unsensitize",
+        "silence",
+        "unsilence",
+        "disable",
+        "undisable",
+        "suspend",
+        "unsuspend",
+        "approve",
+        "reject",
+    ]
+    report: Id = Id(0)
+    """The report on whose page it was done, which it upholds; 0 for none."""
+    why: Annotated[str, Meta(max_length=1_000)] = ""
+
+
+class EndOfInvitationForm(Form, frozen=True, kw_only=True):
+    """An invitation of somebody that is to end."""
+
+    id: Id
+
+
+class HideForm(Form, frozen=True, kw_only=True):
+    """A post that is taken out of sight, or shown again."""
+
+    id: Id
+    do: Literal["hide", "reveal"]
+
+
+async def queue(visit: Visit, query: Queue) -> Response:
+    """Reports, the newest first; with those about posts that wait apart."""
+    _moderator(visit)
+    wanted = WantedReports(query.show == "closed", waiting=query.show == "waiting")
+    found = await moderation_queries.reports_page(visit.front.graph, query.cursor(_REPORTS), wanted)
+    following = next_of(visit, "/moderation", found.next, show=query.show)
+    return await page(
+        visit,
+        "moderation",
+        title=visit.words.text("Moderation"),
+        admin=visit.member.role is Role.ADMIN,
+        cards=await report_cards(visit, found.reports),
+        show=query.show,
+        next=following,
+        told=receipt(visit, query.done),
+    )
+
+
+async def report(visit: Visit, path: ReportPath) -> Response:
+    """A report with its context: what it is about, who, and what was reported and done before."""
+    _moderator(visit)
+    filed = await reports.access_report(visit.front.graph, path.id)
+    (card,) = await report_cards(visit, [filed])
+    people = await members_by_id(visit.front.graph, (filed.target_id,))
+    standing = next(iter(await standings(visit, people.values())), None)
+    return await page(
+        visit,
+        "report",
+        title=visit.words.text("Report"),
+        card=card,
+        standing=standing,
+        earlier=await earlier_reports(visit, filed.target_id, filed.id),
+        told=receipt(visit, path.done, standing),
+    )
+
+
+async def see_to(visit: Visit, asked: ReportActForm) -> Response:
+    """Uphold, dismiss or reopen a report, take it on, or leave it to others."""
+    me = _acting(visit, asked)
+    await _see_to(visit, me, asked.id, asked.do)
+    return visit.go(visit_path(f"/moderation/reports/{asked.id}", asked.do))
+
+
+async def see_to_several(visit: Visit, asked: BulkForm) -> Response:
+    """Do the same with each of several reports."""
+    me = _acting(visit, asked)
+    for id_ in asked.ids:
+        await _see_to(visit, me, id_, asked.do)
+    return visit.go(visit_path("/moderation", asked.do))
+
+
+async def _see_to(visit: Visit, me: Member, id_: int, do: str) -> None:
+    writes = visit.front.writes
+    match do:
+        case "uphold" | "dismiss":
+            await reports.resolve(writes, id_, me.id, upheld=do == "uphold")
+        case "reopen":
+            await reports.reopen(writes, id_)
+        case "take" | "leave":
+            await reports.assign(writes, id_, me.id if do == "take" else 0)
+    _log.info("%s: %s report %s", me.id, do, id_)
+
+
+async def members(visit: Visit, query: MembersQuery) -> Response:
+    """Members, newest first: all, those in a state, or those whose names begin so."""
+    _moderator(visit)
+    begins = query.name.lower().removeprefix("@")
+
+    def wanted(member: Member) -> bool:
+        if query.state and not moderation_queries.is_in(member, query.state):
+            return False
+        return member.name.startswith(begins) or begins in member.display_name.lower()
+
+    found = await moderation_queries.members_page(visit.front.scanner, query.cursor(_MEMBERS), wanted)
+    following = next_of(visit, "/moderation/members", found.next, state=query.state, name=query.name)
+    return await page(
+        visit,
+        "moderated_members",
+        title=visit.words.text("Members"),
+        admin=visit.member.role is Role.ADMIN,
+        people=await standings(visit, found.members),
+        state=query.state,
+        name=query.name,
+        next=following,
+    )
+
+
+async def member(visit: Visit, path: MemberPath) -> Response:
+    """A member with all that moderators know of them."""
+    _moderator(visit)
+    found = await members_by_id(visit.front.graph, (path.id,))
+    if path.id not in found:
+        raise NotFound("There is no such member")
+    (standing,) = await standings(visit, found.values())
+    return await page(
+        visit,
+        "moderated_member",
+        title=f"@{standing.face.name}",
+        standing=standing,
+        invitations=rows_of(visit, await invitations.of_member(visit.front.writes, path.id), own=False),
+        earlier=await earlier_reports(visit, path.id),
+        told=receipt(visit, path.done, standing),
+    )
+
+
+async def act(visit: Visit, asked: MemberForm) -> Response:
+    """Do something about a member, or take it back. On the page of a report it upholds that."""
+    me, writes = _acting(visit, asked), visit.front.writes.because(asked.why)
+    found = await members_by_id(visit.front.graph, (asked.id,))
+    if asked.id not in found:
+        raise NotFound("There is no such member")
+    moderation.check_may_act(me, found[asked.id])
+    if asked.report:
+        await reports.access_report(visit.front.graph, asked.report, about=asked.id)
+    await _VERBS[asked.do](writes, asked.id)
+    _log.info("%s: %s %s (%s); why: %r", me.id, asked.do, found[asked.id].name, asked.id, asked.why)
+    if asked.report and not asked.do.startswith("un"):
+        await reports.resolve(writes, asked.report, me.id, upheld=True)
+    if asked.report:
+        return visit.go(visit_path(f"/moderation/reports/{asked.report}", asked.do))
+    if asked.do == "reject":
+        return visit.go("/moderation/members", state="pending")
+    return visit.go(visit_path(f"/moderation/members/{asked.id}", asked.do))
+
+
+async def end_invitation(visit: Visit, asked: EndOfInvitationForm) -> Response:
+    """End an invitation of a member with a lower role."""
+    me = _acting(visit, asked)
+    await invitations.end_as_staff(visit.front.writes, me.id, asked.id)
+    _log.info("%s: end invitation %s", me.id, asked.id)
+    return visit.back(asked, "/moderation/members")
+
+
+async def hide(visit: Visit, asked: HideForm) -> Response:
+    """Take a post out of everybody's sight but its author's, or show it again."""
+    me = _acting(visit, asked)
+    await (moderation.hide if asked.do == "hide" else moderation.reveal)(visit.front.writes, asked.id)
+    _log.info("%s: %s post %s", me.id, asked.do, asked.id)
+    return visit.back(asked, "/moderation")
+
+
+def visit_path(path: str, done: str) -> str:
+    """Return the path of a page that tells what was just done."""
+    return f"{path}?done={done}"
+
+
+def _moderator(visit: Visit) -> Member:
+    """Return the moderator who is logged in. Raises `LogInFirst`, or `NotAllowed` for others."""
+    me = visit.member
+    if me.role.rank < Role.MODERATOR.rank:
+        raise NotAllowed(visit.words.text("This page is for moderators."))
+    check_staff(me, required=visit.front.settings.staff_second_factor)
+    return me
+
+
+def _acting(visit: Visit, asked: Form) -> Member:
+    me = _moderator(visit)
+    visit.check_sent(asked)
+    return me
+
+
+ROUTES = (
+    routing.page("/moderation", queue, Queue),
+    routing.form("/moderation", see_to_several, BulkForm),
+    routing.page("/moderation/reports/{id}", report, ReportPath),
+    routing.form("/moderation/reports/{id}", see_to, ReportActForm),
+    routing.page("/moderation/members", members, MembersQuery),
+    routing.page("/moderation/members/{id}", member, MemberPath, secret=True),
+    routing.form("/moderation/members/{id}", act, MemberForm),
+    routing.form("/moderation/invitations/{id}", end_invitation, EndOfInvitationForm),
+    routing.form("/moderation/posts/{id}", hide, HideForm),
+)

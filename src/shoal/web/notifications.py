@@ -1,0 +1,431 @@
+"""Notifications: grouped notifications, requests held back by the notification policy, the policy, and push subscriptions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import notifications, push_subscriptions
+from shoal.commands import notifications as verbs
+from shoal.core.errors import NotFound
+from shoal.core.ids import MAX_ID, milliseconds_of
+from shoal.core.model import NoticePolicy, Role, Treatment, Visibility
+from shoal.graph.contract import MAX_TIME
+from shoal.graph.payloads.members import NOTIFICATIONS, marks
+from shoal.graph.payloads.notifications import FOR_STAFF, STRETCHES, Group, Kind
+from shoal.http.convert import Id
+from shoal.i18n import When
+from shoal.push.subscription import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushSubscription, check_bytes
+from shoal.queries import notifications as feed
+from shoal.queries import notifications as notification_queries
+from shoal.queries.hydration import Profile
+from shoal.queries.notifications import Grouped, Notification, NotificationQuery
+from shoal.web import routing
+from shoal.web.rendering import BeforeQuery, next_of, page, part
+from shoal.web.request_context import Form, Visit
+from shoal.web.scheduled_posts import refusal_of
+from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+from shoal.web.view_models import Face, PostView, answered, face_of, post_of
+
+_FACES = 8
+_KEY = re.compile(r"(like|share|follow)-(\d{1,19})-(\d{1,9})")
+_ICONS = {
+    Kind.MENTION: "at-sign",
+    Kind.POST: "bell-ring",
+    Kind.LIKE: "heart",
+    Kind.SHARE: "repeat-2",
+    Kind.REACTION: "smile",
+    Kind.EDIT: "pencil",
+    Kind.POLL: "vote",
+    Kind.FOLLOW: "user-plus",
+    Kind.REQUEST: "user-check",
+    Kind.REGISTRATION: "sprout",
+    Kind.REPORT: "flag",
+    Kind.VERDICT: "scale",
+    Kind.UNPUBLISHED: "calendar-clock",
+}
+_WHOLE = frozenset({Kind.MENTION, Kind.POST})
+"""Kinds that show the post as a list does, so that one can answer at once."""
+_ONE_OR_MORE = {
+    Kind.LIKE: ("%(names)s likes your post", "%(names)s like your post"),
+    Kind.SHARE: ("%(names)s shared your post", "%(names)s shared your post"),
+    Kind.FOLLOW: ("%(names)s follows you", "%(names)s follow you"),
+}
+_ONE = {
+    Kind.MENTION: "%(names)s mentions you",
+    Kind.POST: "%(names)s posted",
+    Kind.EDIT: "%(names)s changed a post that you shared",
+    Kind.REQUEST: "%(names)s asks to follow you",
+    Kind.REGISTRATION: "%(names)s joined",
+    Kind.REPORT: "%(names)s reported somebody",
+    Kind.UNPUBLISHED: "A scheduled post of yours could not be published",
+}
+
+
+class NotificationView(msgspec.Struct, frozen=True):
+    """A notification, or several that are alike."""
+
+    key: str
+    """Its name in a form: the time of one, the words of a group."""
+    kind: str
+    icon: str
+    words: str
+    faces: tuple[Face, ...]
+    when: When
+    unread: bool
+    post: PostView | None = None
+    whole: bool = False
+    """Whether the post is shown as a list shows it."""
+    asks: Face | None = None
+    """Somebody who asks to follow the viewer."""
+    detail: str = ""
+    path: str = ""
+    """Where more is; empty where the post or the faces lead there."""
+
+
+def notices_of(visit: Visit, groups: Sequence[Grouped], read: int, names: Mapping[int, str]) -> list[NotificationView]:
+    """Return groups of notifications; those after the id `read` are new. `names` are those of members whom posts answer."""
+    return [_notice(visit, group, read, names) for group in groups]
+
+
+def key_of(group: Group | None, time: int) -> str:
+    """Return the name of a group in a form, or of the notification with this time."""
+    return f"{group.kind}-{group.about}-{group.stretch}" if group else str(time)
+
+
+def parsed(key: str) -> Group | int | None:
+    """Return the group that a key names, or the time of a notification; None for what is no key."""
+    if key.isdecimal() and len(key) <= 19:
+        return min(int(key), MAX_ID)
+    match = _KEY.fullmatch(key)
+    if match is None:
+        return None
+    kind, about, stretch = Kind(match[1]), int(match[2]), int(match[3])
+    fits = about <= MAX_ID and STRETCHES[0] <= stretch < STRETCHES[1]
+    return Group(kind, about, stretch) if fits else None
+
+
+def _notice(visit: Visit, group: Grouped, read: int, names: Mapping[int, str]) -> NotificationView:
+    newest = group.items[0]
+    kind, people = newest.notice.kind, _people(group.items)
+    post = post_of(visit, newest.entry, names) if newest.entry else None
+    actor = face_of(visit, newest.actor.member)
+    detail, path = _about(visit, newest)
+    return NotificationView(
+        key=key_of(group.group, newest.time),
+        kind=kind.value,
+        icon="mail" if post and post.visibility == Visibility.DIRECT and kind is Kind.MENTION else _ICONS[kind],
+        words=_words(visit, newest, people),
+        faces=()
+        if kind in _WHOLE or kind in {Kind.VERDICT, Kind.UNPUBLISHED}
+        else tuple(face_of(visit, one.member) for one in people[:_FACES]),
+        when=visit.when(milliseconds_of(newest.time)),
+        unread=newest.time > read,
+        post=post,
+        whole=kind in _WHOLE,
+        asks=actor if kind is Kind.REQUEST else None,
+        detail=detail,
+        path=path,
+    )
+
+
+def _people(items: Sequence[Notification]) -> list[Profile]:
+    """Return everybody in a group once, the newest first."""
+    return list({item.actor.member.id: item.actor for item in items}.values())
+
+
+def _words(visit: Visit, newest: Notification, people: Sequence[Profile]) -> str:
+    """Return a sentence that says what happened."""
+    words, kind = visit.words, newest.notice.kind
+    names = {"names": names_of(visit, people)}
+    if kind in _ONE_OR_MORE:
+        return words.plural(*_ONE_OR_MORE[kind], len(people)) % names
+    if kind is Kind.REACTION:
+        return words.text("%(names)s put %(emoji)s on your post") % {**names, "emoji": newest.notice.emoji}
+    if kind is Kind.POLL:
+        own = newest.entry is not None and newest.entry.post.author_id == visit.viewer_id
+        return words.text("A poll of yours is over") if own else words.text("A poll that you voted in is over")
+    if kind is Kind.VERDICT:
+        return _verdict(visit, newest)
+    if kind is Kind.MENTION and newest.entry is not None:
+        return _mention(visit, newest) % names
+    return words.text(_ONE[kind]) % names
+
+
+def _mention(visit: Visit, newest: Notification) -> str:
+    post = newest.entry.post if newest.entry else None
+    if post is not None and post.visibility is Visibility.DIRECT:
+        return visit.words.text("%(names)s wrote to you")
+    if post is not None and post.parent_author_id == visit.viewer_id:
+        return visit.words.text("%(names)s answers you")
+    return visit.words.text(_ONE[Kind.MENTION])
+
+
+def _verdict(visit: Visit, newest: Notification) -> str:
+    _ = visit.words.text
+    if newest.report is not None and newest.report.upheld:
+        return _("Your report was found right")
+    return _("Your report was looked at, and nothing was found against the rules")
+
+
+def _about(visit: Visit, newest: Notification) -> tuple[str, str]:
+    """Return further words, and where more is."""
+    report, kind = newest.report, newest.notice.kind
+    target = f"@{newest.target.member.name}" if newest.target else ""
+    if kind is Kind.REPORT and report is not None:
+        return f"{target} · {report.comment[:200]}" if report.comment else target, visit.url(
+            f"/moderation/reports/{report.id}"
+        )
+    if kind is Kind.UNPUBLISHED and newest.scheduled is not None:
+        return refusal_of(visit, newest.scheduled), visit.url("/scheduled")
+    if kind is Kind.VERDICT:
+        return visit.words.text("It was about %(name)s.") % {"name": target} if target else "", ""
+    return "", ""
+
+
+def names_of(visit: Visit, people: Sequence[Profile]) -> str:
+    """Return the names of some members in a few words."""
+    shown = [one.member.shown_name for one in people]
+    words = visit.words
+    if len(shown) <= 1:
+        return "".join(shown)
+    if len(shown) == 2:
+        return words.text("%(one)s and %(other)s") % {"one": shown[0], "other": shown[1]}
+    others = len(shown) - 1
+    text = words.plural("%(one)s and %(n)s other", "%(one)s and %(n)s others", others)
+    return text % {"one": shown[0], "n": words.number(others)}
+
+
+_SIZE = 20
+_KINDS: dict[str, frozenset[Kind] | None] = {
+    "all": None,
+    "mentions": frozenset({Kind.MENTION}),
+    "reactions": frozenset({Kind.LIKE, Kind.SHARE, Kind.REACTION}),
+    "follows": frozenset({Kind.FOLLOW, Kind.REQUEST}),
+    "posts": frozenset({Kind.POST, Kind.EDIT, Kind.POLL}),
+    "staff": FOR_STAFF,
+}
+
+
+class NoticesQuery(BeforeQuery, frozen=True, kw_only=True):
+    """A page of notifications of some kinds."""
+
+    kind: Literal["all", "mentions", "reactions", "follows", "posts", "staff"] = "all"
+
+
+class DismissForm(Form, frozen=True, kw_only=True):
+    """A notification or a group by its key; `all` for all of them."""
+
+    key: Annotated[str, Meta(max_length=60)]
+
+
+class SenderPath(BeforeQuery, frozen=True, kw_only=True):
+    """A sender whose notifications are held back."""
+
+    id: Id
+
+
+class SenderForm(Form, frozen=True, kw_only=True):
+    """Whether the held notifications of a sender are shown, with all later ones, or go."""
+
+    id: Id
+    do: Literal["accept", "dismiss"]
+
+
+async def several(visit: Visit, query: NoticesQuery) -> Response:
+    """A page of notifications; opening the first page of all marks them as read."""
+    member, reads = visit.member, visit.front.reads
+    found = await feed.grouped(reads, member.id, query.cursor(_SIZE), NotificationQuery(_KINDS[query.kind]))
+    read = await _read_up_to(visit, member.id)
+    notices = await _shown(visit, found.groups, read)
+    asked = {} if query.kind == "all" else {"kind": query.kind}
+    following = next_of(visit, "/notifications", found.next, **asked)
+    if visit.partial:
+        return part(visit, "notices", notices=notices, next=following)
+    newest = found.items[0].time if found.items else 0
+    if query.kind == "all" and not query.before and newest > read:
+        await notifications.set_markers(visit.front.writes, member.id, {NOTIFICATIONS: newest})
+    held = await notification_queries.held_back(reads, member.id)
+    return await page(
+        visit,
+        "notifications",
+        title=visit.words.text("Notifications"),
+        notices=notices,
+        next=following,
+        kind=query.kind,
+        held=held.requests,
+        staff=member.role is not Role.NONE,
+    )
+
+
+async def dismiss(visit: Visit, asked: DismissForm) -> Response:
+    """Dismiss a notification, a group, or all; they do not come back."""
+    member, writes = visit.checked(asked), visit.front.writes
+    if asked.key == "all":
+        await verbs.clear(writes, member.id)
+        return visit.back(asked, "/notifications")
+    key = parsed(asked.key)
+    if key is None:
+        raise NotFound("There is no such notification")
+    if isinstance(key, Group):
+        await verbs.dismiss_group(writes, member.id, key)
+    else:
+        await verbs.dismiss(writes, member.id, key)
+    return Response(status_code=200) if visit.partial else visit.back(asked, "/notifications")
+
+
+class SenderView(msgspec.Struct, frozen=True):
+    """A sender whose notifications are held back."""
+
+    face: object
+    number: str
+    post: object
+    path: str
+
+
+async def requests(visit: Visit, query: BeforeQuery) -> Response:
+    """Senders whose notifications the member's policy holds back."""
+    member, words = visit.member, visit.words
+    found = await notification_queries.requests_page(visit.front.reads, member.id, query.cursor(_SIZE))
+    senders = [
+        SenderView(
+            face_of(visit, one.sender.member),
+            words.plural("%(n)s notification", "%(n)s notifications", one.count) % {"n": words.number(one.count)},
+            post_of(visit, one.entry) if one.entry else None,
+            visit.url(f"/notifications/requests/{one.sender.member.id}"),
+        )
+        for one in found.items
+    ]
+    following = next_of(visit, "/notifications/requests", found.next)
+    return await page(
+        visit, "notice_requests", title=words.text("Filtered notifications"), senders=senders, next=following
+    )
+
+
+async def of_sender(visit: Visit, path: SenderPath) -> Response:
+    """The notifications held back of one sender."""
+    member, reads = visit.member, visit.front.reads
+    request = await notification_queries.sender_request(reads, member.id, path.id)
+    query = NotificationQuery(actor_id=path.id, held=True)
+    found = await feed.page(reads, member.id, path.cursor(_SIZE), query)
+    found_here = await _shown(visit, [Grouped(None, [item]) for item in found.items], MAX_TIME)
+    # They are accepted or dismissed together, by their sender.
+    notices = [msgspec.structs.replace(one, key="") for one in found_here]
+    following = next_of(visit, f"/notifications/requests/{path.id}", found.next)
+    face = face_of(visit, request.sender.member)
+    return await page(visit, "notice_request", title=face.shown, face=face, notices=notices, next=following)
+
+
+async def decide(visit: Visit, asked: SenderForm) -> Response:
+    """Show the held notifications of a sender, with all later ones, or let them go."""
+    member = visit.checked(asked)
+    verb = notifications.accept_requests if asked.do == "accept" else notifications.dismiss_requests
+    await verb(visit.front.writes, member.id, (asked.id,))
+    return visit.back(asked, "/notifications/requests")
+
+
+async def _shown(visit: Visit, groups: Sequence[Grouped], read: int) -> list[NotificationView]:
+    entries = [group.items[0].entry for group in groups]
+    names = await answered(visit, [entry for entry in entries if entry is not None])
+    return notices_of(visit, groups, read, names)
+
+
+async def _read_up_to(visit: Visit, member_id: int) -> int:
+    held = (await marks(visit.front.graph, member_id, (NOTIFICATIONS,))).get(NOTIFICATIONS)
+    return held.last_read_id if held else 0
+
+
+ROUTES = (
+    routing.page("/notifications", several, NoticesQuery),
+    routing.form("/notifications/dismiss", dismiss, DismissForm),
+    routing.page("/notifications/requests", requests, BeforeQuery),
+    routing.page("/notifications/requests/{id}", of_sender, SenderPath),
+    routing.form("/notifications/requests/{id}", decide, SenderForm),
+)
+
+
+_RULES = NoticePolicy.__struct_fields__
+
+
+class NoticesForm(Form, frozen=True, kw_only=True):
+    """The policy for notifications from five kinds of senders."""
+
+    not_following: Treatment = Treatment.ACCEPT
+    not_followers: Treatment = Treatment.ACCEPT
+    new_accounts: Treatment = Treatment.ACCEPT
+    private_mentions: Treatment = Treatment.ACCEPT
+    limited_accounts: Treatment = Treatment.ACCEPT
+
+
+class PushForm(Form, frozen=True, kw_only=True):
+    """A subscription of this browser at its push service, or its end."""
+
+    do: Literal["begin", "end"]
+    endpoint: Annotated[str, Meta(max_length=MAX_ENDPOINT)] = ""
+    p256dh: Annotated[str, Meta(max_length=200)] = ""
+    auth: Annotated[str, Meta(max_length=200)] = ""
+
+
+async def show(visit: Visit, query: SettingsQuery) -> Response:
+    """The rules as they are."""
+    _, policy = visit.words.text, visit.member.notices
+    words = {
+        "not_following": (_("From people whom you do not follow"), ""),
+        "not_followers": (_("From people who do not follow you"), _("Or have for less than three days")),
+        "new_accounts": (_("From new members"), _("Who joined in the last thirty days, and whom you do not follow")),
+        "private_mentions": (_("Direct messages that nobody asked for"), _("From people whom you do not follow")),
+        "limited_accounts": (_("From people whom moderators have quietened"), _("And whom you do not follow")),
+    }
+    treatments = (
+        (Treatment.ACCEPT, _("Show")),
+        (Treatment.FILTER, _("Hold back")),
+        (Treatment.DROP, _("Ignore")),
+    )
+    rules = [(name, *words[name], getattr(policy, name)) for name in _RULES]
+    key = visit.front.push_key
+    return await settings_page(
+        visit,
+        "notifications",
+        saved=query.saved,
+        rules=rules,
+        treatments=treatments,
+        push_key=key,
+        pushing=bool(key) and await push_subscriptions.is_made(visit.front.graph, visit.member.id, visit.session_id),
+    )
+
+
+async def save(visit: Visit, asked: NoticesForm) -> Response:
+    """Keep the rules as they were filled in."""
+    member = visit.checked(asked)
+    changes = {name: getattr(asked, name) for name in _RULES}
+    await notifications.set_policy(visit.front.writes, member.id, changes)
+    return saved_at(visit, "notifications")
+
+
+async def push(visit: Visit, asked: PushForm) -> Response:
+    """Have messages sent to this browser, or no more. A script sends this form: only it can ask the browser."""
+    member = visit.checked(asked)
+    if asked.do == "end" or visit.front.server_key is None:
+        await push_subscriptions.end(visit.front.writes, member.id, visit.session_id)
+        return Response(status_code=204)
+    wanted = PushSubscription(
+        endpoint=asked.endpoint,
+        key=check_bytes(asked.p256dh, KEY_BYTES, "p256dh"),
+        secret=check_bytes(asked.auth, SECRET_BYTES, "auth"),
+        alerts=tuple(map(str, Kind)),
+        language=visit.words.code,
+    )
+    await push_subscriptions.subscribe(visit.front.writes, member.id, visit.session_id, wanted)
+    return Response(status_code=204)
+
+
+SETTINGS_ROUTES = (
+    routing.page("/settings/notifications", show, SettingsQuery),
+    routing.form("/settings/notifications", save, NoticesForm),
+    routing.form("/settings/push", push, PushForm),
+)

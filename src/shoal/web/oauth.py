@@ -1,0 +1,249 @@
+"""The OAuth authorization page: a member logs in, authorizes an app, and is redirected to the app with a code.
+
+Every form redirects to a page that can be reloaded, so a password is submitted once. The browser stays logged in; the next
+app needs only authorization. These pages have no navigation. Their only script handles passkeys.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+from starlette.responses import RedirectResponse, Response
+
+from shoal.commands import oauth, second_factor, sessions
+from shoal.commands.second_factor import SecondWays
+from shoal.core.credentials import MOST_CHARACTERS
+from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
+from shoal.core.model import Member
+from shoal.http.authentication import in_words
+from shoal.mastodon_api import login_attempts
+from shoal.mastodon_api.oauth import OUT_OF_BAND, Authorization, AuthorizeRequest, SentBack, address_of, issuer_of, read
+from shoal.web import routing
+from shoal.web.authentication import code_refusal, log_in, passkey_refusal, password_refusal
+from shoal.web.form_errors import told
+from shoal.web.layout import bare_shell
+from shoal.web.rendering import framed
+from shoal.web.request_context import Visit
+from shoal.web.view_models import face_of
+
+
+class AskingApp(NamedTuple):
+    """An app that asks."""
+
+    name: str
+    letter: str
+    """Stands for it, as it has no picture."""
+    site: str
+    """Host of its website; empty where it has none."""
+    website: str
+
+
+def app_of(asked: AuthorizeRequest) -> AskingApp:
+    """Return the app of a request."""
+    app = asked.app
+    letter = next((character for character in app.name.upper() if character.isalnum()), "?")
+    parts = urlsplit(app.website)
+    shown = parts.scheme in {"http", "https"}
+    return AskingApp(app.name, letter, parts.netloc if shown else "", app.website if shown else "")
+
+
+def permissions_of(visit: Visit, asked: AuthorizeRequest) -> list[str]:
+    """Return what the app may do once it is let in, a line each."""
+    return [visit.words.text(line) for line in in_words(asked.scopes)]
+
+
+def whither(asked: AuthorizeRequest) -> str:
+    """Return where the browser goes next. An app may call itself what it likes; its address is where the code goes."""
+    if asked.redirect_uri == OUT_OF_BAND:
+        return ""
+    parts = urlsplit(asked.redirect_uri)
+    return parts.netloc if parts.scheme in {"http", "https"} else f"{parts.scheme}:"
+
+
+# No `form-action`: Chromium holds it against the address that a form is sent on to, which is the app's.
+_POLICY = "default-src 'none'; img-src 'self' data:; style-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+_ASKING = {"authorize_login", "authorize_second"}
+_SCRIPTED = f"{_POLICY}; script-src 'self'; connect-src 'self'"
+"""The policy of the pages that ask for passkeys. The one where an app is let in has no scripts."""
+
+
+class Decision(Authorization, frozen=True):
+    """Fields of the forms on the authorize page, by which a person decides."""
+
+    do: Literal["login", "passkey", "code", "allow", "deny", "switch"] = "login"
+    form_token: Annotated[str, Meta(max_length=200)] = ""
+    username: Annotated[str, Meta(max_length=2_000)] = ""
+    password: Annotated[str, Meta(max_length=2_000)] = ""
+    second: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
+    """A code of the second factor, or what a passkey answered."""
+
+
+async def show(visit: Visit, params: Authorization) -> Response:
+    """The page where a member logs in and lets an app in."""
+    try:
+        asked = await read(visit.front.graph, params)
+    except SentBack as back:
+        return _send(visit, back)
+    return _page(visit, asked, await _visitor(visit, params))
+
+
+async def decide(visit: Visit, params: Decision) -> Response:
+    """An answer on the authorize page: log in, allow, deny, or switch to another member."""
+    try:
+        asked = await read(visit.front.graph, params)
+        visitor = await _visitor(visit, params)
+        if not visit.browser.sent(params.form_token):
+            return _page(visit, asked, visitor, told=_too_old(visit), status=403)
+        if params.do == "login":
+            return await _log_in(visit, asked, params)
+        if params.do == "passkey":
+            return await _by_passkey(visit, asked, params)
+        if params.do == "code":
+            return await _show_code(visit, asked, params)
+        if params.do == "switch":
+            return await _log_out(visit, params)
+        if params.do == "deny":
+            raise _answer(asked, error="access_denied", error_description="The resource owner denied the request.")
+        if visitor.member is None:
+            return _page(visit, asked, visitor, told=visitor.told or _too_old(visit), status=403)
+        app, redirect = asked.app.id, asked.redirect_uri
+        code = await oauth.issue_code(visit.front.writes, visitor.member, app, asked.scopes, redirect, asked.challenge)
+        raise _answer(asked, code=code)
+    except SentBack as back:
+        return _send(visit, back)
+
+
+async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
+    try:
+        member = await login_attempts.knows_password(visit.anonymous, params.username, params.password)
+    except (Unauthenticated, NotAllowed, TooMany) as error:
+        refusal = password_refusal(visit.words, error)
+        answer = _page(visit, asked, _Visitor(), told=refusal.words, name=params.username, locked=refusal.locked)
+        return refusal.on(answer)
+    return await _logged_in(visit, params, member)
+
+
+async def _by_passkey(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
+    try:
+        member = await login_attempts.by_passkey(visit.anonymous, params.second)
+    except (Unauthenticated, NotAllowed, TooMany) as error:
+        refusal = passkey_refusal(visit.words, error)
+        return refusal.on(_page(visit, asked, _Visitor(), told=refusal.words))
+    return await _logged_in(visit, params, member, proved=True)
+
+
+async def _show_code(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
+    found = await sessions.halfway(visit.front.writes, visit.browser.login)
+    if found is None:
+        return _page(visit, asked, _Visitor(), told=_too_old(visit), status=403)
+    refusal = await code_refusal(visit, found.member, params.second)
+    if refusal is None:
+        return await _logged_in(visit, params, found.member, proved=True)
+    return refusal.on(_page(visit, asked, await _halfway(visit, found.member), told=refusal.words))
+
+
+async def _logged_in(visit: Visit, params: Decision, member: Member, *, proved: bool = False) -> Response:
+    response = RedirectResponse(address_of(visit.front.at, params), 303)
+    await log_in(visit, response, await sessions.begin(visit.front.writes, member, proved=proved, origin=visit.origin))
+    return response
+
+
+async def _log_out(visit: Visit, params: Decision) -> Response:
+    await sessions.leave(visit.front.writes, visit.browser.login)
+    response = RedirectResponse(address_of(visit.front.at, params), 303)
+    visit.browser.log_out(response)
+    return response
+
+
+class _Visitor(NamedTuple):
+    """The person who opens the authorize page."""
+
+    member: Member | None = None
+    """The member who need not log in again."""
+    half: Member | None = None
+    """The member who has shown the password here, and of whom a code is wanted."""
+    ways: SecondWays | None = None
+    """How they may show the second factor."""
+    told: str = ""
+    """Why somebody may not log in."""
+
+
+async def _visitor(visit: Visit, params: Authorization) -> _Visitor:
+    if params.force_login or not visit.browser.login:
+        return _Visitor()
+    writes, login = visit.front.writes, visit.browser.login
+    try:
+        member = await sessions.browser(writes, login)
+        half = None if member is not None else await sessions.halfway(writes, login)
+    except NotAllowed as error:
+        return _Visitor(told=told(visit.words, error))
+    return await _halfway(visit, half.member) if half is not None else _Visitor(member)
+
+
+async def _halfway(visit: Visit, member: Member) -> _Visitor:
+    return _Visitor(half=member, ways=await second_factor.ways(visit.front.writes, member.id))
+
+
+def _page(
+    visit: Visit,
+    asked: AuthorizeRequest,
+    visitor: _Visitor,
+    *,
+    told: str = "",
+    name: str = "",
+    status: int = 0,
+    locked: bool = False,
+) -> Response:
+    """Return the question for a member who is logged in, or the form to log in or for a code.
+
+    `told` says what went wrong. `locked`: see `login_page`.
+    """
+    app, told, member = app_of(asked), told or visitor.told, visitor.member
+    if visitor.half is not None:
+        name, ways = visitor.half.name, visitor.ways
+        return _alone(visit, "authorize_second", status or 200, app=app, told=told, name=name, ways=ways)
+    if member is None:
+        settings = visit.front.settings
+        help_ = {"locked": locked, "has_mail": bool(settings.mail), "contact": settings.contact_email}
+        return _alone(
+            visit, "authorize_login", status or (403 if told else 200), app=app, told=told, name=name, **help_
+        )
+    views = {
+        "face": face_of(visit, member),
+        "permissions": permissions_of(visit, asked),
+        "whither": whither(asked),
+    }
+    return _alone(visit, "authorize", status or 200, app=app, told=told, domain=visit.front.at.domain, **views)
+
+
+def _alone(visit: Visit, template: str, status: int = 200, **views: object) -> Response:
+    response = framed(visit, bare_shell(visit, visit.words.text("Let an app in")), template, status=status, **views)
+    response.headers["Content-Security-Policy"] = _SCRIPTED if template in _ASKING else _POLICY
+    return response
+
+
+def _too_old(visit: Visit) -> str:
+    return visit.words.text("This page is too old, or your browser keeps no cookies. Please try again.")
+
+
+def _answer(asked: AuthorizeRequest, **answer: str) -> SentBack:
+    return SentBack(asked.redirect_uri, **answer, state=asked.state)
+
+
+def _send(visit: Visit, back: SentBack) -> Response:
+    """Return the way to the app; where it has no address, a page for the person."""
+    if back.redirect_uri != OUT_OF_BAND:
+        # 303: the browser is to ask for it, whatever it posted here.
+        return RedirectResponse(back.url(issuer_of(visit.front.at)), 303)
+    if code := back.answer.get("code"):
+        return _alone(visit, "authorize_code", code=code)
+    denied = back.answer["error"] == "access_denied"
+    return _alone(visit, "authorize_refused", 200 if denied else 400, denied=denied, told=str(back))
+
+
+ROUTES = (
+    routing.page("/oauth/authorize", show, Authorization, once=True, secret=True),
+    routing.form("/oauth/authorize", decide, Decision, limit_class="login", once=True, secret=True),
+)

@@ -1,0 +1,251 @@
+"""Onboarding of a new member: interests, suggested members, profile, first post.
+
+Each step is optional and can be done later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import members, ranking
+from shoal.commands import relationships as refused
+from shoal.commands.members import ProfileChange
+from shoal.core.errors import InvalidInput
+from shoal.core.model import MediaKind, Member
+from shoal.core.ranking.preferences import MOST_PICKED
+from shoal.graph.schema import FOLLOWS
+from shoal.http.convert import Id, Upload
+from shoal.http.routes import Route
+from shoal.queries import trends
+from shoal.queries.hydration import Entry
+from shoal.queries.suggestions import Suggestion, portfolios, suggestions
+from shoal.queries.tags import TagOffer, offers
+from shoal.settings import Settings
+from shoal.web import routing
+from shoal.web.explore import WallPhoto, wall_of
+from shoal.web.form_errors import RIGHT, Wrong, wrong_of
+from shoal.web.profiles import keep_picture
+from shoal.web.relationships import follow_all
+from shoal.web.rendering import page
+from shoal.web.request_context import Form, Visit
+from shoal.web.view_models import PersonView, Photo, face_of, photo_of, suggested
+
+STEPS = ("interests", "people", "profile", "first")
+
+
+class Step(NamedTuple):
+    """A step on the way."""
+
+    path: str
+    words: str
+    here: bool
+    done: bool
+
+
+class OfferedTag(NamedTuple):
+    """A tag to pick."""
+
+    name: str
+    picked: bool
+    photo: Photo | None
+    uses: str
+
+
+class SuggestedPerson(NamedTuple):
+    """Somebody to follow, with a few of their photos."""
+
+    person: PersonView
+    photos: tuple[WallPhoto, ...]
+
+
+def steps_of(visit: Visit, here: str) -> list[Step]:
+    """Return all steps, and at which one is."""
+    _ = visit.words.text
+    names = (_("Interests"), _("People"), _("You"), _("Post"))
+    at = STEPS.index(here)
+    return [
+        Step(visit.url(f"/welcome/{key}"), name, n == at, n < at)
+        for n, (key, name) in enumerate(zip(STEPS, names, strict=True))
+    ]
+
+
+def offered(visit: Visit, offer: TagOffer) -> OfferedTag:
+    """Return a tag with its picture."""
+    entry = offer.example
+    pictures = [one for one in entry.media if one.kind is MediaKind.IMAGE and one.preview_key] if entry else []
+    uses = visit.words.plural("%(n)s post", "%(n)s posts", offer.uses) % {"n": visit.words.number(offer.uses)}
+    return OfferedTag(
+        offer.name, offer.picked, photo_of(visit, pictures[0]) if pictures else None, uses if offer.uses else ""
+    )
+
+
+def people_of(
+    visit: Visit, found: Sequence[Suggestion], photos: Mapping[int, Sequence[Entry]]
+) -> list[SuggestedPerson]:
+    """Return members to follow, each with some of their photos."""
+    return [
+        SuggestedPerson(suggested(visit, one), tuple(wall_of(visit, photos.get(one.profile.member.id, ()))))
+        for one in found
+    ]
+
+
+_TAGS = 36
+_PEOPLE = 12
+_PHOTOS = 12
+_MOST_AT_ONCE = 100
+_FORM = 64 * 1024
+"""Bytes of a form besides its file."""
+
+
+class InterestsForm(Form, frozen=True, kw_only=True):
+    """Tags that one likes."""
+
+    tags: Annotated[tuple[Annotated[str, Meta(max_length=400)], ...], Meta(max_length=MOST_PICKED)] = ()
+
+
+class SeveralForm(Form, frozen=True, kw_only=True):
+    """Members to follow together."""
+
+    ids: Annotated[tuple[Id, ...], Meta(max_length=_MOST_AT_ONCE)] = ()
+
+
+class UnsuggestForm(Form, frozen=True, kw_only=True):
+    """A member who is not to be suggested again."""
+
+    id: Id
+
+
+class YouForm(Form, frozen=True, kw_only=True):
+    """The beginning of a profile."""
+
+    display_name: Annotated[str, Meta(max_length=2_000)] = ""
+    note: Annotated[str, Meta(max_length=20_000)] = ""
+    avatar: Upload | None = None
+
+
+async def begin(visit: Visit, _params: None) -> Response:
+    """The first step."""
+    return visit.go("/welcome/interests")
+
+
+async def interests(visit: Visit, _params: None) -> Response:
+    """Tags to pick as interests, each with a picture."""
+    member = visit.member
+    found = [offered(visit, one) for one in await offers(visit.front.reads, member.id, _TAGS)]
+    return await page(
+        visit,
+        "welcome_interests",
+        title=visit.words.text("Interests"),
+        steps=steps_of(visit, "interests"),
+        pictured=[one for one in found if one.photo],
+        plain=[one for one in found if not one.photo],
+    )
+
+
+async def pick(visit: Visit, asked: InterestsForm) -> Response:
+    """Keep the picked tags as interests."""
+    member = visit.checked(asked)
+    await ranking.pick_tags(visit.front.writes, member.id, asked.tags)
+    return visit.back(asked, "/welcome/people")
+
+
+async def people(visit: Visit, _params: None) -> Response:
+    """Members to follow, each with a reason and some photos."""
+    member, reads = visit.member, visit.front.reads
+    found = await suggestions(reads, member.id, _PEOPLE)
+    photos = await portfolios(reads, member.id, [one.profile.member.id for one in found])
+    return await page(
+        visit,
+        "welcome_people",
+        title=visit.words.text("People"),
+        steps=steps_of(visit, "people"),
+        people=people_of(visit, found, photos),
+        follows=await _follows(visit, member),
+    )
+
+
+async def follow_several(visit: Visit, asked: SeveralForm) -> Response:
+    """Follow several members at once."""
+    visit.checked(asked)
+    await follow_all(visit, asked.ids)
+    return visit.back(asked, "/welcome/profile")
+
+
+async def dismiss(visit: Visit, asked: UnsuggestForm) -> Response:
+    """Suggest somebody no more; for a script nothing is left of them."""
+    member = visit.checked(asked)
+    await refused.dismiss_suggestion(visit.front.writes, member.id, asked.id)
+    return Response("", media_type="text/html") if visit.partial else visit.back(asked, "/welcome/people")
+
+
+async def you(visit: Visit, _params: None) -> Response:
+    """The beginning of a profile: a name, a line, a picture."""
+    member = visit.member
+    return await _you(visit, YouForm(display_name=member.display_name, note=member.note))
+
+
+async def set_you(visit: Visit, asked: YouForm) -> Response:
+    """Keep the name, the line and the picture."""
+    member = visit.checked(asked)
+    wrong = await keep_picture(visit, "avatar", asked.avatar)
+    try:
+        change = ProfileChange(display_name=asked.display_name, note=asked.note)
+        await members.update_profile(visit.front.writes, member.id, change)
+    except InvalidInput as error:
+        wrong |= wrong_of(visit.words, error)
+    if wrong:
+        return await _you(visit, asked, wrong)
+    return visit.back(asked, "/welcome/first")
+
+
+async def first(visit: Visit, _params: None) -> Response:
+    """The end of the way: a first post, and what others posted."""
+    member = visit.member
+    entries = await trends.page(visit.front.reads, member.id, _PHOTOS)
+    return await page(
+        visit,
+        "welcome_first",
+        title=visit.words.text("A first photo"),
+        steps=steps_of(visit, "first"),
+        wall=wall_of(visit, entries),
+        follows=await _follows(visit, member),
+    )
+
+
+async def _you(visit: Visit, typed: YouForm, wrong: Wrong = RIGHT) -> Response:
+    return await page(
+        visit,
+        "welcome_you",
+        status=422 if wrong else 200,
+        title=visit.words.text("You"),
+        steps=steps_of(visit, "profile"),
+        face=face_of(visit, visit.member),
+        typed=typed,
+        wrong=wrong,
+        limits=visit.front.writes.limits,
+    )
+
+
+async def _follows(visit: Visit, member: Member) -> int:
+    counted = await visit.front.graph.assoc_count((member.id,), (FOLLOWS,))
+    return counted[FOLLOWS].get(member.id, 0)
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """Return the rows. The settings say how large a picture may be."""
+    most = settings.max_upload_bytes + _FORM
+    return (
+        routing.page("/welcome", begin),
+        routing.page("/welcome/interests", interests),
+        routing.form("/welcome/interests", pick, InterestsForm),
+        routing.page("/welcome/people", people),
+        routing.form("/welcome/people", follow_several, SeveralForm),
+        routing.form("/suggestions/{id}/dismiss", dismiss, UnsuggestForm),
+        routing.page("/welcome/profile", you),
+        routing.form("/welcome/profile", set_you, YouForm, max_body=most),
+        routing.page("/welcome/first", first),
+    )

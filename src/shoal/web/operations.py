@@ -1,0 +1,475 @@
+"""Operator pages: process and cluster statistics as figures and charts, parked jobs, and the balance of the 64 shards."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands.second_factor import check_staff
+from shoal.core.errors import NotAllowed, Unavailable
+from shoal.core.model import Member, Role
+from shoal.graph.bulk import Spread
+from shoal.graph.schema import EVERYBODY, LOUD
+from shoal.i18n import Translated, When
+from shoal.observability.request_metrics import Slot
+from shoal.ops import jobs
+from shoal.ops.checking.report import Progress
+from shoal.ops.jobs import Work, survey
+from shoal.ops.moves.shards import Evenness, evenness, spread_of
+from shoal.ops.vitals.contract import EngineVitals, Vital, VitalName
+from shoal.timelines.memory import MemoryTimelines
+from shoal.web import routing
+from shoal.web.rendering import page, part
+from shoal.web.request_context import Form, Visit
+
+_NAMES: Mapping[VitalName, str] = {
+    "stored_bytes": "Stored",
+    "log_bytes": "Log not yet merged",
+    "disk_free_bytes": "Free on its disk",
+    "memory_bytes": "Memory",
+    "memory_most_bytes": "Memory, at most",
+    "items": "Entries",
+    "connections": "Connections",
+    "connections_most": "Connections, at most",
+    "commits": "Commits",
+    "deadlocks": "Deadlocks",
+    "evicted": "Entries pushed out",
+    "operations_per_second": "Commands a second",
+    "cache_hits": "Found in memory",
+    "longest_transaction_seconds": "Longest transaction",
+    "replica_behind_seconds": "Replica behind by",
+    "jobs_waiting": "Jobs waiting",
+    "jobs_delayed": "Jobs for later",
+    "jobs_set_aside": "Jobs set aside",
+    "workers": "Workers",
+}
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A number with its name, and whether it wants attention."""
+
+    name: str
+    value: str
+    hint: str = ""
+    wrong: bool = False
+
+
+class EngineCard(msgspec.Struct, frozen=True):
+    """An engine, where it is, and its figures."""
+
+    engine: str
+    place: str
+    version: str
+    reached: bool
+    figures: tuple[Figure, ...]
+
+
+def engine_cards(words: Translated, engines: Sequence[EngineVitals]) -> tuple[EngineCard, ...]:
+    """Return the engines as a page shows them."""
+    return tuple(
+        EngineCard(one.engine, one.place, one.version, one.reached, tuple(_figure(words, it) for it in one.vitals))
+        for one in engines
+    )
+
+
+def _figure(words: Translated, vital: Vital) -> Figure:
+    return Figure(words.text(_NAMES[vital.name]), _value(words, vital), wrong=vital.wrong)
+
+
+def _value(words: Translated, vital: Vital) -> str:
+    if vital.name.endswith("_bytes"):
+        return size(words, vital.value)
+    if vital.name.endswith("_seconds"):
+        return f"{words.decimal(vital.value, '.1f')} s"
+    if vital.name == "cache_hits":
+        return f"{words.decimal(100 * vital.value, '.1f')} %"
+    return words.compact(round(vital.value))
+
+
+def size(words: Translated, count: float) -> str:
+    """Return a number of bytes as people say it: "3.2 GiB"."""
+    unit = 0
+    while count >= 1_000 and unit < len(_UNITS) - 1:
+        count, unit = count / 1024, unit + 1
+    return f"{words.decimal(count, '.1f' if unit and count < 100 else '.0f')} {_UNITS[unit]}"
+
+
+_WIDTH, _HEIGHT = 600.0, 120.0
+_MOST_ROUTES = 12
+_KIB = 1024
+_ENTRY_BYTES = 8
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of a chart: where it stands and how high it is, in units of the drawing."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    words: str
+
+
+class ColumnChart(msgspec.Struct, frozen=True):
+    """Ten minutes as columns, and a line above them."""
+
+    title: str
+    columns: tuple[Column, ...]
+    line: str
+    """Points of the line."""
+    most: str
+    """The value at the upper edge."""
+
+
+class RouteRow(msgspec.Struct, frozen=True):
+    """A route, with how often it was asked for and how long it took."""
+
+    route: str
+    count: str
+    failed: str
+    p50: str
+    p99: str
+
+
+class SlowRow(msgspec.Struct, frozen=True):
+    """A slow request, and where its time went; parts in percent."""
+
+    when: When
+    route: str
+    status: int
+    request_id: str
+    total: str
+    stages: tuple[tuple[str, str, float], ...]
+
+
+class SetAside(msgspec.Struct, frozen=True):
+    """A job that failed again and again and was set aside."""
+
+    job: str
+    event: str
+    step: int
+    attempts: int
+    error: str
+
+
+class Operations(msgspec.Struct, frozen=True):
+    """Everything on the page of operators."""
+
+    figures: tuple[Figure, ...]
+    parts: tuple[tuple[str, bool], ...]
+    charts: tuple[ColumnChart, ...]
+    routes: tuple[RouteRow, ...]
+    slow: tuple[SlowRow, ...]
+    aside: tuple[SetAside, ...]
+    engines: tuple[EngineCard, ...]
+    stores: tuple[tuple[str, str], ...]
+    """Each store, and the data sources that it has."""
+
+
+async def operations(visit: Visit) -> Operations:
+    """Return how the network and this process stand now."""
+    front, words = visit.front, visit.words
+    work = await _work(visit)
+    loud = await _loud(visit)
+    history = front.meter.history()
+    parts, engines = await asyncio.gather(front.readiness.parts(), front.engines.look())
+    return Operations(
+        figures=tuple(_figures(visit, work, loud, history)),
+        parts=tuple(parts.items()),
+        charts=(
+            _chart(
+                visit,
+                words.text("Requests in ten seconds"),
+                [slot.number for slot in history],
+                [slot.failed + slot.refused for slot in history],
+                "",
+            ),
+            _chart(
+                visit,
+                words.text("Milliseconds: half of the requests, and 99 of 100"),
+                [slot.p50 for slot in history],
+                [slot.p99 for slot in history],
+                "ms",
+            ),
+        ),
+        routes=tuple(
+            RouteRow(
+                one.route,
+                words.number(one.number),
+                words.number(one.failed) if one.failed else "",
+                _ms(words, one.p50),
+                _ms(words, one.p99),
+            )
+            for one in front.meter.routes()[:_MOST_ROUTES]
+        ),
+        slow=tuple(_slow(visit)),
+        aside=tuple(SetAside(one.job, one.event, one.step, one.attempts, one.error) for one in work.buried)
+        if work
+        else (),
+        engines=engine_cards(words, engines),
+        stores=tuple(_stores(front.settings.store)),
+    )
+
+
+async def _work(visit: Visit) -> Work | None:
+    """Return how the work stands; None where it cannot be asked."""
+    try:
+        return await survey({"store": visit.front.store}, visit.front.writes.pressure.most)
+    except Unavailable:
+        return None
+
+
+async def _loud(visit: Visit) -> int | None:
+    """Return of how many members and tags nothing is pushed, since very many follow them; None where it cannot be asked."""
+    try:
+        return (await visit.front.graph.assoc_count((EVERYBODY,), (LOUD,)))[LOUD].get(EVERYBODY, 0)
+    except Unavailable:
+        return None
+
+
+def _figures(visit: Visit, work: Work | None, loud: int | None, history: Sequence[Slot]) -> list[Figure]:
+    _, words, front = visit.words.text, visit.words, visit.front
+    asked = sum(slot.number for slot in history)
+    failed = sum(slot.failed for slot in history)
+    refused = sum(slot.refused for slot in history)
+    latest = next((slot for slot in reversed(history[:-1]) if slot.number), history[-1])
+    found = [
+        Figure(_("Requests in ten minutes"), words.number(asked)),
+        Figure(_("Half of them in"), _ms(words, latest.p50), _("99 of 100 in %(ms)s") % {"ms": _ms(words, latest.p99)}),
+        Figure(_("Failed"), words.number(failed), _("answers 500 and above"), wrong=failed > 0),
+        Figure(_("Refused"), words.number(refused), _("too many at once, or too late"), wrong=refused > asked / 100),
+    ]
+    if work is not None:
+        oldest = work.oldest_seconds or 0.0
+        late = f"{words.decimal(oldest, '.1f')} s"
+        behind = work.most_seconds > 0 and oldest > work.most_seconds / 3
+        found += [
+            Figure(_("Deliveries behind by"), late, _("the oldest event that is not done"), wrong=behind),
+            Figure(_("Events waiting"), words.number(work.waiting)),
+            Figure(
+                _("Posts refused as too late"),
+                words.number(front.writes.pressure.refused),
+                wrong=front.writes.pressure.refused > 0,
+            ),
+            Figure(_("Jobs set aside"), words.number(len(work.buried)), wrong=bool(work.buried)),
+        ]
+    found += _pushes(visit, loud)
+    timelines = front.reads.timelines
+    if isinstance(timelines, MemoryTimelines):
+        held = len(timelines) * timelines.length * _ENTRY_BYTES
+        found.append(Figure(_("Warm home timelines"), words.number(len(timelines)), size(words, held)))
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+    found += [
+        Figure(_("Listening now"), words.number(front.streams.number)),
+        Figure(_("Memory of this process, at most"), size(words, used)),
+    ]
+    return found
+
+
+def _pushes(visit: Visit, loud: int | None) -> list[Figure]:
+    """Return what was pushed when it was posted, beside what is pulled when somebody reads."""
+    _, words, tally = visit.words.text, visit.words, visit.front.reads.tally
+    found = [Figure(_("Pushed into home timelines"), words.number(tally.pushed), _("entries, by this process"))]
+    if loud is not None:
+        said = _("lists of theirs read for home pages: %(n)s") % {"n": words.number(tally.pulled)}
+        found.append(Figure(_("Members and tags too popular to push"), words.number(loud), said))
+    return found
+
+
+def _chart(visit: Visit, title: str, columns: Sequence[float], line: Sequence[float], unit: str) -> ColumnChart:
+    most = max((1.0, *columns, *line))
+    width = _WIDTH / len(columns)
+    drawn = []
+    for n, value in enumerate(columns):
+        height = value / most * (_HEIGHT - 8)
+        drawn.append(
+            Column(
+                round(n * width, 1),
+                round(_HEIGHT - height, 1),
+                round(width - 2, 1),
+                round(height, 1),
+                f"{visit.words.decimal(value, ',.0f')} {unit}".strip(),
+            )
+        )
+    points = " ".join(
+        f"{n * width + width / 2 - 1:.1f},{_HEIGHT - value / most * (_HEIGHT - 8):.1f}" for n, value in enumerate(line)
+    )
+    return ColumnChart(title, tuple(drawn), points, f"{visit.words.number(round(most))} {unit}".strip())
+
+
+def _slow(visit: Visit) -> list[SlowRow]:
+    _, words = visit.words.text, visit.words
+    names = (_("let in"), _("answered"), _("sent"))
+    return [
+        SlowRow(
+            visit.when(one.at_ms),
+            one.route,
+            one.status,
+            one.request_id,
+            _ms(words, one.stages.total),
+            tuple(
+                (name, _ms(words, ms), round(100 * ms / one.stages.total, 1))
+                for name, ms in zip(names, one.stages, strict=True)
+            ),
+        )
+        for one in reversed(visit.front.meter.slow)
+    ]
+
+
+def _ms(words: Translated, value: float) -> str:
+    return f"{words.decimal(value, ',.0f' if value >= 10 else '.1f')} ms"
+
+
+def _stores(store: str | dict[str, str]) -> list[tuple[str, str]]:
+    """Return the stores without what is secret in their addresses, each with its data sources."""
+    if isinstance(store, str):
+        return [(store.partition("://")[0], "0-63")]
+    return [(f"{url.partition('://')[0]} {n}", sources) for n, (sources, url) in enumerate(store.items(), 1)]
+
+
+_ACROSS = 8
+_CELL = 40
+_SHADES = 5
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """A data source on the plate: its place, and a shade from 0 (few members) to 4 (many)."""
+
+    x: int
+    y: int
+    shade: int
+    number: int
+    words: str
+
+
+class EvennessRow(msgspec.Struct, frozen=True):
+    """Mean, deviation and extremes of what lies on the data sources."""
+
+    name: str
+    mean: str
+    deviation: str
+    part: str
+    """The deviation in percent of the mean."""
+    least: str
+    most: str
+
+
+class ShardsView(msgspec.Struct, frozen=True):
+    """Everything on the page of data sources."""
+
+    cells: tuple[Cell, ...]
+    rows: tuple[EvennessRow, ...]
+
+
+def shards_of(visit: Visit, held: Sequence[Spread], even: Mapping[str, Evenness]) -> ShardsView:
+    """Return what lies on each data source, and how evenly."""
+    words, members = visit.words, [each.members for each in held]
+    low, high = min(members), max(members)
+    cells = tuple(
+        Cell(
+            n % _ACROSS * _CELL,
+            n // _ACROSS * _CELL,
+            round((each.members - low) / max(1, high - low) * (_SHADES - 1)),
+            n,
+            words.text("Data source %(n)d: %(members)s members, %(posts)s posts")
+            % {"n": n, "members": words.number(each.members), "posts": words.number(each.posts)},
+        )
+        for n, each in enumerate(held)
+    )
+    names = {"members": words.text("Members"), "posts": words.text("Posts"), "bytes": words.text("Bytes")}
+    rows = tuple(
+        EvennessRow(
+            names[name],
+            words.decimal(one.mean, ",.1f"),
+            words.decimal(one.deviation, ",.1f"),
+            f"{words.decimal(100 * one.deviation / one.mean, '.1f')} %" if one.mean else "",
+            words.number(one.least),
+            words.number(one.most),
+        )
+        for name, one in even.items()
+    )
+    return ShardsView(cells, rows)
+
+
+_log = logging.getLogger("shoal.operations")
+
+
+class ReplayForm(Form, frozen=True, kw_only=True):
+    """Jobs that are given another chance; none named: all."""
+
+    jobs: Annotated[tuple[Annotated[str, Meta(max_length=40)], ...], Meta(max_length=1_000)] = ()
+
+
+class OpsQuery(msgspec.Struct, frozen=True):
+    """Whether something was just done."""
+
+    done: Annotated[str, Meta(max_length=40)] = ""
+
+
+async def show(visit: Visit, query: OpsQuery) -> Response:
+    """Figures and charts of the last ten minutes; a script asks for them anew every few seconds."""
+    _admin(visit)
+    found = await operations(visit)
+    if visit.partial:
+        return part(visit, "operations", ops=found)
+    told = visit.words.text("They are given another chance.") if query.done else ""
+    return await page(visit, "ops", title=visit.words.text("Operations"), ops=found, told=told)
+
+
+async def replay(visit: Visit, asked: ReplayForm) -> Response:
+    """Give jobs another chance that were set aside."""
+    me = _admin(visit)
+    visit.check_sent(asked)
+    writes = visit.front.writes
+    number = await jobs.replay(
+        {"store": visit.front.store}, asked.jobs or None, writes.graph, writes.new_id, writes.actor
+    )
+    _log.info("%s: replay %d jobs", me.id, number)
+    return visit.go("/ops", done="replay")
+
+
+async def shards(visit: Visit, _params: None) -> Response:
+    """How evenly members, posts and bytes lie on the 64 data sources.
+
+    The whole network is read for it, so that is done every ten minutes at most, and nobody waits for it but the first.
+    """
+    _admin(visit)
+
+    async def counted() -> tuple[int, list[Spread]]:
+        return visit.now_ms, await spread_of(visit.front.store, _silent)
+
+    at, held = await visit.front.spread.get(visit.now_ms, counted, outdated=True)
+    return await page(
+        visit,
+        "shards",
+        title=visit.words.text("Data sources"),
+        shards=shards_of(visit, held, evenness(held)),
+        counted=visit.when(at),
+    )
+
+
+_silent: Progress = lambda *_: None  # noqa: E731 (there is nobody to tell)
+
+
+def _admin(visit: Visit) -> Member:
+    """Return the admin who is logged in. Raises `LogInFirst`, or `NotAllowed` for others."""
+    me = visit.member
+    if me.role.rank < Role.ADMIN.rank:
+        raise NotAllowed(visit.words.text("This page is for admins."))
+    check_staff(me, required=visit.front.settings.staff_second_factor)
+    return me
+
+
+ROUTES = (
+    routing.page("/ops", show, OpsQuery),
+    routing.form("/ops/jobs", replay, ReplayForm),
+    routing.page("/ops/shards", shards),
+)

@@ -1,1 +1,0 @@
-"""Pages, a module for each noun: a handler checks permission, calls one feed or service, and fills a template."""

@@ -1,1 +1,0 @@
-"""Posts and comments as members write, edit, schedule and delete them."""

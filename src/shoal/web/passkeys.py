@@ -1,0 +1,242 @@
+"""Log in with a passkey; add, rename and remove passkeys.
+
+A script asks the device for the key. Adding or removing a passkey requires proof of identity.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import JSONResponse, Response
+
+from shoal.commands import authentication, passkeys, sessions
+from shoal.core.credentials import MOST_CHARACTERS, MOST_NAME, Passkey, Purpose, site_of
+from shoal.core.errors import InvalidInput, Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
+from shoal.mastodon_api import login_attempts
+from shoal.web import routing
+from shoal.web.authentication import begin, passkey_refusal, password_refusal
+from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
+from shoal.web.login import login_page
+from shoal.web.request_context import Form, Visit
+from shoal.web.sessions import program_of
+from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+
+
+class QuestionQuery(msgspec.Struct, frozen=True):
+    """The purpose that a passkey is wanted for."""
+
+    kind: Literal["login", "second", "confirm", "add"] = "login"
+
+
+class ByPasskey(Form, frozen=True, kw_only=True):
+    """The answer of a device."""
+
+    answer: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
+
+
+async def question(visit: Visit, query: QuestionQuery) -> Response:
+    """Return what a browser asks a device with, as JSON. To strangers it says nothing about any account."""
+    return JSONResponse(await _options(visit, query))
+
+
+async def _options(visit: Visit, query: QuestionQuery) -> dict[str, object]:
+    front = visit.front
+    site, writes = site_of(front.at.root, front.settings.title), front.writes
+    match query.kind:
+        case "login":
+            return await authentication.passkey_options(writes, site, Purpose.LOG_IN)
+        case "second":
+            found = await sessions.halfway(writes, visit.browser.login)
+            if found is None:
+                raise NotFound("There is no such page")
+            return await authentication.passkey_options(writes, site, Purpose.SECOND, found.member)
+        case "confirm":
+            return await authentication.passkey_options(writes, site, Purpose.CONFIRM, visit.member)
+        case "add":
+            return await passkeys.options(writes, site, visit.member)
+
+
+async def log_in(visit: Visit, asked: ByPasskey) -> Response:
+    """Log in by the answer of a device, alone."""
+    visit.check_sent(asked)
+    try:
+        member = await login_attempts.by_passkey(visit.anonymous, asked.answer)
+    except Leaving:
+        return visit.go("/comeback")
+    except Unconfirmed:
+        return visit.go("/signup/confirm")
+    except (Unauthenticated, NotAllowed, TooMany) as error:
+        refusal = passkey_refusal(visit.words, error)
+        return refusal.on(await login_page(visit, asked.to, wrong=refusal.words))
+    return await begin(visit, member, asked.to, proved=True)
+
+
+LOGIN_ROUTES = (
+    routing.page("/login/passkey", question, QuestionQuery, secret=True),
+    routing.form("/login/passkey", log_in, ByPasskey, limit_class="login", secret=True),
+)
+
+
+class PasskeyRow(NamedTuple):
+    """A passkey."""
+
+    id: str
+    name: str
+    made: str
+    """The day."""
+    used: str
+    """The day of the last use; empty: it was never used."""
+
+
+def passkey_row(visit: Visit, passkey: Passkey) -> PasskeyRow:
+    """Return a passkey for the page."""
+    used = visit.words.day(passkey.used_at) if passkey.used_at else ""
+    return PasskeyRow(passkey.id, passkey.name, visit.words.day(passkey.made_at), used)
+
+
+_Id = Annotated[str, Meta(max_length=16, pattern="^[0-9a-f]*$")]
+_Typed = Annotated[str, Meta(max_length=2_000)]
+_Answer = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
+
+
+class PasskeyQuery(msgspec.Struct, frozen=True):
+    """One passkey."""
+
+    id: _Id
+
+
+class AddPasskeyForm(Form, frozen=True, kw_only=True):
+    """A passkey that a device has made, its name, and proof of who adds it."""
+
+    name: _Typed = ""
+    answer: _Answer = ""
+    current_password: _Typed = ""
+    code: _Answer = ""
+
+
+class NameForm(Form, frozen=True, kw_only=True):
+    """Another name of a passkey."""
+
+    id: _Id
+    name: _Typed = ""
+
+
+class RemovePasskeyForm(Form, frozen=True, kw_only=True):
+    """The passkey that is to go, and proof of who wants that."""
+
+    id: _Id
+    current_password: _Typed = ""
+    code: _Answer = ""
+
+
+async def show(visit: Visit, query: SettingsQuery) -> Response:
+    """All passkeys, and the form for another one."""
+    return await _page(visit, saved=query.saved)
+
+
+async def add(visit: Visit, asked: AddPasskeyForm) -> Response:
+    """Add what the device has made."""
+    member = visit.checked(asked)
+    try:
+        _check_not_lent(visit)
+        await login_attempts.add_passkey(
+            visit.anonymous, member.id, asked.name.strip(), asked.answer, asked.current_password, asked.code
+        )
+    except (InvalidInput, NotAllowed, TooMany) as error:
+        return await _refused(visit, error, name=asked.name)
+    return saved_at(visit, "passkeys")
+
+
+async def show_one(visit: Visit, query: PasskeyQuery) -> Response:
+    """One passkey: its name, and removing it."""
+    return await _page(visit, await _row(visit, query.id))
+
+
+async def rename(visit: Visit, asked: NameForm) -> Response:
+    """Give it another name."""
+    member = visit.checked(asked)
+    try:
+        await passkeys.rename(visit.front.writes, member.id, asked.id, asked.name.strip())
+    except InvalidInput as error:
+        return await _refused(visit, error, await _row(visit, asked.id), name=asked.name)
+    return saved_at(visit, "passkeys")
+
+
+async def remove(visit: Visit, asked: RemovePasskeyForm) -> Response:
+    """Remove it."""
+    member = visit.checked(asked)
+    row = await _row(visit, asked.id)
+    try:
+        await login_attempts.remove_passkey(visit.anonymous, member.id, asked.id, asked.current_password, asked.code)
+    except (InvalidInput, NotAllowed, TooMany) as error:
+        return await _refused(visit, error, row)
+    return saved_at(visit, "passkeys")
+
+
+def _check_not_lent(visit: Visit) -> None:
+    if visit.member.id == visit.front.demo_member:
+        raise NotAllowed(
+            visit.words.text("Everybody logs in as this member here: a passkey would be one visitor's alone.")
+        )
+
+
+async def _row(visit: Visit, id_: str) -> PasskeyRow:
+    for one in await passkeys.of_member(visit.front.writes, visit.member.id):
+        if one.id == id_:
+            return passkey_row(visit, one)
+    raise NotFound("There is no such page")
+
+
+async def _refused(
+    visit: Visit, error: InvalidInput | NotAllowed | TooMany, row: PasskeyRow | None = None, *, name: str = ""
+) -> Response:
+    _ = visit.words.text
+    if isinstance(error, InvalidInput):
+        known = {
+            "current_password": _("This is not your password."),
+            "code": _("This is neither a code that counts now, nor the answer of a passkey of yours."),
+        }
+        found = wrong_of(visit.words, error, **known)
+        if "answer" in found:
+            found = {"": found["answer"]}
+        return await _page(visit, row, found, name=name)
+    if isinstance(error, NotAllowed):
+        response = await _page(visit, row, {"": told(visit.words, error)}, name=name)
+        response.status_code = 403
+        return response
+    refusal = password_refusal(visit.words, error)
+    return refusal.on(await _page(visit, row, {"current_password": refusal.words}, name=name))
+
+
+async def _page(
+    visit: Visit, row: PasskeyRow | None = None, wrong: Wrong = RIGHT, *, saved: bool = False, name: str = ""
+) -> Response:
+    """Return the page of one passkey, or that of all of them."""
+    member = visit.member
+    found = await passkeys.of_member(visit.front.writes, member.id)
+    return await settings_page(
+        visit,
+        "passkeys",
+        template="passkey" if row else "",
+        wrong=wrong,
+        saved=saved,
+        one=row,
+        passkeys=[passkey_row(visit, one) for one in found],
+        room=len(found) < passkeys.MOST,
+        most=passkeys.MOST,
+        member_name=member.name,
+        second=member.second_factor,
+        typed=name or program_of(visit, visit.origin.first(0)),
+        longest=MOST_NAME,
+    )
+
+
+ROUTES = (
+    routing.page("/settings/passkeys", show, SettingsQuery, secret=True),
+    routing.form("/settings/passkeys", add, AddPasskeyForm, limit_class="login", secret=True),
+    routing.page("/settings/passkeys/{id}", show_one, PasskeyQuery, secret=True),
+    routing.form("/settings/passkeys/{id}", rename, NameForm, secret=True),
+    routing.form("/settings/passkeys/{id}/remove", remove, RemovePasskeyForm, limit_class="login", secret=True),
+)

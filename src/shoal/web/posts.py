@@ -1,0 +1,212 @@
+"""A post: its page with the thread, its photos, actions such as like and share, and lists of comments, likes and reactions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import reactions
+from shoal.commands.context import Writes
+from shoal.core.errors import NotFound
+from shoal.core.filters import FilterContext
+from shoal.core.model import Post, Share
+from shoal.core.text import isolated
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import LIKED_BY, SHARED_BY
+from shoal.http.convert import Id
+from shoal.queries import members, threads
+from shoal.queries.hydration import Entry, hydrate, hydrate_taken_back
+from shoal.queries.members import MemberPage
+from shoal.queries.pipeline import Page, filtered
+from shoal.web import routing
+from shoal.web.comments import comment_form, thread_of
+from shoal.web.compose import answering
+from shoal.web.rendering import BeforeQuery, feed_page, next_of, page, part
+from shoal.web.request_context import Form, Visit
+from shoal.web.syndication import post_card
+from shoal.web.view_models import PostView, people_of, post_of, with_first_photo
+
+_ABOVE, _BELOW = 30, 120
+"""How much of a thread a page shows to begin with."""
+
+Verb = Callable[[Writes, int, int], Awaitable[Post | Share]]
+_VERBS: dict[str, Verb] = {
+    "like": reactions.like,
+    "unlike": reactions.unlike,
+    "share": reactions.share,
+    "unshare": reactions.unshare,
+    "save": reactions.bookmark,
+    "unsave": reactions.unbookmark,
+    "pin": reactions.pin,
+    "unpin": reactions.unpin,
+    "mute": reactions.mute_thread,
+    "unmute": reactions.unmute_thread,
+}
+_TAKEN_BACK = frozenset({"unlike", "unshare", "unsave"})
+
+
+class PostPath(msgspec.Struct, frozen=True):
+    """The address of a post: its author, or its sharer, and its id."""
+
+    handle: Annotated[str, Meta(max_length=300)]
+    id: Id
+
+
+class PhotoPath(PostPath, frozen=True):
+    """The address of one photo of a post."""
+
+    place: Annotated[int, Meta(ge=1, le=100)]
+
+
+class PostActForm(Form, frozen=True, kw_only=True):
+    """Something that is done to a post, or taken back."""
+
+    id: Id
+    do: Literal["like", "unlike", "share", "unshare", "save", "unsave", "pin", "unpin", "mute", "unmute"]
+    entry: Id = Id(0)
+    """The entry of the list in which its button was, where that was a share."""
+
+
+async def show(visit: Visit, path: PostPath) -> Response:
+    """The page of a post, with what it answers above and comments below."""
+    entry = await _found(visit, path)
+    around = await threads.thread(visit.front.reads, visit.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
+    post = post_of(visit, entry)
+    title = visit.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
+    form = comment_form(visit, answering(visit.viewer, entry), -1) if visit.viewer else None
+    below = thread_of(visit, entry.post, around)
+    (shown,) = with_first_photo([post])
+    return await page(visit, "post", title=title, post=shown, card=post_card(visit, entry), form=form, thread=below)
+
+
+async def photo(visit: Visit, path: PhotoPath) -> Response:
+    """One photo of a post as large as the window, with the ways to its neighbours."""
+    post = post_of(visit, await _found(visit, path))
+    if path.place > len(post.photos):
+        raise NotFound("There is no such photo")
+    title = visit.words.text("Photo by %(name)s") % {"name": post.author.shown}
+    return await page(visit, "photo", title=title, post=post, photo=post.photos[path.place - 1], place=path.place)
+
+
+async def act(visit: Visit, asked: PostActForm) -> Response:
+    """Like, share, save, pin, or take it back; a script gets the buttons anew."""
+    member = visit.checked(asked)
+    await _VERBS[asked.do](visit.front.writes, member.id, asked.id)
+    if not visit.partial:
+        return visit.back(asked)
+    return part(visit, "actions", post=await _after(visit, asked, member.id))
+
+
+async def _after(visit: Visit, asked: PostActForm, member_id: int) -> PostView:
+    graph = visit.front.reads.graph
+    if asked.do in _TAKEN_BACK:
+        entry = await hydrate_taken_back(graph, member_id, asked.id)
+    else:
+        entry = next(iter(await hydrate(graph, member_id, (asked.id,), unasked=False)), None)
+    if entry is None:
+        raise NotFound("There is no such post")
+    return msgspec.structs.replace(post_of(visit, entry), entry_id=asked.entry or asked.id)
+
+
+async def post_with_id(visit: Visit, id_: int) -> Entry:
+    """Return a post that the viewer may see. Raises `NotFound`."""
+    found = await hydrate(visit.front.reads.graph, visit.viewer_id, (id_,), unasked=False)
+    if not found:
+        raise NotFound("There is no such post")
+    return found[0]
+
+
+async def _found(visit: Visit, path: PostPath) -> Entry:
+    found = await hydrate(visit.front.reads.graph, visit.viewer_id, (path.id,), unasked=False)
+    if not found or path.handle.lower() not in _names(found[0]):
+        raise NotFound("There is no such post")
+    return found[0]
+
+
+def _names(entry: Entry) -> set[str]:
+    """Whose name may stand before the id: the author's, or the sharer's."""
+    return {entry.sharer.member.name if entry.sharer else entry.author.member.name}
+
+
+ROUTES = (
+    routing.page("/@{handle}/{id}", show, PostPath, remembered=True),
+    routing.page("/@{handle}/{id}/photos/{place}", photo, PhotoPath, remembered=True),
+    routing.form("/posts/{id}/act", act, PostActForm),
+)
+
+
+class CommentsPath(BeforeQuery, frozen=True, kw_only=True):
+    """A post, and a page of its comments."""
+
+    id: Id
+
+
+async def comments(visit: Visit, path: CommentsPath) -> Response:
+    """A page of the comments on a post, newest first."""
+    reads = visit.front.reads
+    entry = await post_with_id(visit, path.id)
+    found = await threads.replies(reads, visit.viewer_id, entry.post.id, path.cursor())
+    entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.THREAD)
+    return await feed_page(
+        visit,
+        "comments",
+        Page(entries, found.next),
+        next_of(visit, f"/posts/{entry.post.id}/comments", found.next),
+        title=visit.words.text("Comments"),
+        about=post_of(visit, entry),
+        end=visit.words.text("These are all comments."),
+    )
+
+
+COMMENT_LIST_ROUTES = (routing.page("/posts/{id}/comments", comments, CommentsPath, remembered=True),)
+
+
+_LISTS = {"likes": LIKED_BY, "shares": SHARED_BY}
+
+
+class LikesPath(BeforeQuery, frozen=True, kw_only=True):
+    """A post, and what was done to it: `likes`, `shares`, or an emoji."""
+
+    id: Id
+    by: Annotated[str, Meta(max_length=100)] = "likes"
+
+
+async def likes(visit: Visit, path: LikesPath) -> Response:
+    """A page of the members who like a post, shared it, or put an emoji on it, newest first."""
+    entry = await post_with_id(visit, path.id)
+    found = await _reacting_members(visit, path, entry)
+    persons = await people_of(visit, found.profiles)
+    following = next_of(visit, f"/posts/{entry.post.id}/likes", found.next, by=path.by)
+    if visit.partial:
+        return part(visit, "people", people=persons, next=following)
+    words = visit.words
+    tabs = [
+        ("likes", words.plural("%(n)s like", "%(n)s likes", entry.likes) % {"n": words.number(entry.likes)}),
+        ("shares", words.plural("%(n)s share", "%(n)s shares", entry.shares) % {"n": words.number(entry.shares)}),
+        *((one.emoji, f"{one.emoji} {words.number(one.count)}") for one in entry.emoji),
+    ]
+    return await page(
+        visit,
+        "likes",
+        title=words.text("Who likes and shares it"),
+        post=post_of(visit, entry),
+        people=persons,
+        next=following,
+        tabs=tabs,
+        tab=path.by,
+    )
+
+
+async def _reacting_members(visit: Visit, path: LikesPath, entry: Entry) -> MemberPage:
+    reads, cursor = visit.front.reads, Cursor(path.cursor().before, 0, members.PAGE)
+    atype = _LISTS.get(path.by)
+    if atype is not None:
+        return await members.page(reads, visit.viewer_id, entry.post.id, atype, cursor)
+    return (await members.emoji_page(reads, visit.viewer_id, entry.post.id, path.by, cursor))[1]
+
+
+LIKES_ROUTES = (routing.page("/posts/{id}/likes", likes, LikesPath),)

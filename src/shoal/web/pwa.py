@@ -1,0 +1,76 @@
+"""The web app as one that is installed: its manifest, its service worker, and the page for when there is no network."""
+
+from __future__ import annotations
+
+from starlette.responses import JSONResponse, Response
+
+from shoal.http.routes import Body, Route
+from shoal.mastodon_api.context import Context
+from shoal.web import routing
+from shoal.web.assets import assets
+from shoal.web.layout import bare_shell
+from shoal.web.rendering import framed
+from shoal.web.request_context import Visit
+
+_AN_HOUR = {"Cache-Control": "public, max-age=3600"}
+_WORKER = "scripts/worker.js"
+
+
+async def manifest(visit: Visit, _params: None) -> Response:
+    """The manifest by which a browser installs the web app."""
+    settings, version, _ = visit.front.settings, assets().version, visit.words.text
+    icons = [
+        {
+            "src": visit.url(f"/static/{version}/mark-{size}.png"),
+            "type": "image/png",
+            "sizes": f"{size}x{size}",
+            "purpose": purpose,
+        }
+        for size in (192, 512)
+        for purpose in ("any", "maskable")
+    ]
+    shortcuts = [
+        {"name": _("New post"), "url": visit.url("/compose")},
+        {"name": _("Notifications"), "url": visit.url("/notifications")},
+    ]
+    about = {
+        "id": visit.url("/"),
+        "name": settings.title,
+        "short_name": settings.title[:12],
+        "description": settings.description,
+        "lang": visit.words.code,
+        "dir": visit.words.direction,
+        "start_url": visit.url("/"),
+        "scope": visit.url("/"),
+        "display": "standalone",
+        "background_color": "#f7f5f2",
+        "theme_color": "#0b5c66",
+        "icons": icons,
+        "shortcuts": shortcuts,
+    }
+    return JSONResponse(about, headers=_AN_HOUR, media_type="application/manifest+json")
+
+
+async def worker(context: Context, _params: None) -> object:
+    """The service worker. It stands at the root, since it works for the pages beside it and below."""
+    base, version = context.deps.at.path, assets().version
+    script = assets().get(_WORKER).data.decode().replace("{base}", base).replace("{version}", version)
+    return Response(script, headers={"Cache-Control": "no-cache"}, media_type="text/javascript")
+
+
+async def offline(visit: Visit, _params: None) -> Response:
+    """The page that is shown when there is no network."""
+    return framed(visit, bare_shell(visit, visit.words.text("No network")), "offline")
+
+
+async def keys(visit: Visit, _params: None) -> Response:
+    """The keys that do something."""
+    return framed(visit, bare_shell(visit, visit.words.text("Keyboard")), "keys")
+
+
+ROUTES = (
+    routing.page("/manifest.webmanifest", manifest),
+    Route("GET", "/worker.js", worker, auth="public", limit_class="files", answer=Body("text/javascript")),
+    routing.page("/offline", offline),
+    routing.page("/keys", keys),
+)

@@ -1,0 +1,222 @@
+"""Explanation of the ranked feed: the position of a post and its reasons, or the rule that excludes it."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.responses import Response
+
+from shoal.core.ranking.reranking import Source
+from shoal.core.ranking.terms import TITLES, ReasonWords, reason_of
+from shoal.graph.cache.coherence import one_request
+from shoal.http.convert import Id
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.feed import Verdict
+from shoal.queries.foryou.ranking import Why
+from shoal.queries.hydration import Entry
+from shoal.web import routing
+from shoal.web.posts import post_with_id
+from shoal.web.rendering import page
+from shoal.web.request_context import Visit
+from shoal.web.view_models import post_of
+
+_FULL_BAR = 4.0
+"""A contribution that fills a bar; balanced weights are up to 4."""
+_PERSONAL = frozenset({"tags", "author", "nearby", "friends", "common", "rising", "velocity"})
+"""Terms that say more than that a post is new or liked."""
+_SOURCE_WORDS = {
+    Source.FOLLOWEES: "You follow its author or who shared it",
+    Source.FRIENDS_LIKED: "People you follow like it",
+    Source.FRIENDS_SHARED: "People you follow shared it",
+    Source.FRIENDS_COMMENTED: "People you follow commented on it",
+    Source.FRIENDS_OF_FRIENDS: "People you follow follow its author",
+    Source.TAGS_FOLLOWED: "You follow one of its tags",
+    Source.TAGS_LIKED: "You like one of its tags",
+    Source.RISING: "One of its tags is on the rise",
+    Source.NEARBY: "It was made near you",
+    Source.AUTHORS_LIKED: "You like what its author posts",
+    Source.POPULAR: "Many like it now",
+    Source.EXPLORATION: "New, by somebody you have not met",
+}
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A term of the score, as a bar."""
+
+    name: str
+    title: str
+    words: str
+    amount: str
+    """The amount that it adds to the score, with its sign."""
+    length: float
+    """0 to 100."""
+    below: bool
+
+
+class WhyView(msgspec.Struct, frozen=True):
+    """Everything that a page says about the place of a post."""
+
+    score: str
+    first: str
+    """The strongest reason, in a few words."""
+    sources: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    lost: str = ""
+    """How diversity moved it; empty where it did not."""
+
+
+def why_of(visit: Visit, why: Why | None, entry: Entry) -> WhyView | None:
+    """Return why the post of an entry has its rank; None where nothing was ranked."""
+    if why is None or not why.terms:
+        return None
+    _ = visit.words.text
+    terms = sorted((term for term in why.terms if term.contribution), key=lambda term: -abs(term.contribution))
+    bars = tuple(
+        Bar(
+            term.name,
+            _(TITLES[term.name]),
+            _reason(visit, reason_of(term.name, term.value, why.recipe, entry.reactions)),
+            visit.words.decimal(term.contribution, "+.2f"),
+            round(min(1.0, abs(term.contribution) / _FULL_BAR) * 100, 1),
+            term.contribution < 0,
+        )
+        for term in terms
+    )
+    sources = tuple(_(words) for source, words in _SOURCE_WORDS.items() if source in why.sources)
+    return WhyView(
+        visit.words.decimal(why.score, ".2f"),
+        _first(visit, sources, bars),
+        sources,
+        bars,
+        _lost(visit, why.lost),
+    )
+
+
+def _reason(visit: Visit, reason: ReasonWords | None) -> str:
+    if reason is None:
+        return ""
+    return visit.words.text(reason.message) % {name: visit.words.about(n) for name, n in reason.numbers.items()}
+
+
+def _first(visit: Visit, sources: tuple[str, ...], bars: tuple[Bar, ...]) -> str:
+    """Return the reason that says most: the strongest of those that are about the viewer, or else where the post comes from."""
+    strongest = next((bar for bar in bars if not bar.below and bar.name in _PERSONAL), None)
+    if strongest is not None and strongest.words:
+        return strongest.words[0].upper() + strongest.words[1:]
+    return sources[0] if sources else visit.words.text("Why this?")
+
+
+def _lost(visit: Visit, places: int) -> str:
+    if places == 0:
+        return ""
+    if places < 0:
+        text = visit.words.plural(
+            "Variety moved it up by %(n)s place.", "Variety moved it up by %(n)s places.", -places
+        )
+    else:
+        text = visit.words.plural(
+            "Variety moved it down by %(n)s place.", "Variety moved it down by %(n)s places.", places
+        )
+    return text % {"n": visit.words.number(abs(places))}
+
+
+_OUT_WORDS = {
+    "off": "You have turned ranking off, so your feed is ordered by time.",
+    "muted": "You mute its author.",
+    "filtered": "One of your filters hides it.",
+    "no_source": "Nothing leads to it now: nobody you follow, no tag you like, and no place near you.",
+    "too_low": "Other posts have a higher score.",
+    "own": "It is your own.",
+    "direct": "It is for those whom it names alone.",
+    "reply": "It answers somebody else's post, and says little without it.",
+    "opted_out": "Its author keeps their posts out of ranked feeds.",
+    "apart": "You read its author in a list of their own.",
+    "language": "You follow its author in other languages only.",
+    "reported": "Several members reported it, and moderators have not looked at it yet.",
+    "not_public": "You do not follow its author, and it is not for public lists.",
+    "not_discoverable": "You do not follow its author, who does not want to be found.",
+    "sensitive": "You do not follow its author, and it is marked as sensitive.",
+}
+_STAGES = {
+    "sources": "A post is ranked when somebody or something of yours brings it.",
+    "filter": "It was brought, and a rule took it out before anything was ranked.",
+    "score": "It was ranked, and did not come far enough.",
+}
+_WAYS = {
+    "off": ("/settings/ranking", "Change it"),
+    "filtered": ("/settings/filters", "Your filters"),
+    "too_low": ("/settings/ranking", "How much each reason counts"),
+    "apart": ("/lists", "Your lists"),
+}
+
+
+class FeedStanding(msgspec.Struct, frozen=True):
+    """Whether a post stands in a ranked feed, and where, or what keeps it out."""
+
+    title: str
+    words: str
+    hint: str = ""
+    path: str = ""
+    """Where something can be done about it."""
+    way: str = ""
+    """Words of the link to it."""
+
+
+def placed_at(visit: Visit, place: int, total: int = 0) -> FeedStanding:
+    """Return the standing of a post that is shown, by its place from 1 on. `total`: of how many; 0 where that is not known."""
+    words = visit.words
+    title = words.text("It stands at place %(place)s") % {"place": words.number(place)}
+    told = words.text("Ranked for you at this moment.")
+    if total:
+        told = words.plural(
+            "Ranked for you at this moment, with %(n)s post.", "Ranked for you at this moment, with %(n)s posts.", total
+        ) % {"n": words.number(total)}
+    return FeedStanding(title, told, words.text("What is ranked higher has a higher score."))
+
+
+def out_of(visit: Visit, verdict: Verdict) -> FeedStanding:
+    """Return the standing of a post that is not shown, with the rule that keeps it out."""
+    _ = visit.words.text
+    if verdict.place is not None:
+        # It was ranked a moment later than the reading in which it was not.
+        return placed_at(visit, verdict.place)
+    title = _("It is not in For you now")
+    words = _(_OUT_WORDS.get(verdict.rule, "")) or f"{verdict.words[:1].upper()}{verdict.words[1:]}."
+    path, way = _WAYS.get(verdict.rule, ("", ""))
+    return FeedStanding(title, words, _(_STAGES.get(verdict.stage, "")), path, _(way))
+
+
+_PATIENCE = 3.0
+"""Seconds that ranking may take here: somebody asked for just this."""
+
+
+class WhyPath(msgspec.Struct, frozen=True):
+    """A post."""
+
+    id: Id
+
+
+async def why(visit: Visit, path: WhyPath) -> Response:
+    """Say in words where a post stands in For you, with its reasons, or why it does not stand there."""
+    member = visit.member
+    entry = await post_with_id(visit, path.id)
+    with one_request():
+        standing, reasons = await _standing(visit, member.id, entry)
+    return await page(
+        visit,
+        "why",
+        title=visit.words.text("Its place in For you"),
+        post=post_of(visit, entry, why=reasons),
+        standing=standing,
+    )
+
+
+async def _standing(visit: Visit, member_id: int, entry: Entry) -> tuple[FeedStanding, object]:
+    reading = await feed.new_reading(visit.front.reads, member_id, explain=True, deadline=_PATIENCE)
+    place = None if isinstance(reading, str) else reading.place_of(entry.post.id)
+    if isinstance(reading, str) or place is None:
+        return out_of(visit, await feed.why_not(visit.front.reads, member_id, entry.post.id)), None
+    (why,) = reading.why(place, place + 1)
+    return placed_at(visit, place + 1, len(reading)), why_of(visit, why, entry)
+
+
+ROUTES = (routing.page("/posts/{id}/why", why, WhyPath),)

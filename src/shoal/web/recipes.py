@@ -1,0 +1,362 @@
+"""Recipes of the ranked feed: sliders, presets and a preview, and the page of a shared recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import ranking
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.ranking.recipes import (
+    BALANCED,
+    MOST_LINK,
+    MOST_WEIGHT,
+    NAMES,
+    PRESETS,
+    TERM_NAMES,
+    Recipe,
+    numbers_of,
+    recipe_of,
+    recipe_of_link,
+)
+from shoal.core.ranking.terms import TERMS, TITLES
+from shoal.graph.payloads.members import Tastes, tastes_of
+from shoal.i18n import Translated
+from shoal.queries.foryou.feed import recipe_for
+from shoal.queries.foryou.preview import Previewed, preview
+from shoal.web import routing
+from shoal.web.form_errors import RIGHT, Wrong, told
+from shoal.web.ranking import why_of
+from shoal.web.rendering import page, part
+from shoal.web.request_context import Form, Visit
+from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+from shoal.web.view_models import PostView, post_of
+
+
+class Dial(NamedTuple):
+    """A number of a recipe, as a slider or a field."""
+
+    name: str
+    title: str
+    hint: str
+    value: str
+    shown: str
+    """The number as people write it."""
+    least: str
+    most: str
+    step: str
+    usual: str
+    """The weight in the balanced recipe, as people write it; empty where it is the same."""
+    length: float
+    """0 to 100: how far a bar goes."""
+    below: bool
+
+
+class PresetChip(NamedTuple):
+    """A recipe to begin with."""
+
+    path: str
+    words: str
+    here: bool
+
+
+class PreviewCard(NamedTuple):
+    """A post as it would stand."""
+
+    post: PostView
+    place: int
+    moved: int
+    """Places upwards; below 0: downwards."""
+    words: str
+    """How it moved, for whoever does not see the arrow."""
+    reason: str
+
+
+def weights_of(visit: Visit, recipe: Recipe) -> list[Dial]:
+    """Return the weights as sliders, in the order of the terms."""
+    words, numbers, usual = visit.words, numbers_of(recipe), numbers_of(BALANCED)
+    hints = _hints(words)
+    return [_weight(words, name, hints[name], float(numbers[name]), float(usual[name])) for name in TERM_NAMES]
+
+
+def _weight(words: Translated, name: str, hint: str, value: float, usual: float) -> Dial:
+    return Dial(
+        name,
+        words.text(TITLES[name]),
+        hint,
+        f"{value:g}",
+        words.decimal(value),
+        f"{-MOST_WEIGHT:g}",
+        f"{MOST_WEIGHT:g}",
+        # A slider goes in halves, unless the number is none: it would be changed by being shown.
+        "0.5" if (2 * value).is_integer() else "any",
+        words.decimal(usual) if value != usual else "",
+        round(100 * abs(value) / MOST_WEIGHT, 1),
+        value < 0,
+    )
+
+
+def others_of(visit: Visit, recipe: Recipe) -> list[str]:
+    """Return the other numbers of a recipe as sentences."""
+    _, number = visit.words.text, visit.words.decimal
+    return [
+        _("A post counts half as new after %(n)s hours.") % {"n": number(recipe.half_life_hours)},
+        _("It counts half as near at %(n)s km.") % {"n": number(recipe.near_km)},
+        _("%(n)s %% of the places are for people whom few have met.")
+        % {"n": number(round(100 * recipe.exploration, 1))},
+        _("Of any ten posts at most %(n)s are by one person.") % {"n": recipe.author_most},
+    ]
+
+
+def presets_of(visit: Visit, recipe: Recipe) -> list[PresetChip]:
+    """Return the presets, and which of them the recipe is."""
+    names = _preset_names(visit.words)
+    return [
+        PresetChip(visit.url("/settings/ranking", preset=name), names[name], one == recipe)
+        for name, one in PRESETS.items()
+    ]
+
+
+def preset_name(visit: Visit, recipe: Recipe) -> str:
+    """Return the name of the preset that a recipe is; empty for none."""
+    names = _preset_names(visit.words)
+    return next((names[name] for name, one in PRESETS.items() if one == recipe), "")
+
+
+def formulas_of(visit: Visit) -> list[tuple[str, str, str]]:
+    """Return of each term its title, what a value of 1 means, and its formula."""
+    return [(visit.words.text(TITLES[term.name]), visit.words.text(term.unit), term.formula) for term in TERMS]
+
+
+def cards_of(visit: Visit, found: Sequence[Previewed]) -> list[PreviewCard]:
+    """Return the first posts by a recipe, each with how it moved."""
+    return [_card(visit, one, place) for place, one in enumerate(found, 1)]
+
+
+def _card(visit: Visit, one: Previewed, place: int) -> PreviewCard:
+    words = visit.words
+    moved = one.before - place if one.before is not None else 0
+    if moved > 0:
+        said = words.plural("%(n)s place up", "%(n)s places up", moved)
+    elif moved < 0:
+        said = words.plural("%(n)s place down", "%(n)s places down", -moved)
+    else:
+        said = words.text("where it was") if one.before is not None else words.text("new")
+    why = why_of(visit, one.why, one.entry)
+    return PreviewCard(
+        post_of(visit, one.entry), place, moved, said % {"n": words.number(abs(moved))}, why.first if why else ""
+    )
+
+
+def _hints(words: Translated) -> dict[str, str]:
+    """Return what each term looks for, in a few words."""
+    _ = words.text
+    return {
+        "reactions": _("Likes and shares; each doubling counts as much again"),
+        "tags": _("Tags that you like, share, use or picked"),
+        "author": _("People whose posts you like or share, or whom you follow"),
+        "nearby": _("Made near the place of your newest post that has one"),
+        "friends": _("People you follow like it, share it, or follow its author"),
+        "rising": _("Tags that are used more than usual just now"),
+        "velocity": _("More reactions than its author usually gets"),
+        "common": _("You and its author have the same people around you"),
+        "seen": _("You saw it, or liked it already: below zero it sinks"),
+        "freshness": _("Just posted; it fades with time"),
+        "quality": _("Pictures with descriptions, and a sentence besides"),
+    }
+
+
+def _preset_names(words: Translated) -> dict[str, str]:
+    _ = words.text
+    return {
+        "balanced": _("Balanced"),
+        "friends_first": _("Friends first"),
+        "fresh": _("Fresh"),
+        "explore": _("Explore"),
+        "nearby": _("Nearby"),
+        "popular": _("Popular"),
+    }
+
+
+_FIRST = 10
+"""Posts of the preview."""
+_Number = Annotated[float, Meta(ge=-1e9, le=1e9)]
+"""A recipe as it was typed: its own checks say which values it takes."""
+PresetName = Literal["", "balanced", "friends_first", "fresh", "explore", "nearby", "popular"]
+
+
+class Numbers(Form, frozen=True, kw_only=True):
+    """Numbers of a recipe; those that are not given stay as they are."""
+
+    reactions: _Number | None = None
+    tags: _Number | None = None
+    author: _Number | None = None
+    nearby: _Number | None = None
+    friends: _Number | None = None
+    rising: _Number | None = None
+    velocity: _Number | None = None
+    common: _Number | None = None
+    seen: _Number | None = None
+    freshness: _Number | None = None
+    quality: _Number | None = None
+    half_life_hours: _Number | None = None
+    near_km: _Number | None = None
+    exploration: _Number | None = None
+    author_most: Annotated[int, Meta(ge=0, le=1_000)] | None = None
+
+
+class RankingQuery(SettingsQuery, frozen=True, kw_only=True):
+    """A recipe to look at before one takes it: a preset, or the link to one."""
+
+    preset: PresetName = ""
+    link: Annotated[str, Meta(max_length=MOST_LINK)] = ""
+
+
+class RankingForm(Numbers, frozen=True, kw_only=True):
+    """A recipe, to be kept or just looked at."""
+
+    do: Literal["save", "try", "reset"] = "save"
+
+
+class SwitchForm(Form, frozen=True, kw_only=True):
+    """Whether anything is ranked at all."""
+
+    off: bool = False
+
+
+async def show_settings(visit: Visit, query: RankingQuery) -> Response:
+    """The recipe as it is, or another one to look at."""
+    found = await tastes_of(visit.front.graph, visit.member.id)
+    present = recipe_for(visit.front.reads, found)
+    try:
+        wanted = recipe_of_link(query.link) if query.link else present
+    except InvalidInput as error:
+        return await _page(visit, found, present, {"link": told(visit.words, error, "the link to a recipe")})
+    return await _page(visit, found, PRESETS.get(query.preset, wanted), saved=query.saved)
+
+
+async def save(visit: Visit, asked: RankingForm) -> Response:
+    """Keep a recipe, look at it, or go back to that of the network."""
+    member, writes = visit.checked(asked), visit.front.writes
+    if asked.do == "reset":
+        await ranking.set_recipe(writes, member.id, None)
+        return saved_at(visit, "ranking")
+    found = await tastes_of(visit.front.graph, member.id)
+    present = recipe_for(visit.front.reads, found)
+    try:
+        recipe = _changed(present, asked)
+    except InvalidInput as error:
+        return await _page(visit, found, present, {"": told(visit.words, error)})
+    if asked.do == "try":
+        return await _page(visit, found, recipe)
+    await ranking.set_recipe(writes, member.id, recipe)
+    return saved_at(visit, "ranking")
+
+
+async def switch(visit: Visit, asked: SwitchForm) -> Response:
+    """Turn ranking off, or on again."""
+    member = visit.checked(asked)
+    await ranking.switch(visit.front.writes, member.id, off=asked.off)
+    return saved_at(visit, "ranking")
+
+
+async def first(visit: Visit, asked: Numbers) -> Response:
+    """The posts that would stand first by a recipe that is not kept: for a script."""
+    found = await tastes_of(visit.front.graph, visit.member.id)
+    present = recipe_for(visit.front.reads, found)
+    recipe = _changed(present, asked)
+    link, cards = visit.front.at.recipe(recipe), await _cards(visit, recipe)
+    return part(visit, "preview", cards=cards, link=link, unsaved=recipe != present)
+
+
+def _changed(before: Recipe, asked: Numbers) -> Recipe:
+    """Return a recipe with the numbers that are given. Raises `InvalidInput`."""
+    numbers: dict[str, Any] = dict(numbers_of(before))
+    numbers |= {name: value for name in NAMES if (value := getattr(asked, name)) is not None}
+    weights = {name: numbers.pop(name) for name in TERM_NAMES}
+    return recipe_of({**numbers, "weights": weights})
+
+
+async def _cards(visit: Visit, recipe: Recipe) -> list[PreviewCard] | None:
+    """Return the preview; None while a part of the network is away."""
+    try:
+        return cards_of(visit, await preview(visit.front.reads, visit.member.id, recipe, _FIRST))
+    except Unavailable:
+        return None
+
+
+async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
+    taste, off = found.taste, found.taste is not None and found.taste.off
+    present = recipe_for(visit.front.reads, found)
+    return await settings_page(
+        visit,
+        "ranking",
+        wrong=wrong,
+        saved=saved,
+        off=off,
+        own=taste is not None and taste.recipe is not None,
+        unsaved=recipe != present,
+        recipe=recipe,
+        half_life=f"{recipe.half_life_hours:g}",
+        near_km=f"{recipe.near_km:g}",
+        dials=weights_of(visit, recipe),
+        explored=visit.words.decimal(round(100 * recipe.exploration, 1)),
+        presets=presets_of(visit, recipe),
+        formulas=formulas_of(visit),
+        link=visit.front.at.recipe(recipe),
+        cards=[] if off else await _cards(visit, recipe),
+    )
+
+
+SETTINGS_ROUTES = (
+    routing.page("/settings/ranking", show_settings, RankingQuery),
+    routing.form("/settings/ranking", save, RankingForm),
+    routing.form("/settings/ranking/switch", switch, SwitchForm),
+    routing.page("/settings/ranking/preview", first, Numbers),
+)
+
+
+class TakeForm(Form, frozen=True, kw_only=True):
+    """A recipe to take over."""
+
+    link: Annotated[str, Meta(max_length=MOST_LINK)]
+
+
+async def show_shared(visit: Visit, _params: None) -> Response:
+    """Everything that a recipe says. Its numbers are the query of the address."""
+    recipe = recipe_of_link(visit.request.scope["query_string"].decode("latin-1"))
+    dials = sorted(weights_of(visit, recipe), key=lambda dial: -float(dial.value))
+    mine = visit.viewer is not None and await _ranks_by(visit, visit.viewer.id, recipe)
+    return await page(
+        visit,
+        "recipe",
+        title=visit.words.text("A recipe for a feed"),
+        dials=dials,
+        others=others_of(visit, recipe),
+        preset=preset_name(visit, recipe),
+        link=visit.front.at.recipe(recipe),
+        mine=mine,
+    )
+
+
+async def take(visit: Visit, asked: TakeForm) -> Response:
+    """Rank the member's own feed by a recipe from now on."""
+    member = visit.checked(asked)
+    await ranking.set_recipe(visit.front.writes, member.id, recipe_of_link(asked.link))
+    await ranking.switch(visit.front.writes, member.id, off=False)
+    return visit.go("/for-you")
+
+
+async def _ranks_by(visit: Visit, member_id: int, recipe: Recipe) -> bool:
+    """Return whether a member ranks by this recipe already."""
+    taste = (await tastes_of(visit.front.graph, member_id)).taste
+    return taste is not None and not taste.off and taste.recipe == recipe
+
+
+ROUTES = (
+    routing.page("/recipe", show_shared),
+    routing.form("/recipe", take, TakeForm),
+)

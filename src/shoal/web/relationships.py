@@ -1,0 +1,346 @@
+"""Relationships between members: followers and followees, follow requests, mutes, blocks, private notes and list membership."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import lists, relationships
+from shoal.commands.relationships import MAX_MUTE_SECONDS, FollowOptions
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound
+from shoal.core.model import Member
+from shoal.core.visibility import Relation
+from shoal.graph.access import access_member, relation, relations
+from shoal.graph.payloads.follows import mute_terms
+from shoal.graph.schema import BLOCKS, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTED_BY, AssocType
+from shoal.http.convert import Id
+from shoal.queries import lists as list_feed
+from shoal.queries import members
+from shoal.queries.members import MemberPage, familiar
+from shoal.web import routing
+from shoal.web.form_errors import told
+from shoal.web.profiles import member_of
+from shoal.web.rendering import BeforeQuery, next_of, page, part
+from shoal.web.request_context import Form, Visit
+from shoal.web.settings_layout import settings_page
+from shoal.web.view_models import Bond, Face, bond_of, face_of, people_of, person_of
+
+
+class ConnectionsPath(BeforeQuery, frozen=True, kw_only=True):
+    """A member, and a page of a list of others."""
+
+    handle: Annotated[str, Meta(max_length=300)]
+
+
+async def followers(visit: Visit, path: ConnectionsPath) -> Response:
+    """A page of a member's followers, newest first."""
+    title = visit.words.text("Followers of %(name)s")
+    return await _connections(visit, path, FOLLOWED_BY, "followers", title)
+
+
+async def following(visit: Visit, path: ConnectionsPath) -> Response:
+    """A page of those whom a member follows, newest first."""
+    title = visit.words.text("Followed by %(name)s")
+    return await _connections(visit, path, FOLLOWS, "following", title)
+
+
+async def known(visit: Visit, path: ConnectionsPath) -> Response:
+    """Followers of a member whom the viewer follows."""
+    viewer, member = visit.member, await member_of(visit, path.handle)
+    found = (await familiar(visit.front.reads, viewer.id, (member.id,))).get(member.id, [])
+    title = visit.words.text("Followers of %(name)s whom you follow")
+    return await _connections_page(visit, member, MemberPage(found, [], None), "known", title)
+
+
+async def _connections(visit: Visit, path: ConnectionsPath, atype: AssocType, tab: str, title: str) -> Response:
+    member = await member_of(visit, path.handle)
+    found = MemberPage([], [], None)
+    if _shows(visit, member):
+        found = await members.page(visit.front.reads, visit.viewer_id, member.id, atype, path.cursor(members.PAGE))
+    return await _connections_page(visit, member, found, tab, title)
+
+
+async def _connections_page(visit: Visit, member: Member, found: MemberPage, tab: str, title: str) -> Response:
+    persons = await people_of(visit, found.profiles)
+    following_page = next_of(visit, f"/@{member.name}/{tab}", found.next)
+    if visit.partial:
+        return part(visit, "people", people=persons, next=following_page)
+    face = face_of(visit, member)
+    return await page(
+        visit,
+        "connections",
+        title=title % {"name": face.shown},
+        people=persons,
+        next=following_page,
+        face=face,
+        mine=member.id == visit.viewer_id,
+        tab=tab,
+        shows=_shows(visit, member),
+    )
+
+
+def _shows(visit: Visit, member: Member) -> bool:
+    return not member.hides_connections or member.id == visit.viewer_id
+
+
+ROUTES = (
+    routing.page("/@{handle}/followers", followers, ConnectionsPath),
+    routing.page("/@{handle}/following", following, ConnectionsPath),
+    routing.page("/@{handle}/known", known, ConnectionsPath),
+)
+
+
+class FollowAnswerForm(Form, frozen=True, kw_only=True):
+    """The answer to somebody who asks to follow."""
+
+    id: Id
+    do: Literal["accept", "reject"]
+
+
+async def requests(visit: Visit, query: BeforeQuery) -> Response:
+    """A page of the members who ask to follow."""
+    member = visit.member
+    found = await members.page(visit.front.reads, member.id, member.id, REQUESTED_BY, query.cursor(members.PAGE))
+    persons = await people_of(visit, found.profiles)
+    following = next_of(visit, "/requests", found.next)
+    if visit.partial:
+        return part(visit, "askers", people=persons, next=following)
+    title = visit.words.text("Follow requests")
+    return await page(visit, "requests", title=title, people=persons, next=following, locked=member.locked)
+
+
+async def answer(visit: Visit, asked: FollowAnswerForm) -> Response:
+    """Let somebody follow, or do not."""
+    member = visit.checked(asked)
+    verb = relationships.authorize_request if asked.do == "accept" else relationships.reject_request
+    await verb(visit.front.writes, member.id, asked.id)
+    if visit.partial:
+        return part(visit, "answered", accepted=asked.do == "accept")
+    return visit.back(asked, "/requests")
+
+
+FOLLOW_REQUEST_ROUTES = (
+    routing.page("/requests", requests, BeforeQuery),
+    routing.form("/requests/{id}", answer, FollowAnswerForm),
+)
+
+
+async def follow_all(visit: Visit, ids: Iterable[int]) -> int:
+    """Follow these members, and return how many.
+
+    Those are left out who have gone, who block the member or are blocked. Raises `InvalidInput` where the member follows as many
+    as one may; those before are followed then.
+    """
+    followed = 0
+    for id_ in dict.fromkeys(ids):
+        try:
+            await relationships.follow(visit.front.writes, visit.member.id, id_)
+        except (NotAllowed, NotFound):
+            continue
+        followed += 1
+    return followed
+
+
+_HOUR = 3_600
+_DAY = 24 * _HOUR
+
+
+class More(msgspec.Struct, frozen=True):
+    """A member, how one stands to them, and what can be changed."""
+
+    face: Face
+    bond: Bond
+    endorsed: bool
+    shares: bool
+    watching: bool
+    muted: str
+    """How long they are muted, in words; empty where they are not."""
+    spans: tuple[tuple[int, str], ...]
+    """Seconds that one may mute for, each in words."""
+    lists: tuple[tuple[int, str, bool], ...]
+    """Own lists by id and title, and whether the member is on each."""
+    path: str
+    """The path of the page, below the root."""
+
+
+def more_of(visit: Visit, member: Member, stand: Relation, lists: Sequence[tuple[int, str, bool]]) -> More:
+    """Return what the page about a member shows."""
+    _ = visit.words.text
+    muted = ""
+    if stand.muting:
+        until = visit.words.full(stand.muted_until) if stand.muted_until else ""
+        muted = _("until %(when)s") % {"when": until} if until else _("until you undo it")
+    spans = (
+        (0, _("until I undo it")),
+        (_HOUR, _("for an hour")),
+        (_DAY, _("for a day")),
+        (7 * _DAY, _("for a week")),
+        (30 * _DAY, _("for a month")),
+    )
+    return More(
+        face_of(visit, member),
+        bond_of(visit, member, stand),
+        stand.endorsed,
+        stand.shares,
+        stand.watching,
+        muted,
+        spans,
+        tuple(lists),
+        f"/@{member.name}/more",
+    )
+
+
+_MOST_LISTS = 1_000
+_Done = Literal[
+    "", "muted", "unmuted", "blocked", "unblocked", "removed", "endorsed", "unendorsed", "noted", "listed", "terms"
+]
+
+
+class MorePath(msgspec.Struct, frozen=True, kw_only=True):
+    """A member, and what was just done about them."""
+
+    handle: Annotated[str, Meta(max_length=300)]
+    done: _Done = ""
+
+
+class MuteForm(Form, frozen=True, kw_only=True):
+    """For how long a member is muted (0: until it is undone), and whether notifications of what they do are too."""
+
+    id: Id
+    seconds: Annotated[int, Meta(ge=0, le=MAX_MUTE_SECONDS)] = 0
+    notifications: bool = False
+
+
+class NoteForm(Form, frozen=True, kw_only=True):
+    """A private note about a member; empty for none."""
+
+    id: Id
+    note: Annotated[str, Meta(max_length=20_000)] = ""
+
+
+class ListsForm(Form, frozen=True, kw_only=True):
+    """The lists that a member is to be on."""
+
+    id: Id
+    lists: Annotated[tuple[Id, ...], Meta(max_length=_MOST_LISTS)] = ()
+
+
+class TermsForm(Form, frozen=True, kw_only=True):
+    """Whether a followee's shares come home, and whether one is notified of what they post."""
+
+    id: Id
+    shares: bool = False
+    notify: bool = False
+
+
+async def more(visit: Visit, path: MorePath) -> Response:
+    """The page of what one can do about a member."""
+    return await _options_page(visit, path.handle, path.done)
+
+
+async def mute(visit: Visit, asked: MuteForm) -> Response:
+    """Mute a member, for a while or until it is undone."""
+    me = visit.checked(asked)
+    await relationships.mute(
+        visit.front.writes, me.id, asked.id, notifications=asked.notifications, seconds=asked.seconds
+    )
+    return visit.back(asked)
+
+
+async def note(visit: Visit, asked: NoteForm) -> Response:
+    """Keep a private note about a member."""
+    me = visit.checked(asked)
+    try:
+        await relationships.note(visit.front.writes, me.id, asked.id, asked.note)
+    except InvalidInput as error:
+        member = await access_member(visit.front.graph, asked.id)
+        return await _options_page(visit, member.name, "", asked.note, told(visit.words, error))
+    return visit.back(asked)
+
+
+async def put_on_lists(visit: Visit, asked: ListsForm) -> Response:
+    """Put a member on the chosen lists, and take them off the others."""
+    me, writes = visit.checked(asked), visit.front.writes
+    held = {one.id for one in await list_feed.with_member(visit.front.graph, me.id, asked.id)}
+    wanted: set[int] = set(asked.lists)
+    for list_id in wanted - held:
+        await lists.put_on(writes, me.id, list_id, (asked.id,))
+    for list_id in held - wanted:
+        await lists.take_off(writes, me.id, list_id, (asked.id,))
+    return visit.back(asked)
+
+
+async def set_terms(visit: Visit, asked: TermsForm) -> Response:
+    """Change what of a followee's one wants."""
+    me = visit.checked(asked)
+    stand = await relation(visit.front.graph, me.id, asked.id)
+    if not (stand.following or stand.requested):
+        raise NotAllowed(visit.words.text("You do not follow them."))
+    await relationships.follow(
+        visit.front.writes, me.id, asked.id, FollowOptions(shares=asked.shares, notify=asked.notify)
+    )
+    return visit.back(asked)
+
+
+async def _options_page(visit: Visit, name: str, done: str, typed: str | None = None, wrong: str = "") -> Response:
+    me, member = visit.member, await member_of(visit, name)
+    if member.id == me.id:
+        raise NotAllowed(visit.words.text("This page is about others."))
+    graph = visit.front.graph
+    stand = await relation(graph, me.id, member.id)
+    owned = await list_feed.owned(graph, me.id) if stand.following else []
+    on = {one.id for one in await list_feed.with_member(graph, me.id, member.id)} if owned else set()
+    shown = more_of(visit, member, stand, [(one.id, one.title, one.id in on) for one in owned])
+    return await page(
+        visit,
+        "more",
+        status=422 if wrong else 200,
+        title=visit.words.text("More about %(name)s") % {"name": shown.face.shown},
+        more=shown,
+        done=done,
+        note=stand.note if typed is None else typed,
+        wrong=wrong,
+        most=visit.front.writes.limits.private_note,
+    )
+
+
+OPTIONS_ROUTES = (
+    routing.page("/@{handle}/more", more, MorePath),
+    routing.form("/members/{id}/mute", mute, MuteForm),
+    routing.form("/members/{id}/note", note, NoteForm),
+    routing.form("/members/{id}/lists", put_on_lists, ListsForm),
+    routing.form("/members/{id}/terms", set_terms, TermsForm),
+)
+
+
+_SIZE = 40
+_LISTS = {"muted": MUTES, "blocked": BLOCKS}
+
+
+class MutedQuery(BeforeQuery, frozen=True, kw_only=True):
+    """One of the two lists, and a page of it."""
+
+    show: Literal["muted", "blocked"] = "muted"
+
+
+async def show(visit: Visit, query: MutedQuery) -> Response:
+    """The members whom one mutes, or blocks, the latest first."""
+    member, reads, _ = visit.member, visit.front.reads, visit.words.text
+    atype = _LISTS[query.show]
+    found = await members.page(reads, member.id, member.id, atype, query.cursor(_SIZE), severed=True)
+    stands = await relations(reads.graph, member.id, [one.member.id for one in found.profiles])
+    ends = [mute_terms(data).expires_at if atype is MUTES else 0 for data in found.data]
+    until = _("until %(when)s")
+    shown = [
+        person_of(visit, one, stands[one.member.id], until % {"when": visit.words.full(end)} if end else "")
+        for one, end in zip(found.profiles, ends, strict=True)
+    ]
+    following = next_of(visit, "/settings/people", found.next, show=query.show)
+    return await settings_page(visit, "people", tab=query.show, people=shown, next=following)
+
+
+SETTINGS_ROUTES = (routing.page("/settings/people", show, MutedQuery),)

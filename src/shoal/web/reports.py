@@ -1,0 +1,178 @@
+"""Tell the moderators about a post or a member, and hear what happens next."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import reports
+from shoal.commands.reports import MAX_COMMENT, MAX_POSTS, Complaint
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound
+from shoal.core.model import Member
+from shoal.graph.access import access_member, relation
+from shoal.graph.contract import Cursor
+from shoal.http.convert import Id
+from shoal.mastodon_api.entities.moderation import rules_of
+from shoal.queries import posts as post_queries
+from shoal.queries.hydration import hydrate
+from shoal.queries.posts import MemberFeedQuery
+from shoal.web import routing
+from shoal.web.form_errors import told
+from shoal.web.posts import post_with_id
+from shoal.web.rendering import page
+from shoal.web.request_context import Form, Visit, is_local
+from shoal.web.view_models import PostView, bond_of, face_of, post_of
+
+_POSTS = 12
+"""Newest posts of a member that are offered."""
+_Words = Annotated[str, Meta(max_length=20_000)]
+_Path = Annotated[str, Meta(max_length=2_000)]
+
+Category = Literal["", "spam", "violation", "legal", "other"]
+
+
+class ReportQuery(msgspec.Struct, frozen=True):
+    """The post or the member that a report is to be about, and the page on which one asked."""
+
+    post: Id = Id(0)
+    member: Id = Id(0)
+    to: _Path = "/"
+
+
+class ReportForm(Form, frozen=True, kw_only=True):
+    """A complaint."""
+
+    member: Id
+    category: Category = ""
+    rules: Annotated[tuple[Annotated[str, Meta(max_length=20)], ...], Meta(max_length=100)] = ()
+    posts: Annotated[tuple[Id, ...], Meta(max_length=MAX_POSTS)] = ()
+    comment: _Words = ""
+
+
+class DoneQuery(msgspec.Struct, frozen=True):
+    """The member who was reported, and where one came from."""
+
+    member: Id
+    to: _Path = "/"
+
+
+class RuleChoice(msgspec.Struct, frozen=True):
+    """A rule of the network, and whether it is chosen."""
+
+    id: str
+    text: str
+    chosen: bool
+
+
+class ReportView(msgspec.Struct, frozen=True):
+    """The form of a report as it stands."""
+
+    category: str
+    rules: tuple[RuleChoice, ...]
+    posts: tuple[tuple[PostView, bool], ...]
+    """Posts that may be named, and whether each is."""
+    comment: str
+    most: int
+    """Characters of the comment."""
+    wrong: str = ""
+    field: str = ""
+    """The field that `wrong` is about."""
+
+
+async def ask(visit: Visit, query: ReportQuery) -> Response:
+    """The form of a report."""
+    visit.member  # noqa: B018 (raises)
+    chosen: tuple[int, ...] = ()
+    member_id = int(query.member)
+    if query.post:
+        entry = await post_with_id(visit, query.post)
+        member_id, chosen = entry.author.member.id, (entry.post.id,)
+    empty = ReportForm(member=Id(member_id), posts=tuple(map(Id, chosen)), to=query.to)
+    return await _form(visit, await _target(visit, member_id), empty)
+
+
+async def send(visit: Visit, asked: ReportForm) -> Response:
+    """Send a report to the moderators."""
+    member = visit.checked(asked)
+    target = await _target(visit, asked.member)
+    _ = visit.words.text
+    if not asked.category:
+        wrong = InvalidInput(_("Please choose what it is about."), field="category")
+        return await _form(visit, target, asked, wrong)
+    rules = {rule.id for rule in rules_of(visit.front.settings)}
+    complaint = Complaint(
+        post_ids=asked.posts,
+        comment=asked.comment,
+        category=asked.category,
+        rule_ids=asked.rules if asked.category == "violation" else (),
+    )
+    try:
+        await reports.file(visit.front.writes, member.id, target.id, complaint, rules=rules)
+    except InvalidInput as error:
+        return await _form(visit, target, asked, error)
+    to = asked.to if is_local(asked.to) else "/"
+    return visit.go("/report/done", member=target.id, to=to)
+
+
+async def done(visit: Visit, query: DoneQuery) -> Response:
+    """Say what happens next, and what one can do oneself."""
+    member, target = visit.member, await _target(visit, query.member)
+    stand = await relation(visit.front.graph, member.id, target.id)
+    return await page(
+        visit,
+        "complained",
+        title=visit.words.text("Reported"),
+        face=face_of(visit, target),
+        bond=bond_of(visit, target, stand),
+        back=visit.way_back(query.to),
+    )
+
+
+async def _target(visit: Visit, member_id: int) -> Member:
+    if not member_id:
+        raise NotFound("There is no such member")
+    target = await access_member(visit.front.graph, member_id)
+    if target.id == visit.viewer_id:
+        raise NotAllowed(visit.words.text("You cannot report yourself."))
+    return target
+
+
+async def _form(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidInput | None = None) -> Response:
+    return await page(
+        visit,
+        "complain",
+        status=422 if wrong else 200,
+        title=visit.words.text("Report"),
+        face=face_of(visit, target),
+        report=await _view(visit, target, asked, wrong),
+        to=asked.to,
+        back=visit.way_back(asked.to),
+    )
+
+
+async def _view(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidInput | None) -> ReportView:
+    reads, viewer = visit.front.reads, visit.viewer_id
+    recent = await post_queries.authored_page(
+        reads, viewer, target.id, Cursor(limit=_POSTS), MemberFeedQuery(no_shares=True)
+    )
+    known = {entry.post.id: entry for entry in recent.entries}
+    missing = [id_ for id_ in asked.posts if id_ not in known]
+    named = await hydrate(reads.graph, viewer, missing, unasked=False) if missing else []
+    # Those that are named come first: the one that the report is about is what one looks for.
+    entries = [*named, *sorted(known.values(), key=lambda entry: entry.post.id not in asked.posts)]
+    posts = tuple(
+        (post_of(visit, entry), entry.post.id in asked.posts) for entry in entries if entry.post.author_id == target.id
+    )
+    rules = tuple(RuleChoice(one.id, one.text, one.id in asked.rules) for one in rules_of(visit.front.settings))
+    said, field = (told(visit.words, wrong), wrong.field or "") if wrong else ("", "")
+    return ReportView(asked.category, rules, posts, asked.comment, MAX_COMMENT, said, field)
+
+
+ROUTES = (
+    routing.page("/report", ask, ReportQuery),
+    routing.form("/report", send, ReportForm),
+    routing.page("/report/done", done, DoneQuery),
+)

@@ -1,0 +1,311 @@
+"""Edit, delete or redraft a post, and its revision history with the changes in each revision."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from shoal.commands import polls, posts
+from shoal.commands.polls import PollDraft
+from shoal.core.errors import NotFound, ShoalError
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Media, Member, Poll, Post, Revision, Visibility
+from shoal.core.text import isolated
+from shoal.graph.access import own_post
+from shoal.http.convert import Id
+from shoal.http.routes import Route
+from shoal.i18n import Translated, When
+from shoal.queries.hydration import Entry
+from shoal.queries.posts import media_then, revisions
+from shoal.settings import Settings
+from shoal.web import routing
+from shoal.web.compose import SheetState, form_bytes, lacks_descriptions, seen_post, sheet, taken, wrong_of
+from shoal.web.compose_form import Writing, arranged, draft_of, of_post, poll_of
+from shoal.web.media import check_descriptions, describe_pictures, own_files
+from shoal.web.rendering import page
+from shoal.web.request_context import Form, Visit, is_local
+from shoal.web.view_models import Photo, photo_of, post_of
+
+_WORDS = re.compile(r"\s+|[^\s]+")
+_MOST_PAIRS = 250_000
+"""Pairs of words that are compared for two wordings, each of which costs time; beyond, all that differs is said to be new."""
+_PAIRS_OF_PAGE = 1_000_000
+"""Pairs of words that are compared for a page: a tenth of a second."""
+MOST_WORDINGS = 100
+"""Wordings on a page: the newest."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A piece of a text: kept, added or removed."""
+
+    text: str
+    kind: str = ""
+    """`ins`, `del`, or empty."""
+
+
+class PastWording(msgspec.Struct, frozen=True):
+    """A wording of a post, from some moment on."""
+
+    when: When
+    pieces: tuple[Piece, ...]
+    changed: tuple[str, ...]
+    """Changes besides those of its text, in words."""
+    added: tuple[Photo, ...]
+    removed: tuple[Photo, ...]
+    first: bool
+    present: bool
+
+
+def wordings_of(
+    visit: Visit, entry: Entry, former: Sequence[Revision], media: Mapping[int, Media]
+) -> tuple[PastWording, ...]:
+    """Return the newest wordings of a post, the newest first. It compares texts: up to some tenths of a second."""
+    post = entry.post
+    options = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
+    states: list[Revision | Post] = [*former, post]
+    begin = max(0, len(states) - MOST_WORDINGS)
+    pairs = min(_MOST_PAIRS, _PAIRS_OF_PAGE // (len(states) - begin))
+    made = []
+    for n, state in enumerate(states[begin:], begin):
+        before = states[n - 1] if n else None
+        written = state.written if isinstance(state, Revision) else post.edited_at or post.created_at
+        added, removed = _exchanged(before, state)
+        now, then = media_then(state, media), media_then(before, media) if before else {}
+        made.append(
+            PastWording(
+                when=visit.when(written),
+                pieces=difference(before.text if before else state.text, state.text, pairs),
+                changed=_changed(visit.words, before, state, options),
+                added=tuple(photo_of(visit, now[id_]) for id_ in added if id_ in now),
+                removed=tuple(photo_of(visit, then[id_]) for id_ in removed if id_ in then),
+                first=n == 0,
+                present=n == len(states) - 1,
+            )
+        )
+    return tuple(reversed(made))
+
+
+def difference(before: str, after: str, pairs: int = _MOST_PAIRS) -> tuple[Piece, ...]:
+    """Return a text as pieces: which of its words are kept, which are new, and which of the one before are gone.
+
+    Between what both begin and end with, a longest common subsequence is kept, which takes time for each pair of words.
+    """
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    head = _alike(old, new)
+    tail = _alike(old[head:][::-1], new[head:][::-1])
+    a, b = old[head : len(old) - tail], new[head : len(new) - tail]
+    middle = (
+        _compared(a, b)
+        if len(a) * len(b) <= pairs
+        else [*[(word, "del") for word in a], *[(word, "ins") for word in b]]
+    )
+    return _pieces([*[(word, "") for word in old[:head]], *middle, *[(word, "") for word in old[len(old) - tail :]]])
+
+
+def _alike(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return how many words both begin with."""
+    return next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+
+
+def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the words of two texts with what became of each, by the table of the lengths of common subsequences."""
+    lengths = [[0] * (len(new) + 1)]
+    for a in reversed(old):
+        below, row = lengths[-1], [0]
+        for n, b in enumerate(reversed(new)):
+            row.append(below[n] + 1 if a == b else max(below[n + 1], row[n]))
+        lengths.append(row)
+    words, x, y = [], len(old), len(new)
+    while x and y:
+        # What is left of both texts is as long as `x` and `y` say.
+        a, b = old[len(old) - x], new[len(new) - y]
+        if a == b:
+            words.append((a, ""))
+            x, y = x - 1, y - 1
+        elif lengths[x - 1][y] >= lengths[x][y - 1]:
+            words.append((a, "del"))
+            x -= 1
+        else:
+            words.append((b, "ins"))
+            y -= 1
+    return [*words, *[(a, "del") for a in old[len(old) - x :]], *[(b, "ins") for b in new[len(new) - y :]]]
+
+
+def _pieces(words: Sequence[tuple[str, str]]) -> tuple[Piece, ...]:
+    """Return runs of words with the same fate as one piece each; between two that are kept, all that went comes first."""
+    made: list[Piece] = []
+    for kept, run in groupby(words, key=lambda word: not word[1]):
+        part = list(run)
+        kinds = ("",) if kept else ("del", "ins")
+        made += [Piece("".join(word for word, what in part if what == kind), kind) for kind in kinds]
+    return tuple(piece for piece in made if piece.text)
+
+
+def _exchanged(before: Revision | Post | None, after: Revision | Post) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if before is None:
+        return after.media, ()
+    added = tuple(id_ for id_ in after.media if id_ not in before.media)
+    return added, tuple(id_ for id_ in before.media if id_ not in after.media)
+
+
+def _changed(
+    words: Translated, before: Revision | Post | None, after: Revision | Post, present: tuple[str, ...]
+) -> tuple[str, ...]:
+    if before is None:
+        return ()
+    _, found = words.text, []
+    if before.spoiler != after.spoiler:
+        text = _("Its warning is now: %(text)s") if after.spoiler else _("It has no warning any more.")
+        found.append(text % {"text": isolated(after.spoiler)} if after.spoiler else text)
+    if before.sensitive != after.sensitive:
+        found.append(
+            _("Its pictures are covered now.") if after.sensitive else _("Its pictures are no longer covered.")
+        )
+    if set(before.media) == set(after.media) and before.media != after.media:
+        found.append(_("Its pictures stand in another order."))
+    old, new = (one.options if isinstance(one, Revision) else present for one in (before, after))
+    if old != new:
+        found.append(
+            _("Its poll asks: %(options)s") % {"options": ", ".join(new)} if new else _("It has no poll any more.")
+        )
+    return tuple(found)
+
+
+_Path = Annotated[str, Meta(max_length=2_000)]
+
+
+class OwnPostPath(msgspec.Struct, frozen=True):
+    """A post of one's own, and where to go afterwards."""
+
+    id: Id
+    to: _Path = ""
+
+
+class HistoryPath(msgspec.Struct, frozen=True):
+    """A post, and in its page's address also the name of its author."""
+
+    id: Id
+    handle: Annotated[str, Meta(max_length=300)] = ""
+
+
+class EditForm(Writing, frozen=True, kw_only=True):
+    """An edited post as it stands in the form."""
+
+    id: Id
+
+
+class DeleteForm(Form, frozen=True, kw_only=True):
+    """A post that is to be deleted."""
+
+    id: Id
+
+
+async def form(visit: Visit, path: OwnPostPath) -> Response:
+    """The form with a post of one's own."""
+    member = visit.member
+    post = await own_post(visit.front.graph, member.id, path.id)
+    said = of_post(post, await _files(visit, member, post), await polls.poll_of(visit.front.graph, post))
+    return await sheet(visit, member, SheetState(said=replace(said, asks=member.asks_descriptions), edits=post))
+
+
+async def save(visit: Visit, asked: EditForm) -> Response:
+    """Store the post as it is now; what it said before is in its history."""
+    member = visit.checked(asked)
+    post = await own_post(visit.front.graph, member.id, asked.id)
+    said, refused = await taken(visit, member, asked)
+    shown = SheetState(said=said, refused=refused, edits=post)
+    if said.do not in {"post", "anyway"}:
+        return await sheet(visit, member, replace(shown, said=arranged(said)), status=422 if refused else 200)
+    if refused:
+        return await sheet(visit, member, shown, status=422)
+    if lacks_descriptions(said):
+        return await sheet(visit, member, replace(shown, lacking=True), status=422)
+    try:
+        await _store(visit, member, post, said)
+    except ShoalError as error:
+        return await sheet(visit, member, replace(shown, wrong=wrong_of(visit, error)), status=422)
+    return visit.go(f"/@{member.name}/{post.id}")
+
+
+async def _store(visit: Visit, member: Member, post: Post, said: Writing) -> None:
+    writes = visit.front.writes
+    old = await polls.poll_of(writes.graph, post)
+    now = milliseconds_of(writes.new_id(shard_of(member.id)))
+    poll = _poll(old, poll_of(said), now)
+    draft = replace(draft_of(said), poll=poll, data=post.data)
+    await check_descriptions(visit, member, said.pictures)
+    # The revision that this makes has the descriptions as they were.
+    await posts.update(writes, member.id, post.id, draft, visibility=Visibility(said.visibility))
+    await describe_pictures(visit, member, said.pictures)
+
+
+def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | None:
+    """Return what an edit asks of a poll; None where nothing changes. Without a new span it ends when it was to end."""
+    if asked is None or old is None:
+        return asked
+    seconds = asked.seconds or max(1, (old.expires_at - now) // 1_000)
+    before = (polls.titles(old), old.multiple, old.hide_totals)
+    if not asked.seconds and before == (asked.options, asked.multiple, asked.hide_totals):
+        return None
+    return replace(asked, seconds=seconds)
+
+
+async def history(visit: Visit, path: HistoryPath) -> Response:
+    """Every wording of a post, the newest first, each with what changed."""
+    entry = await seen_post(visit, path.id)
+    if path.handle and path.handle.lower() != entry.author.member.name:
+        raise NotFound("There is no such post")
+    former = await revisions(visit.front.graph, visit.viewer_id, entry.post.id)
+    # One more than are shown: what the oldest of them exchanged is told, too.
+    compared = former[-MOST_WORDINGS:]
+    ids = {id_ for media_ids in (*(one.media for one in compared), entry.post.media) for id_ in media_ids}
+    nodes = await visit.front.graph.obj_get(list(ids)) if ids else {}
+    media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
+    title = visit.words.text("Edits")
+    # In a thread: it may take a tenth of a second, and nobody else is to wait for it.
+    wordings = await asyncio.to_thread(wordings_of, visit, entry, former, media)
+    return await page(
+        visit, "history", title=title, post=post_of(visit, entry), wordings=wordings, older=not wordings[-1].first
+    )
+
+
+async def ask(visit: Visit, path: OwnPostPath) -> Response:
+    """Ask whether to delete a post."""
+    member = visit.member
+    await own_post(visit.front.graph, member.id, path.id)
+    post = post_of(visit, await seen_post(visit, path.id))
+    to = path.to if is_local(path.to) else post.path
+    return await page(visit, "delete", title=visit.words.text("Delete the post"), post=post, to=to)
+
+
+async def delete(visit: Visit, asked: DeleteForm) -> Response:
+    """Delete a post of one's own."""
+    member = visit.checked(asked)
+    await posts.delete(visit.front.writes, member.id, asked.id)
+    mine = f"/@{member.name}"
+    # Its own page is no place to go back to.
+    return visit.go(mine) if asked.to.startswith(f"{mine}/{asked.id}") else visit.back(asked, mine)
+
+
+async def _files(visit: Visit, member: Member, post: Post) -> list[Media]:
+    return await own_files(visit, member, post.media)
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The rows; the settings say how large a form with files may be."""
+    return (
+        routing.page("/posts/{id}/edit", form, OwnPostPath),
+        routing.form("/posts/{id}/edit", save, EditForm, max_body=form_bytes(settings)),
+        routing.page("/posts/{id}/history", history, HistoryPath),
+        routing.page("/@{handle}/{id}/history", history, HistoryPath),
+        routing.page("/posts/{id}/delete", ask, OwnPostPath),
+        routing.form("/posts/{id}/delete", delete, DeleteForm, limit_class="delete"),
+    )

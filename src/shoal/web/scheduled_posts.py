@@ -1,0 +1,121 @@
+"""Scheduled posts: list, reschedule and cancel; a post that could not be published shows the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import scheduled_posts
+from shoal.commands.posts import Draft
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Media, ScheduledPost
+from shoal.http.convert import Id
+from shoal.i18n import When
+from shoal.queries.posts import waiting
+from shoal.web import routing
+from shoal.web.compose import local_time, visibility_words, wrong_of
+from shoal.web.compose_form import moment_in
+from shoal.web.form_errors import bare, complaint, sentence
+from shoal.web.rendering import BeforeQuery, next_of, page
+from shoal.web.request_context import Form, Visit
+from shoal.web.view_models import Photo, photo_of
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A post that waits."""
+
+    id: int
+    when: When
+    at: str
+    """Its moment in UTC, as a field takes it."""
+    text: str
+    spoiler: str
+    photos: tuple[Photo, ...]
+    audience: str
+    options: tuple[str, ...]
+    refused: str
+    """Why it could not be published; empty if it was not refused."""
+    wrong: str
+    again: str
+    """Where it is written again."""
+
+
+def refusal_of(visit: Visit, plan: ScheduledPost) -> str:
+    """Return why a scheduled post could not be published; empty if it was not refused."""
+    field = plan.refused.partition(" ")[0].rstrip(":")
+    text = bare(plan.refused, field if field in Draft.__struct_fields__ else "")
+    return sentence(complaint(visit.words, text)) if text else ""
+
+
+def planned_of(visit: Visit, plan: ScheduledPost, draft: Draft, media: Mapping[int, Media], wrong: str = "") -> Planned:
+    """Return a post that waits."""
+    return Planned(
+        id=plan.id,
+        when=visit.when(plan.at),
+        at=local_time(plan.at, "UTC"),
+        text=draft.text,
+        spoiler=draft.spoiler,
+        photos=tuple(photo_of(visit, media[id_]) for id_ in draft.media if id_ in media),
+        audience=visibility_words(visit.words)[draft.visibility][0],
+        options=draft.poll.options if draft.poll else (),
+        refused=refusal_of(visit, plan),
+        wrong=wrong,
+        again=visit.url("/compose", scheduled=plan.id),
+    )
+
+
+_SIZE = 20
+_Word = Annotated[str, Meta(max_length=100)]
+
+
+class RescheduleForm(Form, frozen=True, kw_only=True):
+    """Another moment for a scheduled post, or its end."""
+
+    id: Id
+    do: Literal["move", "cancel"] = "move"
+    at: _Word = ""
+    zone: _Word = "UTC"
+
+
+async def show(visit: Visit, query: BeforeQuery) -> Response:
+    """The posts that wait."""
+    return await _list(visit, query)
+
+
+async def _list(visit: Visit, query: BeforeQuery, wrong: dict[int, str] | None = None, status: int = 200) -> Response:
+    graph, member = visit.front.graph, visit.member
+    found = await waiting(graph, member.id, query.cursor(_SIZE))
+    drafts = [scheduled_posts.draft_of(one) for one in found.posts]
+    nodes = await graph.obj_get(list({id_ for draft in drafts for id_ in draft.media}))
+    media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
+    plans = [
+        planned_of(visit, one, draft, media, (wrong or {}).get(one.id, ""))
+        for one, draft in zip(found.posts, drafts, strict=True)
+    ]
+    following = next_of(visit, "/scheduled", found.next)
+    title = visit.words.text("Scheduled posts")
+    return await page(visit, "scheduled", status=status, title=title, plans=plans, next=following)
+
+
+async def change(visit: Visit, asked: RescheduleForm) -> Response:
+    """Move a scheduled post to another moment, or cancel it."""
+    member, writes = visit.checked(asked), visit.front.writes
+    if asked.do == "cancel":
+        await scheduled_posts.cancel(writes, member.id, asked.id)
+        return visit.go("/scheduled")
+    try:
+        await scheduled_posts.put_off(writes, member.id, asked.id, moment_in(asked.at, asked.zone))
+    except InvalidInput as error:
+        words = next(iter(wrong_of(visit, error).values()))
+        return await _list(visit, BeforeQuery(), {asked.id: words}, status=422)
+    return visit.go("/scheduled")
+
+
+ROUTES = (
+    routing.page("/scheduled", show, BeforeQuery),
+    routing.form("/scheduled/{id}", change, RescheduleForm),
+)

@@ -1,0 +1,293 @@
+"""Search for members, tags and posts, suggestions of the search box, and completion of tags and handles."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.filters import FilterContext
+from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.queries import search as feed
+from shoal.queries import search as search_queries
+from shoal.queries.hydration import Entry, Profile
+from shoal.queries.pipeline import filtered
+from shoal.queries.search import ResultRange
+from shoal.search.query import misread
+from shoal.web import routing
+from shoal.web.rendering import BeforeQuery, page, part
+from shoal.web.request_context import Visit
+from shoal.web.view_models import Face, PersonView, PostView, face_of, people_of, posts_of, tag_path
+
+_COMPLETIONS = 6
+
+
+class WordQuery(msgspec.Struct, frozen=True):
+    """A word as far as it is typed, with its `#` or `@`."""
+
+    q: Annotated[str, Meta(max_length=200)] = ""
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """A word that is offered."""
+
+    word: str
+    uses: str = ""
+    face: Face | None = None
+
+
+async def offer(visit: Visit, query: WordQuery) -> Response:
+    """Words that begin so: tags with their uses, members with their faces. None while the index is away."""
+    visit.member  # noqa: B018 (for members alone)
+    try:
+        offers = await (
+            _complete_people(visit, query.q[1:]) if query.q.startswith("@") else _complete_tags(visit, query.q)
+        )
+    except (Unavailable, InvalidInput):
+        offers = []
+    return part(visit, "suggestions", offers=offers)
+
+
+async def _complete_people(visit: Visit, text: str) -> list[Completion]:
+    found = (
+        await search_queries.members(visit.front.reads, visit.viewer_id, text, ResultRange(_COMPLETIONS, 0))
+        if text
+        else []
+    )
+    return [Completion(f"@{one.member.name}", face=face_of(visit, one.member)) for one in found]
+
+
+async def _complete_tags(visit: Visit, text: str) -> list[Completion]:
+    reads = visit.front.reads
+    names = await search_queries.tags(reads, visit.viewer_id, text, ResultRange(_COMPLETIONS, 0))
+    counted = await reads.tags.counted(names) if names else {}
+    words = visit.words
+
+    def uses(name: str) -> str:
+        n = counted[name].uses if name in counted else 0
+        return words.plural("%(n)s post", "%(n)s posts", n) % {"n": words.number(n)} if n else ""
+
+    return [Completion(f"#{counted[name].form if name in counted else name}", uses(name)) for name in names]
+
+
+COMPLETION_ROUTES = (routing.page("/compose/words", offer, WordQuery),)
+
+
+class FoundTag(NamedTuple):
+    """A tag that was found."""
+
+    form: str
+    path: str
+    uses: str
+
+
+class SearchOffer(NamedTuple):
+    """Something that a search box offers while one types: a member or a tag."""
+
+    shown: str
+    detail: str
+    path: str
+    avatar: str = ""
+    typed: str = ""
+    """Text that comes into the box instead of a page being opened; empty where one is."""
+
+
+class SearchResults(msgspec.Struct, frozen=True):
+    """Everything that a search found."""
+
+    text: str
+    kind: str
+    member: bool
+    """Whether somebody is logged in: posts are for members to search."""
+    people: Sequence[PersonView] = ()
+    tags: Sequence[FoundTag] = ()
+    posts: Sequence[PostView] = ()
+    next: str = ""
+    misread: tuple[str, ...] = ()
+    """Sentences about operators with a value that they do not take."""
+    elsewhere: str = ""
+    """The domain of another network that was asked for."""
+    away: bool = False
+    """Whether the index cannot be asked now."""
+
+    @property
+    def anything(self) -> bool:
+        """Return whether something was found."""
+        return bool(self.people or self.tags or self.posts)
+
+    @property
+    def more_part(self) -> str:
+        """Return the part that goes on with the results."""
+        return {"people": "people", "tags": "found_tags"}.get(self.kind, "posts")
+
+    def views(self) -> dict[str, Any]:
+        """Return the values that the parts of lists take by their own names."""
+        return {"people": self.people, "posts": self.posts, "next": self.next, "end": ""}
+
+
+async def tag_rows(visit: Visit, names: Sequence[str]) -> list[FoundTag]:
+    """Return tags with how much each is used; one read."""
+    counted = await visit.front.reads.tags.counted(names) if names else {}
+    rows = []
+    for name in names:
+        held, words = counted.get(name), visit.words
+        uses = words.plural("%(n)s post", "%(n)s posts", held.uses) % {"n": words.number(held.uses)} if held else ""
+        rows.append(FoundTag(held.form if held else name, tag_path(visit, name), uses))
+    return rows
+
+
+def misread_words(visit: Visit, parts: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence for each part of a query that has an operator with a value that it does not take."""
+    return tuple(_hint(visit, part) % {"part": part} for part in parts)
+
+
+def _hint(visit: Visit, part: str) -> str:
+    _ = visit.words.text
+    match part.removeprefix("-").partition(":")[0].lower():
+        case "before" | "after" | "during":
+            return _("%(part)s: write a day as in 2026-03-01.")
+        case "near":
+            return _("%(part)s: write latitude and longitude, as in near:45.44,12.32.")
+    return _("%(part)s: this operator has no such value; those that there are stand below.")
+
+
+_PEOPLE, _TAGS, _POSTS = 20, 40, 20
+_FEW_PEOPLE, _FEW_TAGS = 4, 8
+"""How much a search for everything shows of each kind."""
+_OFFERED = 5
+_HANDLE = re.compile(r"@?([A-Za-z0-9_]+)@([^\s@/]+)")
+_OURS = re.compile(r"/(?:@\w+(?:/\d{1,19})?|tags/[^/?#\s]+)/?(?:[?#]\S*)?")
+_Typed = Annotated[str, Meta(max_length=2_000)]
+
+Kind = Literal["", "people", "tags", "posts"]
+
+
+class SearchQuery(BeforeQuery, frozen=True, kw_only=True):
+    """The words that are looked for, and the kind of thing."""
+
+    q: _Typed = ""
+    type: Kind = ""
+    offset: Annotated[int, Meta(ge=0, le=feed.MOST)] = 0
+
+
+class OfferQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The words in a search box so far."""
+
+    q: _Typed = ""
+
+
+async def search(visit: Visit, query: SearchQuery) -> Response:
+    """The page of a search; a script that sends what is typed gets the results alone."""
+    text = query.q.strip()
+    address = here(visit, text)
+    if address and not visit.partial:
+        return visit.go(address)
+    found = await _found(visit, query, text)
+    if visit.partial:
+        following_page = query.before or query.offset
+        return part(
+            visit, found.more_part if following_page else "found", found=found, address=address, **found.views()
+        )
+    title = visit.words.text("%(text)s · Search") % {"text": text} if text else visit.words.text("Search")
+    return await page(visit, "search", title=title, found=found, address=address, **found.views())
+
+
+def here(visit: Visit, text: str) -> str:
+    """Return the path of a member, post or tag of ours that an address or `@name@domain` leads to; empty for none."""
+    at = visit.front.at
+    domains = {at.domain.lower(), at.netloc.lower()}
+    match = _HANDLE.fullmatch(text)
+    if match is not None:
+        return f"/@{match[1].lower()}" if match[2].lower() in domains else ""
+    scheme, _, rest = text.partition("://")
+    host, slash, path = rest.partition("/")
+    path = slash + path
+    ours = scheme.lower() in {"http", "https"} and host.lower() in domains and path.startswith(at.path)
+    path = path.removeprefix(at.path)
+    return path if ours and _OURS.fullmatch(path) else ""
+
+
+async def _found(visit: Visit, query: SearchQuery, text: str) -> SearchResults:
+    """Return what is found; nothing for no text, and for an address elsewhere."""
+    found = SearchResults(text, query.type, visit.viewer is not None)
+    if not text:
+        return found
+    if (match := _HANDLE.fullmatch(text)) is not None and not here(visit, text):
+        return msgspec.structs.replace(found, elsewhere=match[2])
+    try:
+        people, tags, (posts, after) = await asyncio.gather(
+            _people(visit, query, text), _tags(visit, query, text), _posts(visit, query, text)
+        )
+    except Unavailable:
+        return msgspec.structs.replace(found, away=True)
+    most = {"people": _PEOPLE, "tags": _TAGS}.get(query.type, 0)
+    full = most and len(people if query.type == "people" else tags) == most and query.offset + most < feed.MOST
+    following = visit.url("/search", q=text, type=query.type, offset=query.offset + most) if full else ""
+    if after:
+        following = visit.url("/search", q=text, type="posts", before=after)
+    return msgspec.structs.replace(
+        found,
+        people=await people_of(visit, people),
+        tags=await tag_rows(visit, tags),
+        posts=await posts_of(visit, posts),
+        next=following,
+        misread=misread_words(visit, misread(text)) if query.type in {"", "posts"} else (),
+    )
+
+
+async def _people(visit: Visit, query: SearchQuery, text: str) -> list[Profile]:
+    if query.type not in {"", "people"} or text.startswith("#") or _has_operator(text):
+        return []
+    part_ = ResultRange(_PEOPLE, query.offset) if query.type else ResultRange(_FEW_PEOPLE)
+    return await feed.members(visit.front.reads, visit.viewer_id, text.removeprefix("@"), part_)
+
+
+async def _tags(visit: Visit, query: SearchQuery, text: str) -> list[str]:
+    if query.type not in {"", "tags"} or text.startswith("@") or _has_operator(text):
+        return []
+    part_ = ResultRange(_TAGS, query.offset) if query.type else ResultRange(_FEW_TAGS)
+    return await feed.tags(visit.front.reads, visit.viewer_id, text, part_)
+
+
+async def _posts(visit: Visit, query: SearchQuery, text: str) -> tuple[Sequence[Entry], int]:
+    """Return posts, and the id after which the next ones come; 0 at the end. Posts are for members to search."""
+    if query.type not in {"", "posts"} or visit.viewer_id is None or text.startswith("@"):
+        return [], 0
+    reads = visit.front.reads
+    cursor = Cursor(query.before or MAX_TIME, 0, _POSTS)
+    found = await feed.posts(reads, visit.viewer_id, text, cursor)
+    entries = await filtered(reads.graph, visit.viewer_id, found, FilterContext.PUBLIC)
+    return entries, found[-1].id if len(found) == _POSTS else 0
+
+
+def _has_operator(text: str) -> bool:
+    return bool(re.search(r"(?:^|\s)-?(?:from|before|after|during|has|is|in|near|language):\S", text))
+
+
+async def offers(visit: Visit, query: OfferQuery) -> Response:
+    """People and tags that begin with what is typed, for the list below a search box."""
+    before, _, last = query.q.rpartition(" ")
+    reads, viewer = visit.front.reads, visit.viewer_id
+    found: list[SearchOffer] = []
+    name = last.removeprefix("from:").removeprefix("@")
+    try:
+        if name and not last.startswith("#"):
+            for one in await feed.members(reads, viewer, name, ResultRange(_OFFERED)):
+                face = face_of(visit, one.member)
+                typed = f"{before} from:{face.name} ".lstrip() if last.startswith("from:") else ""
+                found.append(SearchOffer(face.shown, f"@{face.name}", face.path, face.avatar, typed))
+        if last.removeprefix("#") and not last.startswith(("@", "from:")) and not before:
+            tags = await feed.tags(reads, viewer, last, ResultRange(_OFFERED))
+            found += [SearchOffer(f"#{row.form}", row.uses, row.path) for row in await tag_rows(visit, tags)]
+    except Unavailable:
+        found = []
+    return part(visit, "offers", offers=found[: 2 * _OFFERED], q=query.q)
+
+
+ROUTES = (routing.page("/search", search, SearchQuery), routing.page("/search/offers", offers, OfferQuery))

@@ -1,0 +1,129 @@
+"""Sessions: the browsers and apps in which a member is logged in, and logging them out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from shoal.commands import sessions
+from shoal.commands.sessions import Session
+from shoal.core.ids import milliseconds_of
+from shoal.core.tokens import TokenUse
+from shoal.http.authentication import in_words
+from shoal.http.convert import Id
+from shoal.i18n import When
+from shoal.web import routing
+from shoal.web.rendering import BeforeQuery, next_of
+from shoal.web.request_context import Form, Visit
+from shoal.web.settings_layout import saved_at, settings_page
+
+
+class SessionRow(NamedTuple):
+    """A browser, or an app."""
+
+    id: int
+    icon: str
+    words: str
+    program: str
+    """The program that an app says it is, or the browser that it runs in; empty where that is not known."""
+    site: str
+    """Address of the app's website; empty where it has none."""
+    since: When
+    used: str
+    """The day of the last use; empty where none was noted yet."""
+    place: str
+    """The address of the last use, or else that it was made from."""
+    may: tuple[str, ...]
+    """The scopes of an app, in words."""
+    here: bool
+
+
+def row_of(visit: Visit, session: Session, here: int) -> SessionRow:
+    """Return a session; `here` is the token of this browser."""
+    token, app, _ = session.token, session.app, visit.words.text
+    browser, use = not token.app_id, session.token.use
+    program, here_now = program_of(visit, use), token.id == here
+    if here_now:
+        words = _("This browser")
+    elif browser:
+        words, program = program or _("A browser"), ""
+    else:
+        words = app.name if app else _("An app that is gone")
+    website = app.website if app and app.website.startswith(("https://", "http://")) else ""
+    return SessionRow(
+        token.id,
+        "globe" if browser else "smartphone",
+        words,
+        program,
+        website,
+        visit.when(milliseconds_of(token.id)),
+        visit.words.day(use.at) if use.at else "",
+        use.used_from or use.made_from,
+        () if browser else tuple(_(line) for line in in_words(token.scopes)),
+        here_now,
+    )
+
+
+def program_of(visit: Visit, use: TokenUse) -> str:
+    """Return the program of a use with its system, in words; empty where neither is known."""
+    if use.program and use.system:
+        return visit.words.text("%(program)s on %(system)s") % {"program": use.program, "system": use.system}
+    return use.program or use.system
+
+
+_SIZE = 40
+
+
+class SessionsQuery(BeforeQuery, frozen=True, kw_only=True):
+    """A page of the list, and whether something was just ended."""
+
+    saved: bool = False
+
+
+class EndForm(Form, frozen=True, kw_only=True):
+    """A session that is to end."""
+
+    id: Id
+
+
+async def show(visit: Visit, query: SessionsQuery) -> Response:
+    """Where one is logged in, the latest first."""
+    member, writes = visit.member, visit.front.writes
+    found = await sessions.page(writes, member.id, query.cursor(_SIZE))
+    here = await _here(visit)
+    shown = [row_of(visit, one, here) for one in found.sessions]
+    following = next_of(visit, "/settings/sessions", found.next)
+    days = visit.front.settings.token_days
+    return await settings_page(visit, "sessions", saved=query.saved, sessions=shown, next=following, days=days)
+
+
+async def end(visit: Visit, asked: EndForm) -> Response:
+    """End one."""
+    member = visit.checked(asked)
+    here = await _here(visit)
+    await sessions.end(visit.front.writes, member.id, asked.id)
+    response = saved_at(visit, "sessions")
+    if asked.id == here:
+        visit.browser.log_out(response)
+    return response
+
+
+async def end_others(visit: Visit, asked: Form) -> Response:
+    """End all but this one."""
+    member = visit.checked(asked)
+    await sessions.end_others(visit.front.writes, member.id, await _here(visit))
+    return saved_at(visit, "sessions")
+
+
+async def _here(visit: Visit) -> int:
+    """Return the id of the token of this browser."""
+    found = await sessions.of_browser(visit.front.writes, visit.browser.login)
+    return found.token.id if found else 0
+
+
+ROUTES = (
+    routing.page("/settings/sessions", show, SessionsQuery),
+    routing.form("/settings/sessions/{id}/end", end, EndForm),
+    routing.form("/settings/sessions/end-others", end_others, Form),
+)

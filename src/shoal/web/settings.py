@@ -1,0 +1,207 @@
+"""General settings: the overview, appearance, posting defaults and privacy.
+
+Appearance is stored in the browser and available without login.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import members
+from shoal.commands.members import ProfileChange
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Visibility
+from shoal.core.places import PlacePrecision
+from shoal.i18n import LANGUAGES
+from shoal.mastodon_api.instance import LANGUAGES as POST_LANGUAGES
+from shoal.web import routing
+from shoal.web.form_errors import RIGHT, Wrong, wrong_of
+from shoal.web.layout import look_of
+from shoal.web.request_context import LANGUAGE_COOKIE, LOOK_COOKIE, Form, Visit
+from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
+from shoal.web.view_models import face_of
+
+
+async def show_overview(visit: Visit, _params: None) -> Response:
+    """Everything that can be set, in groups."""
+    member = visit.member
+    since = visit.words.day(member.created_at)
+    return await settings_page(visit, "", template="overview", face=face_of(visit, member), since=since)
+
+
+OVERVIEW_ROUTES = (routing.page("/settings", show_overview),)
+
+
+class AppearanceForm(Form, frozen=True, kw_only=True):
+    """How pages look."""
+
+    scheme: Literal["system", "light", "dark"] = "system"
+    contrast: bool = False
+    dense: bool = False
+    still: bool = False
+    language: Literal["browser", "en", "de"] = "browser"
+
+
+async def show_appearance(visit: Visit, query: SettingsQuery) -> Response:
+    """How pages look now."""
+    _, cookies = visit.words.text, visit.request.cookies
+    schemes = (
+        ("system", _("As the system"), _("Light by day and dark by night, where the system does so")),
+        ("light", _("Light"), ""),
+        ("dark", _("Dark"), ""),
+    )
+    chosen = cookies.get(LANGUAGE_COOKIE, "")
+    return await settings_page(
+        visit,
+        "appearance",
+        saved=query.saved,
+        look=look_of(cookies.get(LOOK_COOKIE, "")),
+        schemes=schemes,
+        languages=[("browser", _("As the browser asks")), *LANGUAGES.items()],
+        language=chosen if chosen in LANGUAGES else "browser",
+    )
+
+
+async def save_appearance(visit: Visit, asked: AppearanceForm) -> Response:
+    """Keep it in this browser."""
+    visit.check_sent(asked)
+    flags = [flag for flag in ("contrast", "dense", "still") if getattr(asked, flag)]
+    look = "-".join([asked.scheme if asked.scheme != "system" else "", *flags]).strip("-")
+    response = saved_at(visit, "appearance")
+    visit.keep_choice(response, LOOK_COOKIE, look)
+    visit.keep_choice(response, LANGUAGE_COOKIE, "" if asked.language == "browser" else asked.language)
+    return response
+
+
+APPEARANCE_ROUTES = (
+    routing.page("/settings/appearance", show_appearance, SettingsQuery),
+    routing.form("/settings/appearance", save_appearance, AppearanceForm, limit_class="pages"),
+)
+
+
+class PostingForm(Form, frozen=True, kw_only=True):
+    """How a new post begins."""
+
+    default_visibility: Literal["public", "unlisted", "followers"] = "public"
+    default_sensitive: bool = False
+    default_language: Annotated[str, Meta(max_length=100)] = ""
+
+
+async def show_posting(visit: Visit, query: SettingsQuery) -> Response:
+    """Posting as it is."""
+    return await _posting_page(visit, saved=query.saved)
+
+
+async def save_posting(visit: Visit, asked: PostingForm) -> Response:
+    """Keep it as it was filled in."""
+    member = visit.checked(asked)
+    change = ProfileChange(
+        default_visibility=Visibility(asked.default_visibility),
+        default_sensitive=asked.default_sensitive,
+        default_language=asked.default_language,
+    )
+    try:
+        await members.update_profile(visit.front.writes, member.id, change)
+    except InvalidInput as error:
+        return await _posting_page(visit, wrong_of(visit.words, error))
+    return saved_at(visit, "posting")
+
+
+async def _posting_page(visit: Visit, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
+    _, member = visit.words.text, visit.member
+    visibilities = (
+        (Visibility.PUBLIC, _("Everybody"), _("In public lists, under tags and in search")),
+        (
+            Visibility.UNLISTED,
+            _("Everybody, but quietly"),
+            _("Whoever has the link, and your followers; in no public list"),
+        ),
+        (Visibility.FOLLOWERS, _("Followers"), _("Those who follow you, and whoever is named")),
+    )
+    known = [(one.code, one.name) for one in POST_LANGUAGES]
+    own = member.default_language
+    kept = [(own, own)] if own and own not in dict(known) else []
+    languages = [("", _("The language of these pages")), *kept, *known]
+    return await settings_page(
+        visit,
+        "posting",
+        wrong=wrong,
+        saved=saved,
+        of=member,
+        visibilities=visibilities,
+        languages=languages,
+    )
+
+
+POSTING_ROUTES = (
+    routing.page("/settings/posting", show_posting, SettingsQuery),
+    routing.form("/settings/posting", save_posting, PostingForm),
+)
+
+
+class PrivacyForm(Form, frozen=True, kw_only=True):
+    """Everything about who sees and finds what. A box that is not ticked is not sent."""
+
+    locked: bool = False
+    hides_connections: bool = False
+    discoverable: bool = False
+    indexable: bool = False
+    rankable: bool = False
+    findable_by_email: bool = False
+    place_precision: PlacePrecision = PlacePrecision.KM
+
+
+async def show_privacy(visit: Visit, query: SettingsQuery) -> Response:
+    """Privacy as it is."""
+    member = visit.member
+    typed = PrivacyForm(
+        locked=member.locked,
+        hides_connections=member.hides_connections,
+        discoverable=member.discoverable,
+        indexable=member.indexable,
+        rankable=member.rankable,
+        findable_by_email=member.findable_by_email,
+        place_precision=member.place_precision,
+    )
+    return await _privacy_page(visit, typed, saved=query.saved)
+
+
+async def save_privacy(visit: Visit, asked: PrivacyForm) -> Response:
+    """Keep it as it was filled in."""
+    member = visit.checked(asked)
+    change = ProfileChange(
+        locked=asked.locked,
+        hides_connections=asked.hides_connections,
+        discoverable=asked.discoverable,
+        indexable=asked.indexable,
+        rankable=asked.rankable,
+        findable_by_email=asked.findable_by_email,
+        place_precision=asked.place_precision,
+    )
+    try:
+        await members.update_profile(visit.front.writes, member.id, change)
+    except InvalidInput as error:
+        none = visit.words.text("This account has no e-mail address.")
+        return await _privacy_page(visit, asked, wrong_of(visit.words, error, findable_by_email=none))
+    return saved_at(visit, "privacy")
+
+
+async def _privacy_page(visit: Visit, typed: PrivacyForm, wrong: Wrong = RIGHT, *, saved: bool = False) -> Response:
+    _ = visit.words.text
+    places = (
+        (PlacePrecision.NONE, _("Not at all"), ""),
+        (PlacePrecision.KM10, _("To ten kilometres"), _("About the town")),
+        (PlacePrecision.KM, _("To a kilometre"), _("About the quarter")),
+        (PlacePrecision.M100, _("To a hundred metres"), _("About the street")),
+        (PlacePrecision.EXACT, _("Exactly"), _("The very spot, your home too")),
+    )
+    return await settings_page(visit, "privacy", wrong=wrong, saved=saved, typed=typed, places=places)
+
+
+PRIVACY_ROUTES = (
+    routing.page("/settings/privacy", show_privacy, SettingsQuery),
+    routing.form("/settings/privacy", save_privacy, PrivacyForm),
+)

@@ -1,0 +1,191 @@
+"""Joining the network."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import invitations
+from shoal.core.errors import InvalidInput, NotAllowed
+from shoal.mastodon_api.registration import Joining, join, needs_approval
+from shoal.queries import trends
+from shoal.web import routing
+from shoal.web.authentication import begin
+from shoal.web.explore import WallPhoto, wall_of
+from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
+from shoal.web.rendering import page
+from shoal.web.request_context import Form, Visit
+from shoal.web.view_models import face_of
+
+_Typed = Annotated[str, Meta(max_length=2_000)]
+
+
+class SignUpForm(Form, frozen=True, kw_only=True):
+    """Fields of the form by which one joins."""
+
+    username: _Typed = ""
+    email: _Typed = ""
+    password: _Typed = ""
+    agreement: bool = False
+    reason: Annotated[str, Meta(max_length=20_000)] = ""
+    invite_code: _Typed = ""
+    """The code of the invitation by whose link the form was opened."""
+    proof: _Typed = ""
+    """The proof of work, which a script found."""
+    homepage: _Typed = ""
+    """People do not see this field: only programs fill it in."""
+
+
+class InvitePath(msgspec.Struct, frozen=True):
+    """The link of an invitation."""
+
+    code: Annotated[str, Meta(max_length=100)]
+
+
+class AskedWork(NamedTuple):
+    """Work for the machine of somebody who signs up: see `core.login.proof_of_work`."""
+
+    bits: int
+    since: int
+    """When it was given out, in Unix seconds."""
+    domain: str
+
+
+_EMPTY = SignUpForm()
+_PHOTOS = 8
+"""Photos beside the form."""
+
+
+async def form(visit: Visit, _params: None) -> Response:
+    """The form by which one joins. Where nobody can, the page says so, and what else there is."""
+    if visit.viewer is not None:
+        return visit.go("/")
+    return await _form(visit, _EMPTY)
+
+
+async def invited(visit: Visit, path: InvitePath) -> Response:
+    """The form for somebody who was invited, which says by whom."""
+    if visit.viewer is not None:
+        return visit.go("/")
+    return await _form(visit, SignUpForm(invite_code=path.code))
+
+
+async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
+    """Join; whoever need not wait for approval is logged in and goes on to choose interests."""
+    visit.check_sent(asked)
+    if asked.homepage:
+        unread = visit.words.text("It seems that a program filled this in. If you are a person, please try once more.")
+        return await _form(visit, asked, {"": unread})
+    try:
+        member = await join(visit.anonymous, _joining(visit, asked))
+    except InvalidInput as error:
+        return await _form(visit, asked, wrong_of(visit.words, error, **_rules(visit)))
+    except NotAllowed:
+        return await _form(visit, asked)
+    if member.unconfirmed:
+        return visit.go("/signup/confirm")
+    if member.pending:
+        return visit.go("/signup/waiting")
+    return await begin(visit, member, "/welcome/interests")
+
+
+async def waiting(visit: Visit, _params: None) -> Response:
+    """The page for somebody who waits for approval."""
+    return await page(visit, "signup_waiting", title=visit.words.text("Thank you"))
+
+
+async def unconfirmed(visit: Visit, _params: None) -> Response:
+    """The page for somebody who has to open the link in a mail first."""
+    return await page(visit, "signup_confirm", title=visit.words.text("Check your mail"))
+
+
+async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Response:
+    title, settings = visit.words.text("Join"), visit.front.settings
+    offer = None
+    try:
+        if asked.invite_code:
+            offer = await invitations.offered(visit.front.writes, asked.invite_code)
+        approval = needs_approval(visit.anonymous, invited=offer is not None)
+    except InvalidInput as error:
+        return await _over(visit, told(visit.words, error))
+    except NotAllowed:
+        status = 403 if visit.request.method == "POST" else 200
+        shut = not settings.registrations and offer is None
+        return await page(visit, "signup_shut", status=status, title=title, shut=shut, shown=settings)
+    return await page(
+        visit,
+        "signup",
+        status=422 if wrong else 200,
+        title=title,
+        typed=asked,
+        wrong=wrong,
+        approval=approval,
+        shown=settings,
+        limits=visit.front.writes.limits,
+        work=_work(visit) if offer is None else None,
+        wall=await _wall(visit),
+        inviter=face_of(visit, offer.inviter) if offer else None,
+        follows=offer is not None and offer.invitation.follow,
+    )
+
+
+def _work(visit: Visit) -> AskedWork | None:
+    """Return the work that is asked of a browser; None for none."""
+    front = visit.front
+    if not front.settings.signup_work:
+        return None
+    return AskedWork(front.settings.signup_work, time.time_ns() // 1_000_000_000, front.at.netloc)
+
+
+async def _over(visit: Visit, why: str) -> Response:
+    """The page of an invitation that is not good (any more)."""
+    title, settings = visit.words.text("Invitation"), visit.front.settings
+    return await page(
+        visit, "invitation_over", status=410, title=title, why=why, may_join=settings.registrations, shown=settings
+    )
+
+
+async def _wall(visit: Visit) -> list[WallPhoto]:
+    """Return photos that strangers are shown; none where the network is not open to them."""
+    if not visit.front.settings.public_pages:
+        return []
+    return wall_of(visit, await trends.page(visit.front.reads, None, _PHOTOS))
+
+
+def _joining(visit: Visit, asked: SignUpForm) -> Joining:
+    return Joining(
+        username=asked.username.strip(),
+        email=asked.email,
+        password=asked.password,
+        agreement=asked.agreement,
+        language=visit.words.code,
+        reason=asked.reason.strip(),
+        invite_code=asked.invite_code,
+        proof=asked.proof,
+    )
+
+
+def _rules(visit: Visit) -> dict[str, str]:
+    """Return what each field must be, for one that is not."""
+    _, limits = visit.words.text, visit.front.writes.limits
+    password = _("A password has %(least)s to %(most)s characters.")
+    return {
+        "username": _("A user name is made of the letters a to z, digits and the underscore, 30 at most."),
+        "email": _("This is no e-mail address. One looks like name@example.org."),
+        "password": password % {"least": limits.password_least, "most": visit.words.number(limits.password_most)},
+        "proof": _("Your device counted for too long, or for another name. Please try once more."),
+        "reason": _("This is too long: %(most)s characters at most.") % {"most": limits.reason},
+    }
+
+
+ROUTES = (
+    routing.page("/signup", form),
+    routing.page("/invite/{code}", invited, InvitePath, secret=True),
+    routing.form("/signup", sign_up, SignUpForm, limit_class="signup", secret=True),
+    routing.page("/signup/waiting", waiting),
+    routing.page("/signup/confirm", unconfirmed),
+)

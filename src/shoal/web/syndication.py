@@ -1,0 +1,308 @@
+"""Public posts and profiles for other programs: Atom feeds (RFC 4287), Open Graph, JSON-LD and oEmbed metadata.
+
+Atom feeds include only public posts; photos, videos and audio are enclosures.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from html import escape
+from importlib.metadata import version
+from mimetypes import guess_type
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+import msgspec
+from markupsafe import Markup
+from starlette.responses import Response
+
+from shoal.core.media_files import still_of
+from shoal.core.model import OPEN, Media, MediaKind, Member, Post, Visibility
+from shoal.core.text import plain_excerpt
+from shoal.core.visibility import is_sensitive
+from shoal.graph.contract import Cursor
+from shoal.queries import posts, public_timelines
+from shoal.queries.hydration import Entry, Profile
+from shoal.queries.pipeline import Page
+from shoal.queries.posts import MemberFeedQuery
+from shoal.web.request_context import Visit
+from shoal.web.view_models import Photo, photo_of
+
+CONTENT_TYPE = "application/atom+xml; charset=utf-8"
+_ATOM = "http://www.w3.org/2005/Atom"
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not have (2.2)."""
+_TITLE = 80
+
+
+class AtomChannel(NamedTuple):
+    """The head of an Atom feed."""
+
+    address: str
+    """Its own."""
+    page: str
+    """The page that it is a feed of; its id too."""
+    title: str
+    subtitle: str = ""
+    icon: str = ""
+
+
+def atom(visit: Visit, channel: AtomChannel, entries: Sequence[Entry]) -> bytes:
+    """Return a feed of these entries as an XML document."""
+    feed = Element("feed", {"xmlns": _ATOM, "xml:lang": visit.words.code})
+    _text(feed, "id", channel.page)
+    _text(feed, "title", channel.title)
+    if channel.subtitle:
+        _text(feed, "subtitle", channel.subtitle)
+    _text(feed, "updated", _moment(max((_changed(entry.post) for entry in entries), default=0)))
+    _link(feed, "self", channel.address, "application/atom+xml")
+    _link(feed, "alternate", channel.page, "text/html")
+    if channel.icon:
+        _text(feed, "icon", channel.icon)
+    SubElement(feed, "generator", {"version": version("shoal")}).text = "Shoal"
+    for entry in entries:
+        _entry(visit, feed, entry)
+    made: bytes = tostring(feed, encoding="utf-8", xml_declaration=True)
+    return made
+
+
+def _entry(visit: Visit, feed: Element, entry: Entry) -> None:
+    post, author, at = entry.post, entry.author.member, visit.front.at
+    address = at.status(author.name, post.id)
+    made = SubElement(feed, "entry")
+    _text(made, "id", address)
+    _text(made, "title", _title(visit, post, author))
+    _text(made, "published", _moment(post.created_at))
+    _text(made, "updated", _moment(_changed(post)))
+    _link(made, "alternate", address, "text/html")
+    by = SubElement(made, "author")
+    _text(by, "name", author.shown_name)
+    _text(by, "uri", at.account(author.name))
+    for tag in post.tags:
+        SubElement(made, "category", {"term": tag, "scheme": f"{at.root}/tags/"})
+    shown = () if post.spoiler or is_sensitive(post, author) else entry.media
+    for media in shown:
+        _enclose(visit, made, media)
+    content = SubElement(made, "content", {"type": "html"})
+    content.text = _clean(_content(visit, entry, shown))
+
+
+def _title(visit: Visit, post: Post, author: Member) -> str:
+    words = post.spoiler or plain_excerpt(post.text, _TITLE)
+    return words or visit.words.text("By %(name)s") % {"name": author.shown_name}
+
+
+def _content(visit: Visit, entry: Entry, shown: Iterable[Media]) -> str:
+    """Return a post as HTML. One with a warning says that alone: readers show everything at once."""
+    post, at = entry.post, visit.front.at
+    if post.spoiler:
+        return f"<p>{escape(post.spoiler)}</p>"
+    pictures = "".join(
+        f'<p><img src="{escape(at.media(one.preview_key))}" alt="{escape(one.description)}"></p>'
+        for one in shown
+        if one.preview_key
+    )
+    return pictures + at.html(post.text, post.mentions)
+
+
+def _enclose(visit: Visit, made: Element, media: Media) -> None:
+    key = media.key or media.preview_key
+    if not key:
+        return
+    kind = guess_type(key)[0] or ("image/jpeg" if media.kind is MediaKind.IMAGE else "application/octet-stream")
+    link = _link(made, "enclosure", visit.front.at.media(key), kind)
+    if media.description:
+        link.set("title", _clean(media.description))
+
+
+def _link(parent: Element, rel: str, href: str, kind: str) -> Element:
+    return SubElement(parent, "link", {"rel": rel, "type": kind, "href": _clean(href)})
+
+
+def _text(parent: Element, name: str, text: str) -> None:
+    SubElement(parent, name).text = _clean(text)
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("", text)
+
+
+def _changed(post: Post) -> int:
+    return post.edited_at or post.created_at
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms // 1_000, UTC).isoformat().replace("+00:00", "Z")
+
+
+_ENTRIES = 20
+_OURS, _COMMON = "atom", "rss"
+"""The ending of our feeds; and the one that readers try, which leads to ours."""
+
+
+def ending_of(name: str) -> tuple[str, str]:
+    """Return a name of a path without the ending that asks for a feed, and that ending; empty where there is none."""
+    stem, dot, ending = name.rpartition(".")
+    return (stem, ending.lower()) if dot and ending.lower() in {_OURS, _COMMON} else (name, "")
+
+
+async def of_member(visit: Visit, member: Member, ending: str) -> Response:
+    """The public posts of a member, newest first, without comments and shares."""
+    at, path = visit.front.at, f"/@{member.name}"
+    if ending == _COMMON:
+        return visit.go(f"{path}.{_OURS}")
+    query = MemberFeedQuery(no_comments=True, no_shares=True, public_only=True)
+    found = await posts.authored_page(visit.front.reads, None, member.id, Cursor(limit=_ENTRIES), query)
+    page = at.account(member.name)
+    shown = f"{member.shown_name} (@{member.name})"
+    icon = at.avatar(still_of(member.avatar))
+    return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, shown, plain_excerpt(member.note, 300), icon), found)
+
+
+async def of_tag(visit: Visit, tag: str, ending: str) -> Response:
+    """The newest public posts under a tag."""
+    if ending == _COMMON:
+        return visit.go(f"/tags/{tag}.{_OURS}")
+    query = public_timelines.TagQuery(frozenset((tag,)))
+    found = await public_timelines.tag_page(visit.front.reads, None, query, Cursor(limit=_ENTRIES))
+    page = visit.front.at.tag(tag)
+    return _feed(visit, AtomChannel(f"{page}.{_OURS}", page, f"#{tag} · {visit.front.settings.title}"), found)
+
+
+def _feed(visit: Visit, channel: AtomChannel, found: Page) -> Response:
+    body = atom(visit, channel, found.entries)
+    version = f'"{sha256(body).hexdigest()[:20]}"'
+    headers = {"ETag": version, "Cache-Control": visit.kept_by_anybody(300), "Vary": "Accept-Language"}
+    if version in visit.request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type=CONTENT_TYPE)
+
+
+_WORDS = 300
+"""Characters of a description."""
+_CONTEXT = "https://schema.org"
+
+
+class Card(msgspec.Struct, frozen=True):
+    """Everything that a program is told of a page that it links to."""
+
+    url: str
+    title: str
+    words: str
+    kind: str
+    """The `og:type`."""
+    pictures: tuple[Photo, ...]
+    large: bool
+    """Whether the pictures are what it is about, and not an avatar."""
+    data: Markup
+    """JSON-LD."""
+    index: bool
+    """Whether search engines may keep the page."""
+    made: str = ""
+    """When it was published, for a post."""
+    author: str = ""
+    oembed: str = ""
+    atom: str = ""
+
+
+def post_card(visit: Visit, entry: Entry) -> Card | None:
+    """Return the card of a post; None for one that is not for everybody."""
+    post, author = entry.post, entry.author.member
+    if post.visibility not in OPEN:
+        return None
+    at, shown = visit.front.at, author.shown_name
+    url = at.status(author.name, post.id)
+    hides = bool(post.spoiler) or is_sensitive(post, author)
+    pictures = () if hides else tuple(photo_of(visit, one) for one in entry.media if one.kind is not MediaKind.AUDIO)
+    words = post.spoiler or plain_excerpt(post.text, _WORDS)
+    made = visit.when(post.created_at).iso
+    data = {
+        "@context": _CONTEXT,
+        "@type": "SocialMediaPosting",
+        "@id": url,
+        "url": url,
+        "datePublished": made,
+        "author": _person(visit, author),
+        "text": words,
+        "image": [one.large or one.preview for one in pictures],
+        "interactionStatistic": [_number("LikeAction", entry.likes), _number("CommentAction", entry.comments)],
+    }
+    return Card(
+        url=url,
+        title=f"{shown} (@{author.name})",
+        words=words,
+        kind="article",
+        pictures=pictures,
+        large=bool(pictures),
+        data=_json(data),
+        index=author.indexable and post.visibility is Visibility.PUBLIC,
+        made=made,
+        author=at.account(author.name),
+        oembed=f"{at.root}/api/oembed?url={url}",
+        atom=f"{at.account(author.name)}.atom",
+    )
+
+
+def profile_card(visit: Visit, profile: Profile) -> Card:
+    """Return the card of a profile."""
+    member, at = profile.member, visit.front.at
+    url = at.account(member.name)
+    words = plain_excerpt(member.note, _WORDS)
+    picture = Photo(0, "image", at.avatar(still_of(member.avatar)), "", "", 400, 400, "", "r100", "f22", "", "")
+    data = {
+        "@context": _CONTEXT,
+        "@type": "ProfilePage",
+        "url": url,
+        "mainEntity": {
+            **_person(visit, member),
+            "description": words,
+            "image": picture.preview,
+            "interactionStatistic": [_number("FollowAction", profile.followers)],
+            "agentInteractionStatistic": _number("WriteAction", profile.posts),
+        },
+    }
+    return Card(
+        url=url,
+        title=f"{member.shown_name} (@{member.name})",
+        words=words,
+        kind="profile",
+        pictures=(picture,),
+        large=False,
+        data=_json(data),
+        index=member.indexable,
+        author=url,
+        atom=f"{url}.atom",
+    )
+
+
+def may_embed(post: Post) -> bool:
+    """Return whether a post may be shown on pages elsewhere: what everybody may see."""
+    return post.visibility in OPEN
+
+
+def _person(visit: Visit, member: Member) -> dict[str, Any]:
+    url = visit.front.at.account(member.name)
+    return {
+        "@type": "Person",
+        "name": member.display_name or member.name,
+        "alternateName": f"@{member.name}",
+        "url": url,
+    }
+
+
+def _number(action: str, n: int) -> dict[str, Any]:
+    return {
+        "@type": "InteractionCounter",
+        "interactionType": f"{_CONTEXT}/{action}",
+        "userInteractionCount": n,
+    }
+
+
+def _json(data: dict[str, Any]) -> Markup:
+    """Return data as JSON that cannot end the element that it stands in."""
+    text = json.dumps(data, ensure_ascii=False)
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))  # noqa: S704 (no tag)

@@ -1,0 +1,304 @@
+"""Timelines of a member: home, For you, the catch-up feed, saved and liked posts; and the front page for visitors.
+
+Includes the tabs above the home timeline and the sidebar with suggested members and trending tags.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import ranking
+from shoal.commands.ranking import MOST_SEEN_AT_ONCE
+from shoal.core.errors import Unavailable
+from shoal.core.filters import FilterContext
+from shoal.core.model import Member
+from shoal.graph.cache.dependencies import not_noted
+from shoal.graph.contract import Cursor
+from shoal.graph.payloads.members import tastes_of
+from shoal.graph.schema import BOOKMARKS, LIKES, AssocType
+from shoal.http.convert import Id
+from shoal.queries import home as home_feed
+from shoal.queries import lists, public_timelines, tags, trends
+from shoal.queries import posts as saved_feed
+from shoal.queries.foryou import feed as for_you_feed
+from shoal.queries.foryou.catchup import catch_up
+from shoal.queries.foryou.feed import RankedEntry
+from shoal.queries.foryou.ranking import decode_cursor
+from shoal.queries.hydration import Entry
+from shoal.queries.pipeline import Page, filtered
+from shoal.queries.public_timelines import TagQuery
+from shoal.queries.suggestions import portfolios, suggestions
+from shoal.web import routing
+from shoal.web.explore import CloudWord, WallPhoto, cloud_of, wall_of
+from shoal.web.onboarding import SuggestedPerson, people_of
+from shoal.web.ranking import why_of
+from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, page, part
+from shoal.web.request_context import Form, Visit
+from shoal.web.view_models import Face, PostView, answered, face_of, post_of, suggested, tag_path, with_first_photo
+
+
+async def saved(visit: Visit, query: BeforeQuery) -> Response:
+    """A page of the posts that the member saved, the last saved first."""
+    return await _kept(visit, query, BOOKMARKS, "saved", visit.words.text("Saved"))
+
+
+async def liked(visit: Visit, query: BeforeQuery) -> Response:
+    """A page of the posts that the member likes, the last liked first."""
+    return await _kept(visit, query, LIKES, "liked", visit.words.text("Liked"))
+
+
+async def _kept(visit: Visit, query: BeforeQuery, atype: AssocType, tab: str, title: str) -> Response:
+    member = visit.member
+    found = await saved_feed.saved_page(visit.front.reads, member.id, atype, query.cursor())
+    following = next_of(visit, f"/{tab}", found.next)
+    return await feed_page(visit, "saved", Page(found.entries, found.next), following, title=title, tab=tab)
+
+
+SAVED_ROUTES = (routing.page("/saved", saved, BeforeQuery), routing.page("/liked", liked, BeforeQuery))
+
+
+_SIDEBAR_PEOPLE = 3
+_TAGS = 8
+
+
+async def beside(visit: Visit, _params: None) -> Response:
+    """Return people to follow and tags on the rise (the most used where none is), which a script puts beside the feed."""
+    member = visit.member
+    people, rising = await asyncio.gather(
+        suggestions(visit.front.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(visit, _TAGS, "rising")
+    )
+    used = () if rising else await cloud_of(visit, _TAGS)
+    return part(visit, "beside_panels", people=[suggested(visit, one) for one in people], rising=rising, used=used)
+
+
+SIDEBAR_ROUTES = (routing.page("/beside", beside),)
+
+
+_MOST_LISTS = 5
+_MOST_TAGS = 5
+
+
+class Tab(NamedTuple):
+    """A tab: its name for the page that is open, its address, its words."""
+
+    key: str
+    path: str
+    words: str
+
+
+async def home_tabs(visit: Visit, own: str = "") -> list[Tab]:
+    """Return the tabs of home: at most five lists and five tags, those that the member made and followed first.
+
+    `own` is the key of the tab that is open: it is among them whether it has a place or not. Three reads.
+    """
+    _, member = visit.words.text, visit.member
+    fixed = [
+        Tab("latest", visit.url("/"), _("Latest")),
+        Tab("for-you", visit.url("/for-you"), _("For you")),
+        Tab("catch-up", visit.url("/catch-up"), _("Catch up")),
+    ]
+    try:
+        owned, followed = await asyncio.gather(
+            lists.owned(visit.front.graph, member.id),
+            tags.followed(visit.front.reads, member.id, Cursor(limit=_MOST_TAGS)),
+        )
+    except Unavailable:
+        not_noted()
+        return fixed
+    all_lists = [Tab(f"list-{one.id}", visit.url(f"/lists/{one.id}"), one.title) for one in owned]
+    shown = [tab for at, tab in enumerate(all_lists) if at < _MOST_LISTS or tab.key == own]
+    names = [assoc.data.decode() for assoc in followed.tags]
+    return [*fixed, *shown, *(Tab(f"tag-{name}", tag_path(visit, name), f"#{name}") for name in names)]
+
+
+_ON_THE_WALL = 24
+"""Photos that a stranger is shown."""
+_IN_A_BEGINNING = 12
+"""Photos under each heading of an empty home."""
+_IN_THE_CLOUD = 24
+_PEOPLE = 4
+"""Members who are suggested in an empty home."""
+
+
+class Beginning(NamedTuple):
+    """What an empty home offers: photos under a heading each, and members to follow."""
+
+    walls: list[tuple[str, list[WallPhoto]]]
+    people: list[SuggestedPerson]
+
+
+async def start(visit: Visit, query: BeforeQuery) -> Response:
+    """The home of the member who is logged in; for others, the front page."""
+    if visit.viewer is None:
+        return await _front(visit)
+    return await _home(visit, visit.viewer, query)
+
+
+async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
+    reads = visit.front.reads
+    found = await home_feed.page(reads, viewer.id, query.cursor(), direct=False)
+    entries = await filtered(reads.graph, viewer.id, found.entries, FilterContext.HOME)
+    empty = not entries and not query.before
+    beginning = await _beginning(visit, viewer) if empty and not visit.partial else None
+    return await feed_page(
+        visit,
+        "home",
+        Page(entries, found.next),
+        next_of(visit, "/", found.next),
+        title=visit.words.text("Home"),
+        tab="latest",
+        beginning=beginning,
+        tabs=[] if visit.partial else await home_tabs(visit),
+        end=visit.words.text("That is all that the people you follow have posted."),
+    )
+
+
+async def _beginning(visit: Visit, viewer: Member) -> Beginning:
+    """Return photos of the picked interests, photos that many like, and members to follow."""
+    # Suggestions change without a mark.
+    not_noted()
+    reads, _ = visit.front.reads, visit.words.text
+    picked = frozenset((await tastes_of(reads.graph, viewer.id)).wishes.picked)
+    part = Cursor(limit=2 * _IN_A_BEGINNING)
+    of_interest, liked, newest, found = await asyncio.gather(
+        public_timelines.tag_page(reads, viewer.id, TagQuery(picked, only_media=True), part) if picked else _nothing(),
+        trends.page(reads, viewer.id, 2 * _IN_A_BEGINNING),
+        public_timelines.public_page(reads, viewer.id, part, only_media=True),
+        suggestions(reads, viewer.id, _PEOPLE),
+    )
+    photos = await portfolios(reads, viewer.id, [one.profile.member.id for one in found])
+    interests = wall_of(visit, await _unfiltered(visit, viewer, of_interest.entries))[:_IN_A_BEGINNING]
+    shown = {one.path for one in interests}
+    others = wall_of(visit, await _unfiltered(visit, viewer, [*liked, *newest.entries]))
+    others = [one for one in others if one.path not in shown][:_IN_A_BEGINNING]
+    walls = [(_("From your interests"), interests), (_("Popular now"), others)]
+    return Beginning([wall for wall in walls if wall[1]], people_of(visit, found, photos))
+
+
+async def _nothing() -> Page:
+    return Page([], None)
+
+
+async def _unfiltered(visit: Visit, viewer: Member, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the entries that no filter of the viewer's home matches."""
+    found = await filtered(visit.front.reads.graph, viewer.id, entries, FilterContext.HOME)
+    return [entry for entry in found if not entry.filtered]
+
+
+async def _front(visit: Visit) -> Response:
+    wall, cloud = await _from_here(visit) if visit.front.settings.public_pages else ([], [])
+    settings = visit.front.settings
+    return await page(
+        visit,
+        "front",
+        wall=wall,
+        cloud=cloud,
+        rules=settings.rules,
+        may_join=settings.registrations,
+        shown=settings,
+        lent=await _lent(visit),
+    )
+
+
+async def _from_here(visit: Visit) -> tuple[list[WallPhoto], list[CloudWord]]:
+    """Return photos and tags that strangers are shown."""
+    reads = visit.front.reads
+    trending, newest, cloud = await asyncio.gather(
+        trends.page(reads, None, _ON_THE_WALL),
+        public_timelines.public_page(reads, None, Cursor(limit=_ON_THE_WALL), only_media=True),
+        cloud_of(visit, _IN_THE_CLOUD),
+    )
+    return wall_of(visit, [*trending, *newest.entries])[:_ON_THE_WALL], cloud
+
+
+async def _lent(visit: Visit) -> Face | None:
+    """Return the member whom a demo lends to everybody."""
+    lent = visit.front.demo_member
+    member = (await visit.front.graph.obj_get((lent,))).get(lent) if lent else None
+    return face_of(visit, member) if isinstance(member, Member) else None
+
+
+ROUTES = (routing.page("/", start, BeforeQuery, remembered=True),)
+
+
+class RankedQuery(msgspec.Struct, frozen=True):
+    """A page of For you."""
+
+    cursor: Annotated[str, Meta(max_length=64)] = ""
+
+
+class SeenForm(Form, frozen=True, kw_only=True):
+    """Posts that were on the screen."""
+
+    ids: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=MOST_SEEN_AT_ONCE)]
+
+
+async def for_you(visit: Visit, query: RankedQuery) -> Response:
+    """The posts that should interest the member most, best first, each with its reasons."""
+    member = visit.member
+    cursor = decode_cursor(query.cursor) if query.cursor else None
+    found = await for_you_feed.page(visit.front.reads, member.id, SIZE, cursor, explain=True)
+    posts = await _ranked(visit, found.entries)
+    following = visit.url("/for-you", cursor=found.next) if found.next else ""
+    _ = visit.words.text
+    end = _("That is all for now.")
+    if visit.partial:
+        return part(visit, "posts", posts=posts, next=following, end=end)
+    return await page(
+        visit,
+        "for_you",
+        title=_("For you"),
+        tab="for-you",
+        tabs=await home_tabs(visit),
+        posts=posts,
+        next=following,
+        end=end,
+        by_time=found.by_time,
+    )
+
+
+async def caught_up(visit: Visit, _params: None) -> Response:
+    """The best of what one missed, friends who post rarely first; it has an end."""
+    member, words = visit.member, visit.words
+    found = await catch_up(visit.front.reads, member.id, explain=True)
+    quiet, best = [await _ranked(visit, one) for one in (found.quiet, found.best)]
+    since = words.full(found.since)
+    left = words.plural("%(n)s more post is in your home.", "%(n)s more posts are in your home.", found.left_out)
+    return await page(
+        visit,
+        "catch_up",
+        title=words.text("Catch up"),
+        tab="catch-up",
+        tabs=await home_tabs(visit),
+        quiet=quiet,
+        best=best,
+        end=words.text("That is all since %(when)s.") % {"when": since},
+        left_out=left % {"n": words.number(found.left_out)} if found.left_out else "",
+    )
+
+
+async def seen(visit: Visit, told: SeenForm) -> Response:
+    """Remember that posts were on the screen."""
+    member = visit.checked(told)
+    await ranking.add_seen_posts(visit.front.writes, member.id, told.ids)
+    return Response(status_code=204)
+
+
+async def _ranked(visit: Visit, entries: Sequence[RankedEntry]) -> list[PostView]:
+    names = await answered(visit, [one.entry for one in entries])
+    return with_first_photo(
+        [post_of(visit, one.entry, names, why=why_of(visit, one.why, one.entry)) for one in entries]
+    )
+
+
+FOR_YOU_ROUTES = (
+    routing.page("/for-you", for_you, RankedQuery),
+    routing.page("/catch-up", caught_up),
+    routing.form("/seen", seen, SeenForm),
+)

@@ -1,0 +1,198 @@
+"""The second factor: turned on with an app that makes codes or by a passkey, other recovery codes, and turned off."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import segno
+from markupsafe import Markup
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.commands import second_factor, sessions
+from shoal.core.credentials import MOST_CHARACTERS, address_of, key_of, new_key
+from shoal.core.errors import InvalidInput, NotAllowed, TooMany
+from shoal.core.model import Member, Role
+from shoal.mastodon_api import login_attempts
+from shoal.web import routing
+from shoal.web.authentication import log_in, password_refusal
+from shoal.web.form_errors import RIGHT, Wrong, told, wrong_of
+from shoal.web.request_context import Form, Visit
+from shoal.web.settings_layout import saved_at, settings_page
+
+_Typed = Annotated[str, Meta(max_length=2_000)]
+_Answer = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
+_PIXELS = 5
+"""Pixels of a square of the QR code."""
+
+
+class SecondFactorQuery(msgspec.Struct, frozen=True):
+    """Whether it was just turned off, or is needed for the page that was asked for."""
+
+    saved: bool = False
+    needed: bool = False
+
+
+class TurnOn(Form, frozen=True, kw_only=True):
+    """The key that the app was given, what the app makes of it now, and the password."""
+
+    key: _Typed = ""
+    code: _Typed = ""
+    current_password: _Typed = ""
+
+
+class ByPasskeys(Form, frozen=True, kw_only=True):
+    """The answer of a passkey, and the password."""
+
+    answer: _Answer = ""
+    own_password: _Typed = ""
+
+
+class TurnOff(Form, frozen=True, kw_only=True):
+    """A code, or the answer of a passkey, and the password."""
+
+    code: _Answer = ""
+    current_password: _Typed = ""
+
+
+class OtherCodes(Form, frozen=True, kw_only=True):
+    """A code, or the answer of a passkey."""
+
+    renewal_code: _Answer = ""
+
+
+async def show(visit: Visit, query: SecondFactorQuery) -> Response:
+    """How to turn it on, or what there is to do where it is on."""
+    return await _page(visit, saved=query.saved, needed=query.needed)
+
+
+async def turn_on(visit: Visit, asked: TurnOn) -> Response:
+    """Turn it on, and show the recovery codes."""
+    member = visit.checked(asked)
+    try:
+        _check_not_lent(visit)
+        codes = await login_attempts.turn_on(visit.anonymous, member.id, asked.current_password, asked.key, asked.code)
+    except (InvalidInput, NotAllowed, TooMany) as error:
+        return await _refused(visit, error, key=asked.key)
+    return await _turned_on(visit, member, codes)
+
+
+async def turn_on_by_passkey(visit: Visit, asked: ByPasskeys) -> Response:
+    """Turn it on by a passkey, and show the recovery codes."""
+    member = visit.checked(asked)
+    try:
+        _check_not_lent(visit)
+        codes = await login_attempts.turn_on_by_passkey(visit.anonymous, member.id, asked.own_password, asked.answer)
+    except (InvalidInput, NotAllowed, TooMany) as error:
+        return await _refused(visit, error, field="answer")
+    return await _turned_on(visit, member, codes)
+
+
+async def _turned_on(visit: Visit, member: Member, codes: list[str]) -> Response:
+    response = await _codes(visit, codes)
+    # The logins of moderators and admins have ended; this one has shown a code.
+    now = (await visit.front.graph.obj_get((member.id,))).get(member.id)
+    if isinstance(now, Member) and now.generation != member.generation:
+        await log_in(visit, response, await sessions.begin(visit.front.writes, now, proved=True, origin=visit.origin))
+    return response
+
+
+async def other_codes(visit: Visit, asked: OtherCodes) -> Response:
+    """Show other recovery codes; those before are over."""
+    member = visit.checked(asked)
+    try:
+        codes = await login_attempts.new_codes(visit.anonymous, member.id, asked.renewal_code)
+    except (InvalidInput, NotAllowed, TooMany) as error:
+        return await _refused(visit, error, field="renewal_code")
+    return await _codes(visit, codes)
+
+
+async def turn_off(visit: Visit, asked: TurnOff) -> Response:
+    """Turn it off."""
+    member = visit.checked(asked)
+    try:
+        await login_attempts.turn_off(visit.anonymous, member.id, asked.current_password, asked.code)
+    except (InvalidInput, NotAllowed, TooMany) as error:
+        return await _refused(visit, error)
+    return saved_at(visit, "second_factor")
+
+
+def _check_not_lent(visit: Visit) -> None:
+    if visit.member.id == visit.front.demo_member:
+        raise NotAllowed(visit.words.text("Everybody logs in as this member here: a code would shut the others out."))
+
+
+async def _refused(
+    visit: Visit,
+    error: InvalidInput | NotAllowed | TooMany,
+    *,
+    key: str = "",
+    field: str = "code",
+) -> Response:
+    """Return the page with what was wrong. The key stays the same: the app has it by now."""
+    _ = visit.words.text
+    if isinstance(error, InvalidInput):
+        known = {
+            "current_password": _("This is not your password."),
+            "code": _("This is not the code that the app shows now. Is the clock of your phone right?")
+            if field != "answer"
+            else _("This passkey is none of this account, or it took too long. Please try again."),
+        }
+        found = wrong_of(visit.words, error, **known)
+        fields = {"code": field, "current_password": "own_password" if field == "answer" else "current_password"}
+        return await _page(visit, {fields.get(name, name): said for name, said in found.items()}, key=key)
+    if isinstance(error, NotAllowed):
+        response = await _page(visit, {"": told(visit.words, error)}, key=key)
+        response.status_code = 403
+        return response
+    refusal = password_refusal(visit.words, error)
+    return refusal.on(await _page(visit, {field: refusal.words}, key=key))
+
+
+async def _codes(visit: Visit, codes: list[str]) -> Response:
+    return await settings_page(visit, "second_factor", template="recovery_codes", codes=codes)
+
+
+async def _page(
+    visit: Visit, wrong: Wrong = RIGHT, *, key: str = "", saved: bool = False, needed: bool = False
+) -> Response:
+    member, front = visit.member, visit.front
+    state = await second_factor.state(front.writes, member.id)
+    ways = await second_factor.ways(front.writes, member.id)
+    offered = key if key_of(key) else new_key()
+    otpauth = address_of(offered, member.name, front.settings.title)
+    return await settings_page(
+        visit,
+        "second_factor",
+        wrong=wrong,
+        saved=saved,
+        needed=needed,
+        name=member.name,
+        ways=ways,
+        on=state is not None,
+        left=len(state.recovery) if state else 0,
+        offered=offered,
+        spaced=" ".join(offered[at : at + 4] for at in range(0, len(offered), 4)),
+        otpauth=otpauth,
+        drawn="" if state else Markup(_drawn(otpauth)),  # noqa: S704 (drawn by ourselves, of numbers alone)
+        staff=member.role is not Role.NONE,
+        required=front.settings.staff_second_factor and member.role is not Role.NONE,
+    )
+
+
+def _drawn(text: str) -> str:
+    """Return a QR code as SVG: dark on white whatever the colours of the page are, as many readers take no other."""
+    drawn = segno.make_qr(text, error="m").svg_inline(
+        scale=_PIXELS, dark="#000", light="#fff", svgclass="qr", lineclass=None, omitsize=False
+    )
+    return str(drawn)
+
+
+ROUTES = (
+    routing.page("/settings/second_factor", show, SecondFactorQuery, secret=True),
+    routing.form("/settings/second_factor", turn_on, TurnOn, limit_class="login", secret=True),
+    routing.form("/settings/second_factor/passkey", turn_on_by_passkey, ByPasskeys, limit_class="login", secret=True),
+    routing.form("/settings/second_factor/codes", other_codes, OtherCodes, limit_class="login", secret=True),
+    routing.form("/settings/second_factor/off", turn_off, TurnOff, limit_class="login", secret=True),
+)

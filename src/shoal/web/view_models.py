@@ -1,0 +1,409 @@
+"""View models shared by many pages: posts with photos, polls and buttons, and members as a face, a name or a profile card.
+
+A view model is a frozen struct that holds everything a template reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from urllib.parse import quote
+
+import msgspec
+from markupsafe import Markup
+
+from shoal.core.media_files import still_of
+from shoal.core.model import Media, MediaKind, MediaState, Member, Visibility
+from shoal.core.text import plain_excerpt
+from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_share
+from shoal.graph.access import full_relations
+from shoal.graph.cache.dependencies import good_until
+from shoal.i18n import Translated, When, language_tag
+from shoal.queries.hydration import Entry, PollView, Profile
+from shoal.queries.suggestions import Suggestion
+from shoal.web.form_errors import complaint, sentence
+from shoal.web.request_context import Visit
+
+
+class Face(msgspec.Struct, frozen=True):
+    """A member in a line."""
+
+    id: int
+    name: str
+    shown: str
+    """The name that they gave themselves, or else the user name."""
+    path: str
+    avatar: str
+    bot: bool = False
+
+
+class Bond(msgspec.Struct, frozen=True):
+    """How the viewer and a member stand to each other, as buttons say it."""
+
+    self: bool = False
+    following: bool = False
+    requested: bool = False
+    followed_by: bool = False
+    muting: bool = False
+    blocking: bool = False
+    locked: bool = False
+
+
+class PersonView(msgspec.Struct, frozen=True):
+    """A member with a line about them."""
+
+    face: Face
+    note: Markup
+    followers: str
+    posts: str
+    bond: Bond
+    reason: str = ""
+    """Why they are shown here."""
+
+
+def face_of(visit: Visit, member: Member) -> Face:
+    """Return a member in a line."""
+    at = visit.front.at
+    return Face(
+        member.id,
+        member.name,
+        member.shown_name,
+        visit.url(f"/@{member.name}"),
+        at.avatar(still_of(member.avatar)),
+        member.bot,
+    )
+
+
+def bond_of(visit: Visit, member: Member, relation: Relation) -> Bond:
+    """Return how the viewer stands to a member."""
+    return Bond(
+        self=member.id == visit.viewer_id,
+        following=relation.following,
+        requested=relation.requested,
+        followed_by=relation.followed_by,
+        muting=relation.muting,
+        blocking=relation.blocking,
+        locked=member.locked,
+    )
+
+
+async def people_of(visit: Visit, profiles: Sequence[Profile]) -> list[PersonView]:
+    """Return members of a list with how the viewer stands to each; two reads for somebody who is logged in."""
+    stands: dict[int, Relation] = {}
+    if visit.viewer_id is not None and profiles:
+        stands = await full_relations(visit.front.graph, visit.viewer_id, [one.member.id for one in profiles])
+    return [person_of(visit, one, stands.get(one.member.id, STRANGER)) for one in profiles]
+
+
+def suggested(visit: Visit, found: Suggestion) -> PersonView:
+    """Return somebody who may be worth following, with the strongest reason."""
+    reason = found.reasons[0].words if found.reasons else ""
+    return person_of(visit, found.profile, STRANGER, reason)
+
+
+def person_of(visit: Visit, profile: Profile, relation: Relation, reason: str = "") -> PersonView:
+    """Return a member with a line about them."""
+    member, words = profile.member, visit.words
+    return PersonView(
+        face_of(visit, member),
+        Markup(visit.front.at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
+        words.compact(profile.followers),
+        words.compact(profile.posts),
+        bond_of(visit, member, relation),
+        reason,
+    )
+
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz#$%*+,-.:;=?@[]^_{|}~"
+_VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
+_NO_TINT = "#808080"
+
+
+@lru_cache(50_000)
+def tint_of(blurhash: str) -> str:
+    """Return the average colour of a blurhash as `#rrggbb`: its characters 2 to 5 are just that, in base 83.
+
+    Format: https://github.com/woltapp/blurhash/blob/master/Algorithm.md
+    """
+    value = 0
+    for digit in blurhash[2:6]:
+        value = value * 83 + _VALUES.get(digit, 0)
+    return f"#{value & 0xFFFFFF:06x}" if len(blurhash) >= 6 else _NO_TINT
+
+
+_LEAST_RATIO, _MOST_RATIO, _STEP = 0.5, 2.5, 0.05
+"""Proportions that a photo is shown in: wider and taller ones are cut at their focus. Style sheets know each step by a class."""
+NOBODY: Mapping[int, str] = {}
+_GRID = 5
+"""Parts of a picture's width and height among which a style sheet knows where the focus is."""
+
+
+class Photo(msgspec.Struct, frozen=True):
+    """A picture, video or sound of a post."""
+
+    id: int
+    kind: str
+    preview: str
+    """Address of the small copy; empty where there is none."""
+    large: str
+    """Address of the copy that the viewer shows, or of the clip."""
+    original: str
+    width: int
+    height: int
+    alt: str
+    ratio: str
+    """Class of its proportion."""
+    focus: str
+    """Class of the point that is kept when it is cut."""
+    tint: str
+    """Its average colour, `#rrggbb`, until it has come."""
+    blurhash: str
+    ready: bool = True
+    failed: bool = False
+    failure: str = ""
+    """Why it failed, where that is known."""
+    length: str = ""
+    """Playing time."""
+    first: bool = False
+    """Whether it is the first of its page, for which nobody should wait."""
+
+
+class Option(msgspec.Struct, frozen=True):
+    """An option of a poll."""
+
+    place: int
+    title: str
+    percent: int
+    votes: str
+    chosen: bool
+
+
+class ShownPoll(msgspec.Struct, frozen=True):
+    """A poll, as the viewer sees it."""
+
+    id: int
+    options: tuple[Option, ...]
+    multiple: bool
+    open: bool
+    """Whether the viewer may vote now."""
+    words: str
+
+
+class Button(msgspec.Struct, frozen=True):
+    """Something that can be done to a post, and taken back."""
+
+    on: bool
+    count: str
+    words: str
+    """For whoever does not see the sign: what it does and how many did so."""
+
+
+class PostView(msgspec.Struct, frozen=True):
+    """A post, or somebody's share of it."""
+
+    id: int
+    entry_id: int
+    """Id in the list that it is in: of the share, if it is there as one."""
+    path: str
+    author: Face
+    when: When
+    text: Markup
+    excerpt: str
+    language: str
+    photos: tuple[Photo, ...]
+    like: Button
+    share: Button
+    save: Button
+    comment: Button
+    tags: tuple[str, ...] = ()
+    sharable: bool = True
+    visibility: str = "public"
+    spoiler: str = ""
+    covered: bool = False
+    """Whether the photos are shown only when asked for."""
+    shared_by: str = ""
+    sharer: Face | None = None
+    answers: str = ""
+    """Whom it answers, as a user name."""
+    edited: When | None = None
+    poll: ShownPoll | None = None
+    folded: tuple[str, ...] = ()
+    """Titles of the viewer's filters that fold it."""
+    place: str = ""
+    mine: bool = False
+    pinned: bool = False
+    why: object = None
+    """Why it stands where it does in a ranked feed; see `views.ranking`."""
+    depth: int = 0
+    """How far it is below the post of a thread's page."""
+    emoji: tuple[tuple[str, str, bool], ...] = ()
+    """Emoji on it: each with its number, and whether one is the viewer's."""
+
+
+async def posts_of(visit: Visit, entries: Sequence[Entry]) -> list[PostView]:
+    """Return the entries of a feed as a page shows them; one read where some answer others."""
+    names = await answered(visit, entries)
+    return with_first_photo([post_of(visit, entry, names) for entry in entries])
+
+
+def with_first_photo(posts: list[PostView]) -> list[PostView]:
+    """Return the posts of a page, the photo that is seen first marked as such: of the first two posts, or none."""
+    for n, post in enumerate(posts[:2]):
+        if post.photos and not (post.covered or post.spoiler or post.folded):
+            photo = msgspec.structs.replace(post.photos[0], first=True)
+            return [*posts[:n], msgspec.structs.replace(post, photos=(photo, *post.photos[1:])), *posts[n + 1 :]]
+    return posts
+
+
+async def answered(visit: Visit, entries: Sequence[Entry]) -> dict[int, str]:
+    """Return the user names of those whom these entries answer, by their ids; one read where there are any."""
+    parents = {entry.post.parent_author_id for entry in entries} - {0}
+    nodes = await visit.front.graph.obj_get(list(parents)) if parents else {}
+    return {id_: node.name for id_, node in nodes.items() if isinstance(node, Member)}
+
+
+def post_of(
+    visit: Visit, entry: Entry, names: Mapping[int, str] = NOBODY, *, depth: int = 0, why: object = None
+) -> PostView:
+    """Return an entry of a feed as a page shows it. `names` are those of members whom entries answer."""
+    post, author, words = entry.post, entry.author.member, visit.words
+    sensitive = is_sensitive(post, author)
+    return PostView(
+        id=post.id,
+        entry_id=entry.id,
+        path=visit.url(f"/@{author.name}/{post.id}"),
+        author=face_of(visit, author),
+        when=visit.when(post.created_at),
+        text=Markup(visit.front.at.html(post.text, post.mentions)),  # noqa: S704 (escaped when it was made)
+        excerpt=plain_excerpt(post.text, 80),
+        language=language_tag(post.language),
+        photos=tuple(photo_of(visit, one) for one in entry.media),
+        **_buttons(words, entry),
+        tags=post.tags,
+        sharable=visit.viewer is None or may_share(visit.viewer.id, post),
+        visibility=post.visibility.value,
+        spoiler=post.spoiler,
+        covered=sensitive and bool(entry.media),
+        shared_by=_shared_by(words, entry),
+        sharer=face_of(visit, entry.sharer.member) if entry.sharer else None,
+        answers=_answers(entry, names),
+        edited=visit.when(post.edited_at) if post.edited_at else None,
+        poll=_poll(visit, entry.poll) if entry.poll else None,
+        folded=tuple(one.filter.title for one in entry.filtered),
+        place=_place(entry),
+        mine=author.id == visit.viewer_id,
+        pinned=entry.pinned,
+        why=why,
+        depth=depth,
+        emoji=tuple((one.emoji, words.compact(one.count), one.me) for one in entry.emoji),
+    )
+
+
+def photo_of(visit: Visit, media: Media) -> Photo:
+    """Return a picture, video or sound as a page shows it."""
+    at, shown = visit.front.at, media.state is MediaState.READY
+    width, height = media.width or media.preview_width or 3, media.height or media.preview_height or 2
+    return Photo(
+        id=media.id,
+        kind=media.kind.value,
+        preview=at.media(media.preview_key) if media.preview_key else "",
+        large=at.media(media.key) if shown and media.key else "",
+        original=at.media(media.original_key) if shown and media.original_key and media.kind is MediaKind.IMAGE else "",
+        width=width,
+        height=height,
+        alt=media.description,
+        ratio=ratio_class(width / height),
+        focus=_focus_class(media.focus),
+        tint=tint_of(media.blurhash),
+        blurhash=media.blurhash,
+        ready=shown,
+        failed=media.state is MediaState.FAILED,
+        failure=sentence(complaint(visit.words, media.failure)) if media.failure else "",
+        length=f"{int(media.duration) // 60}:{int(media.duration) % 60:02}" if media.duration else "",
+    )
+
+
+def ratio_class(ratio: float) -> str:
+    """Return the class of a proportion: `r150` is 3 to 2."""
+    near = round(min(max(ratio, _LEAST_RATIO), _MOST_RATIO) / _STEP) * _STEP
+    return f"r{round(near * 100):03}"
+
+
+def _focus_class(focus: tuple[float, float]) -> str:
+    """Return the class of the part of a picture that must stay: `f00` is its left upper corner, `f22` the middle."""
+    across, down = ((focus[0] + 1) / 2, (1 - focus[1]) / 2)
+    x, y = (min(_GRID - 1, max(0, int(part * _GRID))) for part in (across, down))
+    return f"f{x}{y}"
+
+
+def _buttons(words: Translated, entry: Entry) -> dict[str, Button]:
+    def button(on: bool, count: int, one: str, many: str) -> Button:
+        return Button(
+            on, words.compact(count) if count else "", words.plural(one, many, count) % {"n": words.number(count)}
+        )
+
+    return {
+        "like": button(entry.liked, entry.likes, "Like, %(n)s like", "Like, %(n)s likes"),
+        "share": button(entry.shared, entry.shares, "Share, %(n)s share", "Share, %(n)s shares"),
+        "comment": button(False, entry.comments, "Comment, %(n)s comment", "Comment, %(n)s comments"),
+        "save": Button(entry.bookmarked, "", words.text("Save")),
+    }
+
+
+def _shared_by(words: Translated, entry: Entry) -> str:
+    if entry.sharer is None:
+        return ""
+    names = [_shown(entry.sharer), *(_shown(one) for one in (entry.shared_by.first if entry.shared_by else ()))]
+    others = (entry.shared_by.number if entry.shared_by else 0) - (len(names) - 1)
+    if others > 0:
+        text = words.plural("Shared by %(names)s and %(n)s other", "Shared by %(names)s and %(n)s others", others)
+        return text % {"names": ", ".join(names), "n": words.number(others)}
+    return words.text("Shared by %(names)s") % {"names": ", ".join(names)}
+
+
+def _shown(profile: Profile) -> str:
+    return profile.member.shown_name
+
+
+def _answers(entry: Entry, names: Mapping[int, str]) -> str:
+    """Return the name of whom a comment answers; empty for what goes on with one's own post."""
+    parent = entry.post.parent_author_id
+    return names.get(parent, "") if parent != entry.post.author_id else ""
+
+
+def _poll(visit: Visit, view: PollView) -> ShownPoll:
+    poll, words = view.poll, visit.words
+    over = poll.expires_at <= visit.now_ms
+    good_until(poll.expires_at, visit.now_ms)
+    total = sum(view.votes)
+    shown = over or not poll.hide_totals
+    options = tuple(
+        Option(
+            n,
+            option.title,
+            round(100 * votes / total) if total and shown else 0,
+            words.number(votes) if shown else "",
+            view.choices is not None and n in view.choices,
+        )
+        for n, (option, votes) in enumerate(zip(poll.options, view.votes or (0,) * len(poll.options), strict=True))
+    )
+    may_vote = not over and visit.viewer is not None and view.choices is None and poll.owner_id != visit.viewer.id
+    voters = words.plural("%(n)s person voted", "%(n)s people voted", view.voters) % {"n": words.number(view.voters)}
+    end = words.text("ended %(when)s") if over else words.text("until %(when)s")
+    return ShownPoll(
+        poll.id, options, poll.multiple, may_vote, f"{voters} · {end % {'when': words.full(poll.expires_at)}}"
+    )
+
+
+def _place(entry: Entry) -> str:
+    """Return the coordinates of the place of a post, for a search around it."""
+    place = entry.post.place
+    return f"{place.latitude:.3f},{place.longitude:.3f}" if place else ""
+
+
+def tag_path(visit: Visit, tag: str) -> str:
+    """Return the address of the page of a tag."""
+    return visit.url(f"/tags/{quote(tag)}")
+
+
+VISIBILITIES = tuple(one.value for one in Visibility)

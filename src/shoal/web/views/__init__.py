@@ -1,1 +1,0 @@
-"""Values of pages: everything that a template sees, as frozen structs, and how they are made."""

@@ -1,1 +1,0 @@
-"""Views for moderators and admins, besides reports and members."""

@@ -1,1 +1,0 @@
-"""Values on the pages of settings."""

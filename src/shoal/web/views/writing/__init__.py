@@ -1,1 +1,0 @@
-"""Forms to write with, as pages show them."""

@@ -1,1 +1,0 @@
-"""Catalogues of words in several languages, for pages and for mail."""
