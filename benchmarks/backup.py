@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 from benchmarks.measure import Report, parser, rss, spread
 from benchmarks.postgres_commits import post, server
+from shoal.admin.backups.backup import verify
+from shoal.admin.backups.repository import BackupRepository
+from shoal.admin.report import nothing
+from shoal.admin.throttling import Throttle
 from shoal.graph.contract import Store
-from shoal.ops.backups.repository import BackupRepository
-from shoal.ops.backups.throttle import Throttle
-from shoal.ops.backups.verify import verify
-from shoal.ops.checking.report import nothing
 from shoal.settings import build
 from shoal.wiring.stores import open_store
 

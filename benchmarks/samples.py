@@ -45,7 +45,7 @@ class Stage(NamedTuple):
 
 _HTTP = Stage("HTTP and sockets: uvicorn, uvloop, the kernel", ("uvicorn", "httptools", "asyncio", "uvloop"))
 _IN_AND_OUT = Stage(
-    "the way in and out: route, token, limits, headers", ("shoal.mastodon_api", "shoal.tracing", "starlette")
+    "the way in and out: route, token, limits, headers", ("shoal.mastodon_api", "shoal.observability", "starlette")
 )
 _JSON = Stage("JSON", ("shoal.api.entities", "shoal.mastodon_api.endpoints"))
 STAGES = (

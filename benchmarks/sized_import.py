@@ -15,9 +15,9 @@ import msgspec
 import uvloop
 
 from shoal import Shoal
-from shoal.ops.transfer.imports import import_all
-from shoal.ops.transfer.sources import Sources
-from shoal.ops.transfer.summary import Summary
+from shoal.admin.imports.files import Sources
+from shoal.admin.imports.records import Summary
+from shoal.admin.imports.run import import_all
 from shoal.wiring import process
 
 

@@ -21,9 +21,9 @@ import uvloop
 from benchmarks.made_network import FAMILY, GIVEN, TOPICS, Shape, followees_of, person
 from benchmarks.measure import rss
 from shoal import Shoal
+from shoal.admin.consistency.check import check_sampled
 from shoal.core.model import Post
 from shoal.library import Handle
-from shoal.ops.checking.sampled import check_sampled
 from shoal.queries import home
 from shoal.wiring import process
 

@@ -10,7 +10,7 @@ import io
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
-from babel.messages.extract import extract_from_dir
+from babel.messages.extract import extract_from_dir, extract_from_file
 from babel.messages.pofile import read_po, write_po
 
 from shoal.core.ranking.terms import TERMS, TITLES
@@ -75,6 +75,10 @@ def template() -> Catalog:
         for file, _line, message, _comments, context in parts:
             if message and message != ("", ""):
                 found.add(message, locations=[(file, 0)], context=context)
+    for _line, message, _comments, context in extract_from_file(
+        "python", str(WEB.parent / "i18n.py"), keywords=_KEYWORDS
+    ):
+        found.add(message, context=context)
     for message in COMPLAINTS:
         found.add(message)
     for table in _TABLES:

@@ -24,9 +24,9 @@ import httpx
 
 import shoal
 from shoal import settings as configuration
+from shoal.admin.archives.storage import ArchiveShelf
 from shoal.commands import members, oauth, posts, relationships
 from shoal.commands.posts import Draft
-from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.server import Deps, build
 from shoal.wiring import Network, open_network
 

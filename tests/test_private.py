@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from shoal import private_files
+from shoal.admin.control import listening
+from shoal.admin.export_writer import export_target
 from shoal.cli import demo_folder
 from shoal.commands import media, members, posts
 from shoal.commands.posts import Draft
 from shoal.ops.cluster import folder as cluster_folder
 from shoal.ops.cluster.cluster import _write
-from shoal.ops.control import listening
 from shoal.ops.engines.program import Program
-from shoal.ops.transfer.export_target import export_target
 from shoal.settings import Settings, build
 from shoal.wiring import control_path, open_network
 from tests.api.world import picture

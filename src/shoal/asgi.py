@@ -9,10 +9,10 @@ from urllib.parse import quote, urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shoal.admin.archives.storage import ArchiveShelf
+from shoal.admin.archives.worker import ArchiveDesk
 from shoal.library import Shoal
 from shoal.mastodon_api.context import Deps, front_of
-from shoal.ops.archives.desk import ArchiveDesk
-from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.server import application
 from shoal.wiring.places import archives_folder
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shoal.mastodon_api.entities.serializers import moment
-from shoal.ops.agenda import Agenda
+from shoal.scheduler import Agenda
 from tests.api.world import Someone, World, picture
 
 POLL = {"options": ["tea", "coffee"], "expires_in": 600}

@@ -20,6 +20,7 @@ import pytest
 from PIL import Image
 
 from shoal import settings as configuration
+from shoal.admin.archives.storage import ArchiveShelf
 from shoal.commands import members, moderation, oauth
 from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb
@@ -30,7 +31,6 @@ from shoal.graph.schema import AUDITED, AnyNode
 from shoal.http.connections import USUAL as USUAL_PATIENCE
 from shoal.http.connections import Patience
 from shoal.http.event_streams import USUAL, Pace
-from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.queries.context import Remembered
 from shoal.server import Deps, build, listen, serve
 from shoal.tagcloud.reader import TagCloud

@@ -21,18 +21,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from libipld import encode_dag_cbor
 
+from shoal.admin.archives.reader import reader_of
+from shoal.admin.imports.records import cut
 from shoal.archives import documents, entries
 from shoal.archives.instagram import as_typed
 from shoal.archives.plain_text import plain
 from shoal.archives.plan import ArchivePlan
-from shoal.archives.recognition import reader_of
-from shoal.archives.records import ArchivedPost, Omission
-from shoal.archives.report import ArchiveReport
+from shoal.archives.records import ArchivedPost, ArchiveReport, Omission
 from shoal.cli.words.archives import told
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import read_archive
 from shoal.core.text import to_html
-from shoal.ops.transfer.wording import cut
 from tests.archives import made
 
 NOW = 2_000_000_000_000

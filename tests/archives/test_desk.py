@@ -16,12 +16,12 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import Shoal
+from shoal.admin.archives.importer import Space, import_archive
+from shoal.admin.archives.reader_process import ArchiveLimitsExceeded, ArchiveProcess, ProcessLimits
+from shoal.admin.archives.storage import ArchiveShelf, ArchiveState
+from shoal.admin.archives.worker import ArchiveDesk
 from shoal.archives.records import Omission
 from shoal.core.model import Visibility
-from shoal.ops.archives.desk import ArchiveDesk
-from shoal.ops.archives.importing import Space, import_archive
-from shoal.ops.archives.process import ArchiveLimitsExceeded, ArchiveProcess, ProcessLimits
-from shoal.ops.archives.shelf import ArchiveShelf, ArchiveState
 from tests.archives import made
 from tests.archives.test_import import of_mastodon, opened
 from tests.running import in_loop
@@ -142,7 +142,7 @@ def _reading_processes() -> list[int]:
     return [
         int(pid)
         for pid in children.split()
-        if b"shoal.ops.archives.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"shoal.admin.archives.reader" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from shoal.admin.archives.importer import import_archive
 from shoal.archives.records import Omission
 from shoal.graph.contract import Graph
-from shoal.ops.archives.importing import import_archive
 from tests.archives import made
 from tests.archives.test_import import opened, reasons
 from tests.running import in_loop

@@ -16,8 +16,10 @@ import pytest
 from PIL import Image
 
 from shoal import Shoal
-from shoal.archives.records import Omission
-from shoal.archives.report import ArchiveReport
+from shoal.admin.archives.importer import import_archive
+from shoal.admin.consistency.check import check
+from shoal.admin.export import export
+from shoal.archives.records import ArchiveReport, Omission
 from shoal.commands import moderation
 from shoal.core.errors import Gone
 from shoal.core.model import Media, Post, Visibility
@@ -26,9 +28,6 @@ from shoal.graph.contract import Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import OWNS
 from shoal.library import Handle
-from shoal.ops.archives.importing import import_archive
-from shoal.ops.checking.check import check
-from shoal.ops.transfer.export import export
 from tests.archives import made
 from tests.archives.made import FOLLOWERS, PUBLIC
 from tests.running import in_loop

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from shoal.admin.archives.storage import KEPT_MS, MOST, ArchiveShelf, now_ms
+from shoal.admin.archives.worker import ArchiveDesk
 from shoal.commands import members
 from shoal.core.audit import AuditVerb
 from shoal.graph.schema import POSTED
-from shoal.ops.archives.desk import ArchiveDesk
-from shoal.ops.archives.shelf import KEPT_MS, MOST, ArchiveShelf, now_ms
 from tests.api.world import World, world
 from tests.archives import made
 from tests.archives.test_import import of_mastodon

@@ -9,13 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from shoal.archives.records import Omission
-from shoal.archives.report import ArchiveReport
+from shoal.admin.archives.importer import import_archive
+from shoal.archives.records import ArchiveReport, Omission
 from shoal.core.errors import Unavailable
 from shoal.core.events import PostImported
 from shoal.graph.contract import Batch, Graph
 from shoal.library import Handle, Shoal
-from shoal.ops.archives.importing import import_archive
 from tests.archives.test_import import album, opened, read, reasons, taken
 from tests.running import in_loop
 

@@ -14,15 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.admin.archives.importer import Slots
+from shoal.admin.archives.reader import reader_of
+from shoal.admin.imports.records import BackdatedIds, OrderedIds
 from shoal.archives.entries import MAX_ENTRIES, opened
 from shoal.archives.plan import MOST_PHOTOS, ArchivePlan, DamagedPlan
-from shoal.archives.recognition import reader_of
-from shoal.archives.records import ArchivedPhoto, ArchivedPost, ArchiveKind, ArchiveRecord, Omission, SkippedRecord
-from shoal.archives.report import ArchiveReport
+from shoal.archives.records import (
+    ArchivedPhoto,
+    ArchivedPost,
+    ArchiveKind,
+    ArchiveRecord,
+    ArchiveReport,
+    Omission,
+    SkippedRecord,
+)
 from shoal.core.errors import TooLarge
 from shoal.core.ids import EPOCH_MS
-from shoal.ops.archives.backdated_slots import Slots
-from shoal.ops.transfer.backdated import BackdatedIds, OrderedIds
 
 NOW = 2_000_000_000_000
 MANY = 50_000

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from shoal.ops.archives import process
-from shoal.ops.archives.process import ArchiveLimitsExceeded, ArchiveProcess
-from shoal.ops.archives.worker import PREFIX, PostsRead, Refusal, frame
+from shoal.admin.archives import reader_process
+from shoal.admin.archives.reader import PREFIX, PostsRead, Refusal, frame
+from shoal.admin.archives.reader_process import ArchiveLimitsExceeded, ArchiveProcess
 from tests.running import in_loop
 
 
@@ -39,7 +39,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, code: str, answer: bytes = b"") 
             *(sys.executable, "-c", whole, answer.hex()), stdin=pipe, stdout=pipe, start_new_session=True
         )
 
-    monkeypatch.setattr(process, "_spawned", spawned)
+    monkeypatch.setattr(reader_process, "_spawned", spawned)
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -57,7 +57,7 @@ async def test_archive_process_sending_a_malformed_message_is_refused(
 async def test_archive_process_whose_child_holds_the_pipes_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_END_SECONDS", 0.1)
+    monkeypatch.setattr(reader_process, "_END_SECONDS", 0.1)
     # The child ends when the test closes the pipe that it waits for.
     _answering(monkeypatch, "os.fork() or (os.setsid(), sys.stdin.buffer.read())", b"\0\0\0\0")
     async with ArchiveProcess.started(tmp_path, tmp_path, 1 << 20) as started:

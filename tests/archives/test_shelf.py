@@ -13,9 +13,9 @@ from typing import IO
 import pytest
 from msgspec.structs import replace
 
+from shoal.admin.archives.storage import KEPT_MS, LOOKED_MS, MOST, ArchiveShelf, ArchiveState, Discarded, Phase, now_ms
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.model import Visibility
-from shoal.ops.archives.shelf import KEPT_MS, LOOKED_MS, MOST, ArchiveShelf, ArchiveState, Discarded, Phase, now_ms
 
 ANN = 7
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.admin import jobs
+from shoal.admin import tags as tag_rules
 from shoal.commands import (
     account_deletions,
     audit,
@@ -40,8 +42,7 @@ from shoal.core.model import App, Member, Role
 from shoal.graph.contract import Batch, Changed, Cursor, Graph
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
-from shoal.ops import jobs, tag_rules
-from shoal.ops.agenda import Agenda
+from shoal.scheduler import Agenda
 from tests.audit.clients import From
 from tests.audit.reading import acts, entries
 from tests.engines.authenticator import code_of

@@ -22,9 +22,9 @@ from shoal.graph.contract import MAX_TIME, Batch, Cursor, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 from shoal.media.library import MediaLibrary
-from shoal.ops.upkeep import Upkeep
 from shoal.queries import moderation, pagination
 from shoal.queries.moderation import AuditPage, WantedEntries
+from shoal.scheduler import Upkeep
 from tests.audit.reading import entries
 from tests.examples import examples
 from tests.running import in_loop, run

@@ -10,20 +10,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shoal import Shoal
+from shoal.admin.backups import restore as restoring
+from shoal.admin.backups.backup import Keeping, prune, verify
+from shoal.admin.backups.repository import MEDIA, BackupDamaged, BackupRepository, KeptTagRule
+from shoal.admin.backups.restore import make_whole, restore_tag_rules
+from shoal.admin.consistency.check import check
+from shoal.admin.report import nothing
+from shoal.admin.unfinished import check_restored
 from shoal.cli import main
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.bulk import KeyRow
 from shoal.graph.contract import Store
 from shoal.media.store import RAW, MediaStore
-from shoal.ops.backups import restore as restoring
-from shoal.ops.backups.manifest import KeptTagRule
-from shoal.ops.backups.pruning import Keeping, prune
-from shoal.ops.backups.repository import MEDIA, BackupDamaged, BackupRepository
-from shoal.ops.backups.restore import make_whole, restore_tag_rules
-from shoal.ops.backups.restoring_mark import check_restored
-from shoal.ops.backups.verify import verify
-from shoal.ops.checking.check import check
-from shoal.ops.checking.report import nothing
 from shoal.settings import Settings, build
 from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.merger import Amendment

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from shoal.admin.backups import backup as moments
+from shoal.admin.move import claimed
 from shoal.core.errors import Unavailable
 from shoal.core.events import InverseOwed
 from shoal.core.ids import IdMaker, shard_of
@@ -21,8 +23,6 @@ from shoal.graph.contract import AssocOp, Batch, Store
 from shoal.graph.postgres.bulk import PostgresSnapshot
 from shoal.graph.schema import FOLLOWS, LIKES
 from shoal.graph.sqlite.bulk import SqliteSnapshot
-from shoal.ops.backups import moment as moments
-from shoal.ops.moves.waiting_events import claimed
 from shoal.settings import build
 from shoal.wiring.backups import open_backed
 from tests.backups.worlds import backed_up, brought_back, opened, repository

@@ -22,17 +22,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
+from shoal.admin.backups.backup import Keeping, back_up, kept, prune, verify
+from shoal.admin.backups.repository import FORMAT, MEDIA, BackupDamaged, BackupRepository, DumpPart, Manifest, encode
+from shoal.admin.report import nothing
+from shoal.admin.throttling import Throttle
 from shoal.cli import main
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.graph.bulk import SnapshotSource
 from shoal.media.store import RAW, MediaStore
-from shoal.ops.backups.backup import back_up
-from shoal.ops.backups.manifest import FORMAT, DumpPart, Manifest, encode
-from shoal.ops.backups.pruning import Keeping, kept, prune
-from shoal.ops.backups.repository import MEDIA, BackupDamaged, BackupRepository
-from shoal.ops.backups.throttle import Throttle
-from shoal.ops.backups.verify import verify
-from shoal.ops.checking.report import nothing
 from shoal.settings import build
 from shoal.wiring.backups import open_backed
 from tests.backups.worlds import FAST, backed_up, repository

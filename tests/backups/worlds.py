@@ -9,14 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from shoal.admin.backups.backup import back_up
+from shoal.admin.backups.repository import BackupRepository, Manifest
+from shoal.admin.backups.restore import RestoredNetwork, finish, restore
+from shoal.admin.report import nothing
+from shoal.admin.throttling import Throttle
 from shoal.graph.bulk import SnapshotSource
 from shoal.graph.contract import Store
-from shoal.ops.backups.backup import back_up
-from shoal.ops.backups.manifest import Manifest
-from shoal.ops.backups.repository import BackupRepository
-from shoal.ops.backups.restore import RestoredNetwork, finish, restore
-from shoal.ops.backups.throttle import Throttle
-from shoal.ops.checking.report import nothing
 from shoal.settings import Settings, build
 from shoal.wiring.backups import open_backed, open_target, repository_url
 from shoal.wiring.stores import open_store

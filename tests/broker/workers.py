@@ -14,8 +14,7 @@ import time
 from pathlib import Path
 
 from shoal.core.events import PostCreated
-from shoal.ops.cluster.heartbeat import beating, is_child, until_told
-from shoal.ops.cluster.supervisor import Supervisor
+from shoal.multiprocess.supervisor import Supervisor, beating, is_child, until_told
 from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.outbox.runner import Runner
 

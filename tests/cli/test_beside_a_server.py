@@ -22,13 +22,13 @@ from tests.running import at_a_desk
 from tests.serving import served
 
 from shoal import Shoal as Network
+from shoal.admin import operations
+from shoal.admin.contract import Operation
 from shoal.cli import main
 from shoal.cli.group import COMMANDS
 from shoal.commands import members, oauth
 from shoal.core.placement import place
 from shoal.core.tokens import Origin
-from shoal.ops import operations
-from shoal.ops.operation import Operation
 
 PASSWORD = "a long password"
 Shoal = Callable[..., subprocess.CompletedProcess[str]]

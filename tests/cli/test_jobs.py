@@ -19,12 +19,12 @@ from tests.engines import rabbitmq
 from tests.running import in_loop, run
 from tests.stores import ANN
 
+from shoal.admin.control import listening
 from shoal.cli import main
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Job
 from shoal.graph.sqlite import SqliteGraph
-from shoal.ops.control import listening
 from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.settings import build
 from shoal.wiring import control_path, open_network

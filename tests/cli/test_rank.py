@@ -13,10 +13,10 @@ from PIL import Image
 from tests.cli.test_cli import shoal
 
 from shoal import Shoal
+from shoal.admin.feeds import ReplayReport
 from shoal.commands import posts
 from shoal.commands.posts import Draft
 from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, recipe_link
-from shoal.ops.replays.replay import ReplayReport
 
 DAY_MS = 86_400_000
 

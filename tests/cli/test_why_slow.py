@@ -15,7 +15,7 @@ from tests.tracing.logs import TRACE, TRACEPARENT, locked, logged, signed_up
 
 from shoal.cli import main
 from shoal.cli.words.slowness import covered, findings, picture
-from shoal.tracing.entries import LoggedRequest, TimedSpan
+from shoal.observability.request_log import LoggedRequest, TimedSpan
 
 
 def why_slow(store: Path, *arguments: str) -> Result:

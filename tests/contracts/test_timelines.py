@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from shoal.core.errors import Unavailable
 from shoal.graph.contract import Cursor
 from shoal.graph.redis.client import Nodes
-from shoal.readers.memory import NEWEST, USED, VERSION, SharedMemory, barrier
+from shoal.multiprocess.shared_memory import NEWEST, USED, VERSION, SharedMemory, barrier
 from shoal.timelines.contract import Timelines, Window
 from shoal.timelines.memory import MemoryTimelines, OwnersTimelines, ReadTimelines, SharedRows, TimelineRows
 from shoal.timelines.redis import RedisTimelines

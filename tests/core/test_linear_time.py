@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from shoal.admin.imports.records import cut
 from shoal.core.blocklists import check_domain
 from shoal.core.email import hash_address
 from shoal.core.emoji import checked_emoji
@@ -28,7 +29,6 @@ from shoal.core.text import (
 from shoal.core.tokenizer import clause_of, fold, words_of
 from shoal.i18n import words_in
 from shoal.mastodon_api.tag_cloud_image import extent, shown
-from shoal.ops.transfer.wording import cut
 from shoal.search.contract import says
 from shoal.search.query import misread, read_question
 from shoal.web.conversations import addressed, unaddressed

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shoal.metrics.catalogue import METRICS
+from shoal.observability.metrics import METRICS
 from shoal.ops.engines.program import free_port
 from tests.deploy.programs import DEPLOY, PATIENCE, changed, program, running
 from tests.serving import Server, served

@@ -23,7 +23,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from shoal.ops.cluster import service_manager
+from shoal.multiprocess import service_manager
 from tests.api.world import picture
 from tests.deploy import confined
 from tests.deploy.bare import mounting_needed
@@ -172,7 +172,7 @@ def test_a_server_that_hangs_says_no_more_and_a_supervisor_goes_on(tmp_path: Pat
     listener.bind(str(tmp_path / "notify"))
     listener.settimeout(60)
     environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "900000"}
-    child = "import sys; from shoal.ops.cluster.supervisor import Supervisor; Supervisor(['sleep', '60'], 1).run()"
+    child = "import sys; from shoal.multiprocess.supervisor import Supervisor; Supervisor(['sleep', '60'], 1).run()"
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{tmp_path}/shoal.db", "serve", "--port", "0"]
     for words, hangs in ((command, True), ([sys.executable, "-c", child], False)):
         with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment) as process:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from shoal.doctor import Diagnosis, examine
+from shoal.observability.doctor import examine
+from shoal.observability.preflight import Diagnosis
 from shoal.settings import Settings, build
 from shoal.settings_file import render
 

@@ -23,11 +23,11 @@ from redis import Redis
 from shoal import Shoal
 from shoal.cli import main
 from shoal.core.events import PostCreated
-from shoal.doctor import Diagnosis, engines, machine
-from shoal.doctor.findings import Grade
 from shoal.graph.contract import Batch
+from shoal.observability import preflight
+from shoal.observability.health import EngineVitals
+from shoal.observability.preflight import Diagnosis, Grade
 from shoal.ops.engines.program import free_port
-from shoal.ops.vitals.contract import EngineVitals
 from shoal.push.server_key import new_key
 from shoal.settings import Settings
 from shoal.wiring import open_network
@@ -216,19 +216,19 @@ def test_uploads_want_a_disk_and_not_memory(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_small_machine_is_told() -> None:
-    assert machine.memory(Settings()).grade == "ok"
-    assert machine.memory(Settings(object_cache=1_000_000_000)).grade == "warn"
+    assert preflight.memory(Settings()).grade == "ok"
+    assert preflight.memory(Settings(object_cache=1_000_000_000)).grade == "warn"
     shared = Settings(timelines="redis://127.0.0.1", timeline_members=1_000_000_000)
-    assert machine.memory(shared).grade == "ok"
+    assert preflight.memory(shared).grade == "ok"
 
 
 def test_videos_need_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert asyncio.run(machine.programs()).grade == "warn"
+    assert asyncio.run(preflight.programs()).grade == "warn"
     for name in ("ffmpeg", "ffprobe"):
         (tmp_path / name).write_text("#!/bin/sh\nexit 3\n")
         (tmp_path / name).chmod(0o755)
-    assert "status 3" in asyncio.run(machine.programs()).said
+    assert "status 3" in asyncio.run(preflight.programs()).said
 
 
 @pytest.mark.parametrize("key", ["", "no key"])
@@ -262,7 +262,7 @@ def test_the_age_of_the_newest_backup_is_told(tmp_path: Path, monkeypatch: pytes
     subprocess.run([sys.executable, "-m", "shoal.cli", *command], check=True, capture_output=True, timeout=60)
     assert visit(tmp_path).only("backup").grade == "ok"
     now = time.time()
-    monkeypatch.setattr("shoal.doctor.engines.time.time", lambda: now + 40 * 3_600)
+    monkeypatch.setattr("shoal.observability.preflight.time.time", lambda: now + 40 * 3_600)
     assert visit(tmp_path).only("backup").grade == "bad"
 
 
@@ -391,7 +391,7 @@ def test_an_engine_that_stopped_and_one_that_is_silent_are_told_in_time(tmp_path
     ],
 )
 def test_an_engine_must_be_new_enough(engine: str, version: str, grade: str) -> None:
-    assert engines.judged(EngineVitals(engine, "here", version)).grade == grade
+    assert preflight.judged(EngineVitals(engine, "here", version)).grade == grade
 
 
 def test_the_mail_server_is_greeted_and_gets_no_mail(tmp_path: Path) -> None:

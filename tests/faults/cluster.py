@@ -18,18 +18,18 @@ from tests.engines.standby import Standby
 from tests.faults.load import Load, Person
 from tests.faults.proxy import Link, moved, port_of
 
+from shoal.admin.consistency.check import check
+from shoal.admin.jobs import Work, survey
+from shoal.admin.throttling import run_bounded
 from shoal.amqp import depth_of
 from shoal.commands import members, oauth, relationships
 from shoal.core.model import Post
 from shoal.core.placement import place, source_of
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, POSTED
-from shoal.ops.bounded_tasks import run_bounded
-from shoal.ops.checking.check import check
 from shoal.ops.cluster import cluster as clusters
 from shoal.ops.cluster.folder import held
 from shoal.ops.engines.program import NotInstalled
-from shoal.ops.jobs import Work, survey
 from shoal.queries import home
 from shoal.tagcloud.rabbitmq import RabbitTransport
 from shoal.wiring import Network, open_network

@@ -22,10 +22,10 @@ from tests.archives.test_import import said
 from tests.serving import served
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
+from shoal.admin.export import export
 from shoal.commands import members
 from shoal.graph.schema import POSTED
-from shoal.ops.checking.check import check
-from shoal.ops.transfer.export import export
 
 PASSWORD = "low tide at dawn"
 POSTS = 800

@@ -12,10 +12,10 @@ from tests.audit.reading import entries
 from tests.serving import Server, served
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import moderation, oauth
 from shoal.core.audit import AuditVerb
 from shoal.core.model import Member, Role
-from shoal.ops.checking.check import check
 
 PEOPLE, KILLS = 24, 5
 SCOPES = ("read", "write", "admin:read", "admin:write")

@@ -22,12 +22,11 @@ from tests.serving import served
 from tests.stores import all_objects
 
 from shoal import Shoal
+from shoal.admin.backups.repository import BackupRepository, Manifest
+from shoal.admin.consistency.check import check
 from shoal.commands import oauth
 from shoal.core.model import Media
 from shoal.graph.schema import FOLLOWS, LIKES
-from shoal.ops.backups.manifest import Manifest
-from shoal.ops.backups.repository import BackupRepository
-from shoal.ops.checking.check import check
 
 MEMBERS = 10
 WRITERS = 8

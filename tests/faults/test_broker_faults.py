@@ -15,12 +15,12 @@ from tests.engines import postgres, rabbitmq_cluster, redis
 from tests.running import eventually, in_loop, run
 
 from shoal import Shoal, amqp
+from shoal.admin.consistency.check import check
 from shoal.core.errors import Unavailable
 from shoal.core.events import PostCreated
 from shoal.graph.contract import MAX_TIME, Cursor, Job
 from shoal.graph.payloads.notifications import Kind
 from shoal.library.handle import Handle
-from shoal.ops.checking.check import check
 from shoal.ops.engines.program import Program
 from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.queries import notifications

@@ -12,8 +12,8 @@ from tests import disks
 from tests.serving import served
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import oauth
-from shoal.ops.checking.check import check
 
 _BALLAST = 1_500_000
 

@@ -18,11 +18,11 @@ from tests.serving import Server, served
 from tests.stores import all_objects
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import oauth, scheduled_posts
 from shoal.commands.context import Limits
 from shoal.commands.posts import Draft
 from shoal.core.model import Post, ScheduledPost
-from shoal.ops.checking.check import check
 from shoal.tagcloud.contract import LOCK_SECONDS
 
 MEMBERS = 12

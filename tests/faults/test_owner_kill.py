@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.stores import all_objects
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.core.model import Post
-from shoal.ops.checking.check import check
 
 PROCESSES = 4
 KILLS = 6

@@ -15,11 +15,11 @@ import httpx
 from tests.faults.cluster import Place, a_place
 from tests.running import run
 
+from shoal.admin.consistency.check import check
+from shoal.admin.report import CheckReport
 from shoal.core.model import Post
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, AssocType
-from shoal.ops.checking.check import check
-from shoal.ops.checking.report import CheckReport
 from shoal.wiring import open_network
 
 MANY, FEW = 60, 20

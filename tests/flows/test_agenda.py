@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from shoal import Handle, Shoal
-from shoal.archives.moments import iso_moment
+from shoal import scheduler as agenda_module
+from shoal.admin.consistency.check import check
+from shoal.admin.imports import records
+from shoal.archives.documents import iso_moment
 from shoal.commands import oauth, posts, scheduled_posts
 from shoal.commands.context import Limits, Writes
 from shoal.commands.polls import PollDraft
@@ -29,11 +32,8 @@ from shoal.core.model import App, Member, Poll, Post, ScheduledPost
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, SCHEDULES
-from shoal.ops import agenda as agenda_module
-from shoal.ops.agenda import Agenda
-from shoal.ops.checking.check import check
-from shoal.ops.transfer import records
 from shoal.queries.posts import waiting
+from shoal.scheduler import Agenda
 from tests.flows.people import register, texts
 from tests.flows.simulation.recount import World
 from tests.running import in_loop, run

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import members, posts, reactions
 from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
@@ -35,7 +36,6 @@ from shoal.graph.schema import (
     AssocType,
     emoji_place_key,
 )
-from shoal.ops.checking.check import check
 from shoal.queries.hydration import Entry, emoji_counts
 from shoal.queries.notifications import Notification
 from tests.flows.notifications.listening import listening

@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.consumers import reports
 from shoal.core.events import ReportFiled, VerdictChanged
 from shoal.core.ids import shard_of
@@ -22,7 +23,6 @@ from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.payloads.posts import encode_reports
 from shoal.graph.schema import NOTIFIED, REPORTS_POST
-from shoal.ops.checking.check import check
 from shoal.queries.foryou import feed
 from shoal.queries.notifications import Notification
 from tests.flows.notifications.listening import listening

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from shoal import Handle, Shoal, Visibility
+from shoal.admin.consistency.check import check
 from shoal.commands import account_deletions, moderation, sessions
 from shoal.commands.polls import PollDraft
 from shoal.core.errors import (
@@ -30,8 +31,7 @@ from shoal.core.errors import (
 from shoal.core.model import RECEIPT_DAYS, Departure, Member, Role
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import AGENDA, ASSOC_TYPES, COLLECTS, DUE
-from shoal.ops.agenda import Agenda
-from shoal.ops.checking.check import check
+from shoal.scheduler import Agenda
 from tests.engines import dynamodb, postgres
 from tests.running import in_loop
 from tests.stores import all_objects

@@ -25,8 +25,8 @@ from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import EVERYBODY, LOUD, tag_id
 from shoal.graph.sqlite import SqliteGraph
-from shoal.ops.upkeep import Upkeep
 from shoal.queries import home as feed
+from shoal.scheduler import Upkeep
 from shoal.settings import Settings
 from shoal.timelines.contract import Window
 from shoal.wiring import Network, open_network

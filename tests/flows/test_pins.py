@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.admin.consistency.check import check
 from shoal.commands import reactions
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Post
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import PINS
-from shoal.ops.checking.check import check
 from shoal.queries.posts import MemberFeedQuery, pinned
 from tests.flows.people import register, texts
 from tests.running import in_loop

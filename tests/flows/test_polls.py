@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import polls, posts
 from shoal.commands.context import Limits, Writes
 from shoal.commands.polls import PollDraft
@@ -22,7 +23,6 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Poll, Post
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import CHOOSES, CHOSEN_BY, VOTED_BY, VOTES, vote_key
-from shoal.ops.checking.check import check
 from shoal.queries.hydration import PollView, hydrate
 from tests.flows.people import register
 from tests.flows.reading import calls

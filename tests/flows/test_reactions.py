@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.admin.consistency.check import check
 from shoal.commands import members, posts, reactions
 from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
@@ -29,7 +30,6 @@ from shoal.graph.schema import (
     SHARED_BY,
     AssocType,
 )
-from shoal.ops.checking.check import check
 from shoal.queries import members as member_queries
 from shoal.queries.hydration import Entry
 from shoal.settings import build

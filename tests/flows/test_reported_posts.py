@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands.polls import PollDraft
 from shoal.core.errors import NotFound
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POST_REPORTED_BY, REPORTS_POST
-from shoal.ops.checking.check import check
 from shoal.queries.hydration import Entry, hydrate_taken_back
 from shoal.queries.pipeline import Page
 from shoal.queries.posts import Kept

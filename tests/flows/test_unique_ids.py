@@ -17,6 +17,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import (
     audit,
     authentication,
@@ -48,8 +49,7 @@ from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.member_lookup import login_of
 from shoal.graph.payloads.posts import emoji_places
 from shoal.graph.schema import AGENDA, AUDITED, CHOSEN_BY, DUE, public_list
-from shoal.ops.agenda import Agenda
-from shoal.ops.checking.check import check
+from shoal.scheduler import Agenda
 from tests.api.world import picture
 from tests.running import in_loop
 

@@ -19,7 +19,7 @@ from shoal.graph.cache.request_graph import AheadGraph
 from shoal.graph.contract import MAX_TIME, Batch, Cursor, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, MUTES, POSTED, AssocType
-from shoal.readers.memory import POSITION, SharedMemory, barrier
+from shoal.multiprocess.shared_memory import POSITION, SharedMemory, barrier
 from tests.stamps import LocalStamps
 from tests.stores import ANN, BEN, CYD, id_on
 

@@ -27,13 +27,13 @@ from shoal.graph.embedded import announce
 from shoal.graph.sqlite import files
 from shoal.graph.sqlite import store as sqlite_store
 from shoal.library import network as library
+from shoal.library import remote_calls as calling
+from shoal.library import shared_network as sessions
 from shoal.library.acting import Identity
-from shoal.library.sharing import caller as calling
-from shoal.library.sharing import session as sessions
-from shoal.library.sharing.facade import SharedNetwork
-from shoal.library.sharing.frames import Hello, packed
-from shoal.library.sharing.surface import ELSEWHERE, kinds_of, surface
-from shoal.ops.socket_files import at
+from shoal.library.remote_methods import ELSEWHERE, kinds_of, surface
+from shoal.library.shared_network import SharedNetwork
+from shoal.multiprocess.messages import at
+from shoal.multiprocess.rpc import Hello, packed
 from shoal.queries.streaming import Arrived, Refresh
 from tests.library.opened import beneath, has_store, listeners, owner_and_caller
 from tests.library.test_surface import _NOT_CALLED, arguments
@@ -445,7 +445,7 @@ async def test_another_version_is_refused_with_a_sentence(tmp_path: Path, monkey
 
 _FINGERPRINT = """
 from shoal import Shoal, settings
-from shoal.library.sharing.facade import SharedNetwork
+from shoal.library.shared_network import SharedNetwork
 
 print(SharedNetwork(settings.build(store="sqlite:///shoal.db"), Shoal).session._values.fingerprint)
 """

@@ -13,7 +13,7 @@ from shoal.core.errors import (
     Unauthenticated,
 )
 from shoal.core.model import Member
-from shoal.ops.agenda import Agenda
+from shoal.scheduler import Agenda
 from tests.engines.smtp import Mail, PostOffice
 from tests.stores import all_objects
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import credentials, members
 from shoal.commands.members import contact_salt
 from shoal.consumers import mail as mails
@@ -19,7 +20,6 @@ from shoal.core.errors import (
 )
 from shoal.core.events import EmailChanged, MailDue
 from shoal.graph.schema import email_key
-from shoal.ops.checking.check import check
 from tests.engines.smtp import PostOffice
 from tests.mail.people import (
     ANN,

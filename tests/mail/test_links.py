@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import credentials, members, moderation
 from shoal.core.credentials import Site
 from shoal.core.errors import (
@@ -24,7 +25,6 @@ from shoal.core.model import Role
 from shoal.core.placement import place
 from shoal.core.signup import Invited
 from shoal.graph.payloads.notifications import Kind
-from shoal.ops.checking.check import check
 from tests.engines import dynamodb, postgres
 from tests.engines.smtp import PostOffice
 from tests.mail.people import (

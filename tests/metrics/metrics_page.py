@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from shoal.metrics.catalogue import SECTIONS, DescribedMetric
+from shoal.observability.metrics import SECTIONS, DescribedMetric
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 _BEGIN, _END = "<!-- metrics -->\n", "<!-- end of metrics -->\n"

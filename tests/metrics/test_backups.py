@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.metrics import telling
+from shoal.observability.metrics_server import telling
 from shoal.ops.engines.program import free_port
 from shoal.settings import build
 from shoal.wiring import open_network

@@ -11,11 +11,11 @@ from typing import get_args
 import httpx
 
 from shoal import settings as configuration
-from shoal.metrics import telling
-from shoal.metrics.catalogue import METRICS
-from shoal.metrics.engines import NAMES
+from shoal.observability.collectors import NAMES
+from shoal.observability.health import EngineProbe, EngineVitals, Vital, VitalName
+from shoal.observability.metrics import METRICS
+from shoal.observability.metrics_server import telling
 from shoal.ops.engines.program import free_port
-from shoal.ops.vitals.contract import EngineProbe, EngineVitals, Vital, VitalName
 from shoal.wiring import open_network
 from tests.engines import postgres, redis
 from tests.metrics import metrics_page

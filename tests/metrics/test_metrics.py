@@ -21,7 +21,7 @@ from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.postgres import PostgresGraph
-from shoal.metrics.catalogue import METRICS
+from shoal.observability.metrics import METRICS
 from shoal.ops.engines.program import free_port
 from shoal.settings import Settings
 from shoal.wiring import open_network

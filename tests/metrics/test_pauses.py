@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from shoal.metrics.families import Families
-from shoal.metrics.pauses import PauseTimes, garbage_watched, loop_watched, pauses_watched
+from shoal.observability.collectors import PauseTimes, garbage_watched, loop_watched, pauses_watched
+from shoal.observability.metrics import Families
 from tests.running import eventually, in_loop
 
 

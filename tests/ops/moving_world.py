@@ -10,14 +10,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from tests.engines import postgres
 from tests.stores import broken_promises, contents, id_on, moment
 
+from shoal.admin.report import Progress, nothing
+from shoal.admin.resharding import Mover, open_mover
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
 from shoal.core.placement import DATA_SOURCES, source_of
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, Key
-from shoal.ops.checking.report import Progress, nothing
-from shoal.ops.moves.shard_moves import Mover, open_mover
 from shoal.settings import build
 from shoal.wiring.stores import map_of, open_side, open_store
 

@@ -18,6 +18,10 @@ from tests.running import in_loop
 from tests.stores import all_links
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
+from shoal.admin.consistency.derived import count_all
+from shoal.admin.consistency.repair import miscount, recount
+from shoal.admin.report import CheckReport, Finding, nothing
 from shoal.commands import members, moderation, posts, reactions
 from shoal.core.ids import shard_of
 from shoal.core.model import Media
@@ -26,10 +30,6 @@ from shoal.graph.contract import MAX_TIME, AssocOp, AssocRow, Batch
 from shoal.graph.payloads.follows import moments_of
 from shoal.graph.schema import BLOCKED_BY, LIKED_BY, LIKES, POSTED, TAG_OF, TAGGED, tag_id
 from shoal.graph.sqlite import ranks
-from shoal.ops.checking.check import check
-from shoal.ops.checking.repair import miscount, recount
-from shoal.ops.checking.report import CheckReport, Finding, nothing
-from shoal.ops.checking.tag_counts import count_all
 from shoal.search.contract import PUBLIC, IndexChange, PostRow
 from shoal.settings import load
 from shoal.tagcloud import cloud as clouds

@@ -8,10 +8,10 @@ import pytest
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check_sampled, drawn
 from shoal.core.ids import shard_of
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, user_name_key
-from shoal.ops.checking.sampled import check_sampled, drawn
 from shoal.search.contract import IndexChange
 
 NAMES = ("ann", "ben", "cyd", "dee")

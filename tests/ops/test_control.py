@@ -11,11 +11,11 @@ import pytest
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.admin import control
+from shoal.admin.control import NoServer, ask, listening
+from shoal.admin.operations import AddMember, AskStatus, Check, CheckThere, SetRole
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.model import Role
-from shoal.ops import control
-from shoal.ops.control import NoServer, ask, listening
-from shoal.ops.operations import AddMember, AskStatus, Check, CheckThere, SetRole
 
 
 @pytest.fixture

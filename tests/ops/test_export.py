@@ -17,6 +17,9 @@ from PIL import Image
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.admin import export as streamed_export
+from shoal.admin import export_writer
+from shoal.admin.export import export, streamed
 from shoal.commands import filters, lists, members, oauth, polls, posts, reactions, relationships, scheduled_posts, tags
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
@@ -26,9 +29,6 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import RepliesPolicy, Visibility
 from shoal.core.tokens import Origin
 from shoal.library import Handle
-from shoal.ops.transfer import exporting, streamed_export
-from shoal.ops.transfer.export import export
-from shoal.ops.transfer.streamed_export import streamed
 
 
 def picture(colour: str) -> bytes:
@@ -267,7 +267,7 @@ async def test_a_zip_holds_the_same_files(tmp_path: Path) -> None:
 async def test_when_a_member_followed_whom_is_told_both_ways(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
-    monkeypatch.setattr(exporting, "PAGE", page)
+    monkeypatch.setattr(export_writer, "PAGE", page)
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd, dan, eve = [await shoal.register(name) for name in ("ann", "ben", "cyd", "dan", "eve")]
         for other in (ben, cyd, dan):
@@ -289,7 +289,7 @@ async def test_when_a_member_followed_whom_is_told_both_ways(
         ("eve", False),
     ]
     told = [(row["since"], row["until"]) for row in rows if row["name"] == "cyd"]
-    assert told == [tuple(exporting.iso(moment or 0) for moment in period) for period in history.following]
+    assert told == [tuple(export_writer.iso(moment or 0) for moment in period) for period in history.following]
     (follower,) = table(to / "follower_periods.csv")
     assert (follower["name"], follower["id"], follower["until"]) == ("dan", str(dan.id), "")
     assert [(row["name"], row["until"] != "") for row in table(tmp_path / "dans" / "follower_periods.csv")] == [
@@ -299,7 +299,7 @@ async def test_when_a_member_followed_whom_is_told_both_ways(
 
 @in_loop
 async def test_long_lists_are_written_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "PAGE", 2)
+    monkeypatch.setattr(export_writer, "PAGE", 2)
     async with Shoal.open("memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         for n in range(5):

@@ -8,6 +8,7 @@ from tests.flows.test_agenda import POLL, agenda, plan
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import blocklists
 from shoal.core.blocklists import IpSeverity
 from shoal.core.ids import shard_of
@@ -16,7 +17,6 @@ from shoal.graph.changes import take_off
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, DUE_ON, SHOWS_EMOJI, AnyNode
-from shoal.ops.checking.check import check
 
 
 async def commit(shoal: Shoal, batch: Batch) -> None:

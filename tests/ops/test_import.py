@@ -21,18 +21,25 @@ from PIL import Image
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
+from shoal.admin.imports.files import BEST_CONNECTED, Sources, in_directory
+from shoal.admin.imports.records import (
+    DAY_MS,
+    DAYS,
+    BackdatedIds,
+    PostRecord,
+    Summary,
+    cut,
+    moment_of,
+    ticks_of,
+    worded,
+)
+from shoal.admin.imports.run import import_all
 from shoal.core.errors import InvalidInput, StorageFull
 from shoal.core.ids import EPOCH_MS, milliseconds_of, shard_of
 from shoal.core.model import Post
 from shoal.core.text import text_length
 from shoal.graph.contract import Batch
-from shoal.ops.checking.check import check
-from shoal.ops.transfer.backdated import DAY_MS, DAYS, BackdatedIds, ticks_of
-from shoal.ops.transfer.imports import import_all
-from shoal.ops.transfer.records import PostRecord, moment_of
-from shoal.ops.transfer.sources import BEST_CONNECTED, Sources, in_directory
-from shoal.ops.transfer.summary import Summary
-from shoal.ops.transfer.wording import cut, worded
 
 COUNTS = {
     "members": "SELECT count(*) FROM key WHERE space = 'user_name'",

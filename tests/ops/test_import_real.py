@@ -26,8 +26,8 @@ from tests.real_data import real_data
 from tests.running import run
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.graph.contract import Cursor
-from shoal.ops.checking.check import check
 from shoal.queries import home
 from shoal.wiring import Network
 

@@ -21,20 +21,17 @@ from tests.ops.test_import import counts, lay_out
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
+from shoal.admin.imports.files import Sources, in_directory
+from shoal.admin.imports.follows import follow_blocks
+from shoal.admin.imports.members import ImportedMembers, References
+from shoal.admin.imports.records import TICKS, MemberRecord, Summary
+from shoal.admin.imports.run import import_all
 from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
 from shoal.graph.bulk import LoadPart
 from shoal.graph.schema import NOTIFIED, TOKEN_USES_KEPT, decode_node
-from shoal.ops.checking.check import check
-from shoal.ops.transfer.backdated import TICKS
-from shoal.ops.transfer.follow_blocks import follow_blocks
-from shoal.ops.transfer.imported_members import ImportedMembers
-from shoal.ops.transfer.imports import import_all
-from shoal.ops.transfer.records import MemberRecord
-from shoal.ops.transfer.references import References
-from shoal.ops.transfer.sources import Sources, in_directory
-from shoal.ops.transfer.summary import Summary
 
 Tables = dict[str, list[Any]]
 

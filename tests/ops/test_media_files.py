@@ -15,6 +15,7 @@ from tests.flows.people import register
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of
 from shoal.core.model import Media, MediaState, Member, Node
@@ -22,7 +23,6 @@ from shoal.core.placement import media_path
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Batch
 from shoal.library import Handle
-from shoal.ops.checking.check import check
 
 
 class World(NamedTuple):

@@ -21,6 +21,8 @@ from tests.ops.moving_world import Databases, contents_of, populate, process
 from tests.running import in_loop, run
 from tests.stores import id_on, moment
 
+from shoal.admin.move import Sums, move_network
+from shoal.admin.report import nothing
 from shoal.core.errors import Conflict, InvalidInput
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
@@ -31,8 +33,6 @@ from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.graph.sqlite import SqliteGraph
-from shoal.ops.checking.report import nothing
-from shoal.ops.moves.moving import Sums, move_network
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,8 +10,8 @@ from tests.ops.moving_world import Databases, mover
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.core.placement import place
-from shoal.ops.checking.check import check
 
 
 @in_loop

@@ -21,14 +21,14 @@ from tests.stores import all_objects
 from tests.upgrades.store import unpack_all
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.core.ids import milliseconds_of
 from shoal.core.media_files import files_of
 from shoal.core.model import Media
 from shoal.graph.contract import Cursor
 from shoal.library import Handle
-from shoal.ops.agenda import Agenda
-from shoal.ops.checking.check import check
 from shoal.queries.search import posts
+from shoal.scheduler import Agenda
 
 ARCHIVE = Path(__file__).parent / "data" / "old-network.tar.xz"
 PASSWORD = "correct horse battery"

@@ -12,14 +12,14 @@ from tests.ops.moving_world import Databases, member_on, mover, populate, proces
 from tests.running import in_loop
 from tests.stores import Backend, add, all_links, all_objects, id_on
 
+from shoal.admin.report import nothing
+from shoal.admin.resharding import Evenness, by_store, evenness, spread_of
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.bulk import ASSOC_BYTES, Spread, weigh
 from shoal.graph.contract import Store
 from shoal.graph.schema import encode_node
 from shoal.graph.sharding.shard_map import ShardMap, first_map, parse_sources, ranges_of, shown_url
-from shoal.ops.checking.report import nothing
-from shoal.ops.moves.shards import Evenness, by_store, evenness, spread_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,17 +10,14 @@ from typing import NamedTuple
 import pytest
 from tests.running import run
 
+from shoal.admin import statistics
+from shoal.admin.statistics import DAY_MS, WINDOW_DAYS, Figures, Ledger, Period, by_day, count, summed, uses
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import compose
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Report, Share
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES, TAGGED, AnyNode, tag_id
-from shoal.ops.statistics import counting, ledger
-from shoal.ops.statistics.counting import count
-from shoal.ops.statistics.figures import DAY_MS, WINDOW_DAYS, Figures, Period, by_day, summed
-from shoal.ops.statistics.ledger import Ledger
-from shoal.ops.statistics.tags import uses
 
 TODAY = 20_700
 NOW = TODAY * DAY_MS + DAY_MS // 2
@@ -94,7 +91,7 @@ async def told(seed: int, days: int = 40, people: int = 60) -> Told:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_figures_are_what_happened(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "PAIRS_AT_ONCE", 37)
+    monkeypatch.setattr(statistics, "PAIRS_AT_ONCE", 37)
     network = run(told(seed))
     found = run(count(network.graph, NOW, page_size=23, likes=2))
     month = Period(TODAY - 39, TODAY)
@@ -215,7 +212,7 @@ class Slow(MemoryGraph):
 
 
 def test_those_who_ask_share_a_reading_and_are_told_while_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(statistics, "_PATIENCE_SECONDS", 0.0)
 
     async def story() -> None:
         store = Slow()

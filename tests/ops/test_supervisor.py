@@ -17,8 +17,8 @@ from tests.serving import alive
 _CHILD = """
 import asyncio, os, signal, sys, time
 from pathlib import Path
-from shoal.ops.cluster.heartbeat import beating, until_told
-from shoal.ops.cluster.supervisor import Supervisor
+from shoal.multiprocess.supervisor import beating, until_told
+from shoal.multiprocess.supervisor import Supervisor
 
 folder = Path(sys.argv[1])
 

@@ -12,13 +12,13 @@ from tests.flows.test_agenda import an_app, stays
 from tests.running import in_loop
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
+from shoal.admin.report import CheckReport
 from shoal.commands import oauth
 from shoal.core.ids import shard_of
 from shoal.core.model import App
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Batch
-from shoal.ops.checking.check import check
-from shoal.ops.checking.report import CheckReport
 
 
 async def from_before(shoal: Shoal) -> App:

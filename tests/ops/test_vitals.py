@@ -15,9 +15,8 @@ from shoal import settings as configuration
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
 from shoal.graph.dynamodb import DynamoGraph
-from shoal.ops.vitals.contract import EngineProbe, EngineVitals, Vital
-from shoal.ops.vitals.rabbitmq import look as look_at_broker
-from shoal.ops.vitals.watch import EngineWatch
+from shoal.observability.health import EngineProbe, EngineVitals, EngineWatch, Vital
+from shoal.observability.rabbitmq_health import look as look_at_broker
 from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.wiring import open_network
 from shoal.wiring.vitals import engine_probes

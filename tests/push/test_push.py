@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from shoal import scheduler
 from shoal.commands import posts, reactions, relationships, sessions
 from shoal.commands.posts import Draft
 from shoal.core.ids import shard_of
 from shoal.core.tokens import TokenUse
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import PUSHES
-from shoal.ops import upkeep
 from shoal.push.server_key import new_key
 from tests.api.world import Someone, World, world
 from tests.push.service import App, PushService, push_service
@@ -169,7 +169,7 @@ def test_a_session_that_nobody_uses_for_a_year_is_told_nothing_and_goes(
 ) -> None:
     long_ago = time.time_ns() // 1_000_000 - 367 * 86_400_000
     # As if the network had begun to keep uses so long ago.
-    monkeypatch.setattr(upkeep, "_now_ms", lambda: long_ago)
+    monkeypatch.setattr(scheduler, "_now_ms", lambda: long_ago)
     with world(push_key=new_key(), push_networks=["127.0.0.0/8"], base_url="https://shoal.test") as here:
         ann, ben = here.join("ann"), here.join("ben")
         other = again(here, ann)

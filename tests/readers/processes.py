@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from shoal import Shoal
 from shoal.commands import oauth
-from shoal.ops.cluster.heartbeat import VARIABLE
+from shoal.multiprocess.supervisor import VARIABLE
 from tests.serving import Server, children
 
 OWNER, READER = 0, 1

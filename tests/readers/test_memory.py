@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from shoal.core.errors import Unavailable
 from shoal.graph.cache.coherence import FollowedLog, OwnersLog
 from shoal.graph.contract import Cursor
-from shoal.readers.memory import LOG_ENTRIES, NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
+from shoal.multiprocess.shared_memory import LOG_ENTRIES, NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
 from shoal.timelines.memory import OwnersTimelines, ReadTimelines, SharedRows, TimelineRows
 from tests.running import eventually, in_loop
 

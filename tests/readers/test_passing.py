@@ -20,9 +20,8 @@ from shoal.core.tokens import Origin, opened
 from shoal.http import connection_passing
 from shoal.http.connection_passing import Balance, OwnerPassing, ReadableRoutes, ReaderPassing
 from shoal.mastodon_api.routes import table
-from shoal.readers.link import CONNECTION, HERE, ProcessLink, ProcessMessage
-from shoal.readers.memory import SharedMemory
-from shoal.readers.messages import OWNER, ConnectionParts
+from shoal.multiprocess.messages import CONNECTION, HERE, OWNER, ConnectionParts, ProcessLink, ProcessMessage
+from shoal.multiprocess.shared_memory import SharedMemory
 from tests.api.world import world
 from tests.running import eventually, in_loop
 

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import Unavailable
-from shoal.ops.socket_files import at, bound
-from shoal.readers import reader as reading
-from shoal.readers.link import WARM, WARMED, ProcessLink, ProcessMessage
-from shoal.readers.memory import SharedMemory
-from shoal.readers.reader import StoreReader
+from shoal.multiprocess import readers as reading
+from shoal.multiprocess.messages import WARM, WARMED, ProcessLink, ProcessMessage, at, bound
+from shoal.multiprocess.readers import StoreReader
+from shoal.multiprocess.shared_memory import SharedMemory
 from tests.running import eventually, in_loop
 
 

@@ -17,7 +17,7 @@ from shoal.commands.posts import Draft
 from shoal.core.errors import ShoalError
 from shoal.core.model import Role
 from shoal.graph.sharding.shard_map import shown_url
-from shoal.metrics import telling
+from shoal.observability.metrics_server import telling
 from shoal.ops.engines.program import free_port
 from tests.api.world import world
 from tests.engines.certificates import trusted

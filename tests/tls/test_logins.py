@@ -21,7 +21,7 @@ from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.redis.client import Nodes
 from shoal.media.store import MediaStore
-from shoal.ops.vitals.rabbitmq import look
+from shoal.observability.rabbitmq_health import look
 from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.tagcloud.rabbitmq import RabbitTransport
 from tests.engines import dynamodb, postgres, rabbitmq, redis

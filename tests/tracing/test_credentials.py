@@ -18,9 +18,9 @@ from websockets.sync.client import connect
 
 from shoal.commands import oauth
 from shoal.core.errors import InvalidInput
-from shoal.ops.agenda import Agenda
 from shoal.ops.engines.program import free_port
 from shoal.push.server_key import new_key
+from shoal.scheduler import Agenda
 from shoal.settings import Settings
 from shoal.wiring.places import check_base_url
 from shoal.wiring.search import _open_index

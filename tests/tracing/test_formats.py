@@ -11,10 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shoal.tracing.entries import request_entry
-from shoal.tracing.formats import JsonFormat, TextFormat, one_line, read_entry
-from shoal.tracing.record import Record, begin_recording, end_recording
-from shoal.tracing.trace_context import parse
+from shoal.observability.request_log import JsonFormat, TextFormat, one_line, read_entry, request_entry
+from shoal.observability.tracing import Record, begin_recording, end_recording, parse
 
 FORGED = "ann\n2026-01-01 00:00:00,000 ERROR shoal: all is lost"
 BIDI = "\u202e\u2066\u200f\u061c"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.graph.redis.client import Batching
-from shoal.tracing.entries import LoggedRequest, before_sending, request_entry, summary_of
-from shoal.tracing.record import SEND, Record, begin_recording, for_many, recording, timed
+from shoal.observability.request_log import LoggedRequest, before_sending, request_entry, summary_of
+from shoal.observability.tracing import SEND, Record, begin_recording, for_many, recording, timed
 from tests.running import in_loop
 
 

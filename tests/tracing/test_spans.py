@@ -173,10 +173,10 @@ def test_nothing_of_it_is_imported_unless_it_is_wanted() -> None:
 
 
 def test_without_the_extra_the_setting_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "shoal.tracing.spans", None)
+    monkeypatch.setitem(sys.modules, "shoal.observability.otel", None)
     for name in [name for name in sys.modules if name.startswith("opentelemetry")]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "shoal.tracing.spans")
+    monkeypatch.delitem(sys.modules, "shoal.observability.otel")
 
     async def opened() -> None:
         async with AsyncExitStack() as stack:

@@ -13,8 +13,7 @@ from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, Key
-from shoal.tracing.record import Record, begin_recording, end_recording
-from shoal.tracing.trace_context import TraceContext
+from shoal.observability.tracing import Record, TraceContext, begin_recording, end_recording
 from tests.running import in_loop
 from tests.stores import ANN, BEN, Backend, id_on, moment
 

@@ -10,8 +10,16 @@ from msgspec import structs
 
 from shoal.core.events import AnyEvent, PostCreated, decode, encode
 from shoal.graph.contract import Batch
-from shoal.tracing.record import Record, begin_recording, end_recording
-from shoal.tracing.trace_context import TraceContext, parse, state_of, trace_of, unpack
+from shoal.observability.tracing import (
+    Record,
+    TraceContext,
+    begin_recording,
+    end_recording,
+    parse,
+    state_of,
+    trace_of,
+    unpack,
+)
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 GOOD = f"00-{TRACE}-{SPAN}-01"

@@ -18,14 +18,14 @@ from unicodedata import normalize
 from unittest.mock import patch
 
 from shoal import Shoal, Visibility
+from shoal.admin import tags as tag_spellings
+from shoal.admin import tags as tag_upgrade
+from shoal.admin.tags import TagUpgrade
 from shoal.commands import ranking
 from shoal.core import text
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Store
 from shoal.graph.schema import EVERYBODY, tags_folded_key
-from shoal.ops import tag_upgrade
-from shoal.ops.checking import tag_spellings
-from shoal.ops.tag_upgrade import TagUpgrade
 from shoal.settings import build
 from shoal.tagcloud.rules import denying, merging
 from shoal.wiring import open_network

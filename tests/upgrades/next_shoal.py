@@ -22,7 +22,7 @@ from shoal.graph.migrations import Migration, TableIndex
 from shoal.graph.postgres import migrations, owner
 from shoal.graph.schema import Key
 from shoal.graph.sqlite import sql as sqlite
-from shoal.ops.cluster.supervisor import Supervisor
+from shoal.multiprocess.supervisor import Supervisor
 
 WANTED, MADE = "tide_wanted", "tide"
 _SELF = "tests.upgrades.next_shoal"

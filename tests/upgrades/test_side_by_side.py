@@ -12,13 +12,13 @@ from typing import NamedTuple
 import asyncpg
 import pytest
 
+from shoal.admin.consistency.check import check
 from shoal.commands import members, oauth
 from shoal.core.model import Post
 from shoal.graph.contract import Cursor
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.schema import FOLLOWS, POSTED
 from shoal.graph.sqlite import sql as sqlite_sql
-from shoal.ops.checking.check import check
 from shoal.ops.engines.program import Program
 from shoal.settings import build
 from shoal.wiring import open_network

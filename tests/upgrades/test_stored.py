@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.graph.postgres import schema as graph_postgres
 from shoal.graph.schema import FOLLOWS, LIKED_BY
 from shoal.graph.sqlite import SqliteGraph
 from shoal.graph.sqlite import sql as graph_sqlite
-from shoal.ops.checking.check import check
 from shoal.search import postgres_sql as search_postgres
 from shoal.search import sqlite_sql as search_sqlite
 from shoal.tagcloud import postgres_sql as tags_postgres

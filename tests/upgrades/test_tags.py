@@ -16,6 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
+from shoal.admin import tags as tag_spellings
+from shoal.admin.consistency.check import check
+from shoal.admin.tags import fold_all
 from shoal.commands import ranking
 from shoal.core.errors import Conflict
 from shoal.core.model import Post
@@ -23,9 +26,6 @@ from shoal.core.text import canonical_tag
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import REVISED, TAGGED, tags_folded_key
-from shoal.ops.checking import tag_spellings
-from shoal.ops.checking.check import check
-from shoal.ops.checking.tag_spellings import fold_all
 from shoal.settings import build
 from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.rules import allowing, denying, folded, merging

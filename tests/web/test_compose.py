@@ -18,8 +18,8 @@ from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
 from shoal.core.places import Place
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import OWNS, POSTED
-from shoal.ops.agenda import Agenda
 from shoal.queries.posts import waiting
+from shoal.scheduler import Agenda
 from tests.api.world import World, picture, world
 from tests.web.visitor import Page, Visitor, member, visitor
 

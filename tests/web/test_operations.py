@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from shoal.admin.report import Progress
+from shoal.admin.resharding import spread_of
 from shoal.commands import moderation, posts, relationships
 from shoal.commands.posts import Draft
 from shoal.core.model import Member, Role, Visibility
 from shoal.graph.bulk import Spread
 from shoal.graph.contract import Store
-from shoal.ops.checking.report import Progress
-from shoal.ops.moves.shards import spread_of
 from tests.api.world import World, world
 from tests.web.visitor import Visitor, member, visitor
 

@@ -12,9 +12,8 @@ from contextlib import suppress
 
 import msgspec
 
-from shoal.archives.documents import count, items
+from shoal.archives.documents import count, follow_list, items
 from shoal.archives.entries import Entries, Root
-from shoal.archives.follow_lists import follow_list
 from shoal.archives.records import (
     ArchivedPhoto,
     ArchivedPost,

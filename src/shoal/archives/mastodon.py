@@ -11,13 +11,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from shoal.archives.documents import items
+from shoal.archives.documents import fitted, follow_list, iso_moment, items
 from shoal.archives.entries import Entries
-from shoal.archives.fitting import fitted
-from shoal.archives.follow_lists import follow_list
-from shoal.archives.moments import iso_moment
-from shoal.archives.plain_text import plain
-from shoal.archives.polls import with_options
+from shoal.archives.plain_text import plain, with_options
 from shoal.archives.records import (
     ArchivedPhoto,
     ArchivedPost,

@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.archives.documents import items
+from shoal.archives.documents import fitted, iso_moment, items
 from shoal.archives.entries import MAX_ENTRIES, Entries
-from shoal.archives.fitting import fitted
-from shoal.archives.moments import iso_moment
-from shoal.archives.polls import with_options
+from shoal.archives.plain_text import with_options
 from shoal.archives.records import (
     ArchivedPhoto,
     ArchivedPost,

@@ -12,12 +12,9 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from shoal.archives.documents import items
+from shoal.archives.documents import follow_list, iso_moment, items
 from shoal.archives.entries import Entries
-from shoal.archives.follow_lists import follow_list
-from shoal.archives.moments import iso_moment
-from shoal.archives.plain_text import file_name, plain, unescape
-from shoal.archives.polls import with_options
+from shoal.archives.plain_text import file_name, plain, unescape, with_options
 from shoal.archives.records import (
     ArchivedPhoto,
     ArchivedPost,

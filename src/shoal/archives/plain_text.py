@@ -1,14 +1,16 @@
-"""Plain text of the HTML that Mastodon and Pixelfed store for a post: lines, whole links, and mentions with their server.
+"""Plain text of the HTML that Mastodon and Pixelfed store for a post (lines, full links, mentions with their server), and
+polls as text.
 
-Archives are untrusted, so the HTML is read by a tokenizer that takes linear time: it reads each character a bounded number of times
-and, like a browser, drops a tag or comment that the text ends in. `html.parser` takes quadratic time for such tags.
+Archives are untrusted, so the HTML is read by a tokenizer with linear running time: it reads each character a bounded
+number of times and, like a browser, drops a tag or comment that is not closed. `html.parser` takes quadratic time for such
+tags. Polls become text because they are over and accept no votes.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -190,3 +192,8 @@ def _host(link: str) -> str:
 def _split(url: str) -> SplitResult:
     # `urlsplit` normalizes the host, which takes quadratic time for combining marks.
     return urlsplit(as_text(url))
+
+
+def with_options(text: str, options: Sequence[str]) -> str:
+    """Return a text with the options of its poll below it, one on a line."""
+    return "\n\n".join(filter(None, (text, "\n".join(f"- {option}" for option in options))))

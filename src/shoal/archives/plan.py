@@ -22,11 +22,12 @@ from shoal.archives.entries import MAX_ENTRIES
 from shoal.archives.records import (
     ArchivedPost,
     ArchiveReader,
+    ArchiveReport,
     KnownFollows,
     Omission,
     SkippedRecord,
+    printable,
 )
-from shoal.archives.report import ArchiveReport, printable
 from shoal.core.handles import MOST_HANDLES, FollowList, ForeignHandle
 from shoal.core.text import as_text
 

@@ -14,10 +14,8 @@ from collections.abc import Container, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from shoal.archives.documents import behind_name, items
+from shoal.archives.documents import behind_name, follow_list, iso_moment, items, x_moment
 from shoal.archives.entries import Entries, Root
-from shoal.archives.follow_lists import follow_list
-from shoal.archives.moments import iso_moment, x_moment
 from shoal.archives.plain_text import file_name, unescape
 from shoal.archives.records import (
     ArchivedPhoto,

@@ -7,12 +7,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from shoal.admin.audit_log import MOST_LISTED, AuditRecord, ExportAudit, ListAudit
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
 from shoal.cli.words.bars import bars
 from shoal.core.audit import AuditVerb
-from shoal.ops.audit_log import AuditRecord
-from shoal.ops.audit_operations import MOST_LISTED, ExportAudit, ListAudit
 from shoal.settings import Settings
 
 

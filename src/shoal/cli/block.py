@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 import click
 
+from shoal.admin.blocklists import AnyBlock, Blocklists
+from shoal.admin.operations import BlockAddress, BlockDomain, BlockName, BlockNetwork, Unblock, UnblockName
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
 from shoal.commands.blocklists import MAX_IP_BLOCK_SECONDS
 from shoal.core.blocklists import EmailDomainBlock, IpBlock, IpSeverity, NameBlock
 from shoal.core.ids import milliseconds_of
-from shoal.ops.block_operations import BlockAddress, BlockDomain, BlockName, BlockNetwork, Unblock, UnblockName
-from shoal.ops.blocklists import AnyBlock, Blocklists
 from shoal.settings import Settings
 from shoal.wiring import open_network
 

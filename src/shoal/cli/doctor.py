@@ -9,7 +9,8 @@ import click
 import msgspec
 
 from shoal.cli.group import GivenSettings
-from shoal.doctor import Diagnosis, examine
+from shoal.observability.doctor import examine
+from shoal.observability.preflight import Diagnosis
 
 _STATUS = {"ok": 0, "warn": 1, "bad": 2}
 _COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}

@@ -7,10 +7,10 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from shoal.admin.feeds import FeedLine
+from shoal.admin.operations import ShowFeed
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
-from shoal.ops.operations import ShowFeed
-from shoal.ops.reading import FeedLine
 from shoal.settings import Settings
 
 _NOTES = {

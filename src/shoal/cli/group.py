@@ -12,8 +12,8 @@ import click
 
 from shoal.core.errors import ShoalError, missing_package, with_cause
 from shoal.graph.sharding.sharded_graph import parse_shard_map
+from shoal.observability.request_log import log_to_stderr
 from shoal.settings import Settings, SettingsError, load
-from shoal.tracing.formats import log_to_stderr
 
 COMMANDS = {
     "init": "Write a settings file in which every setting is explained.",

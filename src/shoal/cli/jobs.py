@@ -8,13 +8,13 @@ from contextlib import suppress
 import click
 import msgspec
 
+from shoal.admin import jobs as work
+from shoal.admin.control import NoServer, ask
+from shoal.admin.operations import Replay
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import NotFound, OutcomeUnknown, Unavailable
 from shoal.core.ids import IdMaker
-from shoal.ops import jobs as work
-from shoal.ops.control import NoServer, ask
-from shoal.ops.operations import Replay
 from shoal.settings import Settings
 from shoal.wiring import control_path
 from shoal.wiring.outboxes import open_outboxes

@@ -10,6 +10,22 @@ from datetime import UTC, datetime
 
 import click
 
+from shoal.admin.operations import (
+    AddMember,
+    CheckFree,
+    CheckThere,
+    DeleteMember,
+    EndSessions,
+    Invite,
+    Judge,
+    KeepMember,
+    ListSessions,
+    ResetSecondFactor,
+    SetEmail,
+    SetPassword,
+    SetRole,
+    SetSuspended,
+)
 from shoal.cli.data.import_archive import import_archive
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
@@ -18,21 +34,6 @@ from shoal.core.ids import MAX_ID
 from shoal.core.model import Member, Role
 from shoal.core.text import check_user_name
 from shoal.graph.contract import Scanner
-from shoal.ops.operations import (
-    AddMember,
-    CheckFree,
-    CheckThere,
-    DeleteMember,
-    Invite,
-    Judge,
-    KeepMember,
-    ResetSecondFactor,
-    SetEmail,
-    SetPassword,
-    SetRole,
-    SetSuspended,
-)
-from shoal.ops.session_operations import EndSessions, ListSessions
 from shoal.settings import Settings
 from shoal.wiring import open_network
 from shoal.wiring.places import base_url

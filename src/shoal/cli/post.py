@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from shoal.admin.operations import SetHidden
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
-from shoal.ops.operations import SetHidden
 from shoal.settings import Settings
 
 

@@ -9,6 +9,9 @@ from typing import Any
 import click
 import msgspec
 
+from shoal.admin.feeds import MOST_DAYS, MOST_MEMBERS, MOST_SEED, MOST_TOP, ReplayOptions
+from shoal.admin.operations import ReplayRecipe
+from shoal.admin.replay_chart import chart
 from shoal.charts.surfaces import surface_of
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
@@ -16,9 +19,6 @@ from shoal.cli.words.bars import bars
 from shoal.cli.words.replays import tell
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of, recipe_of_link
-from shoal.ops.operations import ReplayRecipe
-from shoal.ops.replays.chart import chart
-from shoal.ops.replays.replay import MOST_DAYS, MOST_MEMBERS, MOST_SEED, MOST_TOP, ReplayOptions
 from shoal.settings import Settings
 
 _MOST_BYTES = 65_536

@@ -14,20 +14,19 @@ import click
 import uvloop
 from msgspec import structs
 
+from shoal.admin import unfinished
+from shoal.admin.archives.storage import ArchiveShelf
+from shoal.admin.archives.worker import ArchiveDesk
+from shoal.admin.control import listening
+from shoal.admin.unfinished import check_restored
 from shoal.cli.address import check_address, check_metrics
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import read_beside, shared
-from shoal.metrics import telling
-from shoal.ops.archives.desk import ArchiveDesk
-from shoal.ops.archives.shelf import ArchiveShelf
-from shoal.ops.backups.restoring_mark import check_restored
-from shoal.ops.cluster import service_manager
-from shoal.ops.cluster.heartbeat import beating, place
-from shoal.ops.cluster.supervisor import Supervisor
-from shoal.ops.control import listening
-from shoal.ops.transfer import unfinished
-from shoal.readers.memory import SharedMemory
-from shoal.readers.reader import StoreReader
+from shoal.multiprocess import service_manager
+from shoal.multiprocess.readers import StoreReader
+from shoal.multiprocess.shared_memory import SharedMemory
+from shoal.multiprocess.supervisor import Supervisor, beating, place
+from shoal.observability.metrics_server import telling
 from shoal.server import Deps, listen
 from shoal.server import serve as serve_http
 from shoal.settings import Settings

@@ -6,11 +6,11 @@ import asyncio
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from shoal.admin.contract import Operation
+from shoal.admin.control import NoServer, ask
+from shoal.admin.report import Progress, nothing
 from shoal.core.errors import InvalidInput
 from shoal.graph.sharding.shard_map import shown_url
-from shoal.ops.checking.report import Progress, nothing
-from shoal.ops.control import NoServer, ask
-from shoal.ops.operation import Operation
 from shoal.settings import Settings
 from shoal.wiring import control_path, open_network, store_files
 from shoal.wiring.backends import SHARED_STORES

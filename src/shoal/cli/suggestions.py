@@ -7,9 +7,9 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from shoal.admin.operations import ShowSuggestions
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
-from shoal.ops.operations import ShowSuggestions
 from shoal.settings import Settings
 
 

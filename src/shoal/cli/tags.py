@@ -11,6 +11,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from shoal.admin.operations import RuleTag
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
 from shoal.cli.words.tags import bar_lines, cloud_block, rule_line, tag_lines
@@ -18,7 +19,6 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
 from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.mastodon_api.tag_cloud_image import draw
-from shoal.ops.operations import RuleTag
 from shoal.queries import tags as tag_queries
 from shoal.settings import Settings
 from shoal.tagcloud.cloud import MAX_WORDS, ORDERS, Counted, RelatedTag

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from shoal.admin.control import NoServer, ask
+from shoal.admin.operations import ShowSlow, SlowShown, in_logs
 from shoal.cli.group import pass_settings
 from shoal.cli.words.slowness import tell_list, tell_request
 from shoal.core.errors import NotFound, Unavailable
-from shoal.ops.control import NoServer, ask
-from shoal.ops.slow_operations import ShowSlow, SlowShown, in_logs
 from shoal.settings import Settings
 from shoal.wiring import control_path
 

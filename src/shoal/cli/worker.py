@@ -10,9 +10,8 @@ import uvloop
 from shoal.cli.address import check_metrics
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared
-from shoal.metrics import telling
-from shoal.ops.cluster.heartbeat import beating, is_child, until_told
-from shoal.ops.cluster.supervisor import Supervisor
+from shoal.multiprocess.supervisor import Supervisor, beating, is_child, until_told
+from shoal.observability.metrics_server import telling
 from shoal.settings import Settings
 from shoal.wiring import ProcessRole, open_network, process
 

@@ -18,7 +18,7 @@ from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
 from shoal.core.model import Node
 from shoal.graph.schema import AnyNode, AssocType, Key
-from shoal.tracing.record import carried
+from shoal.observability.tracing import carried
 
 
 class JudgedLists:

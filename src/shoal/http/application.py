@@ -48,9 +48,9 @@ from shoal.http.rate_limits import UNLIMITED, Limiter
 from shoal.http.responses import MAX_QUERY, RawHeader, Reply, encode, plain_page, unless_had
 from shoal.http.routes import ANONYMOUS, Auth, Authenticate, Bind, Caller, Context, Route, Trie, parameters
 from shoal.http.uploads import Intake, Memory, UploadTurns
+from shoal.observability.request_log import Recorder
 from shoal.observability.request_metrics import Meter, Stages
-from shoal.tracing.record import AUTHENTICATE, ENCODE, HANDLE, READ, enter, recording
-from shoal.tracing.recorder import Recorder
+from shoal.observability.tracing import AUTHENTICATE, ENCODE, HANDLE, READ, enter, recording
 
 _BOUNDED_BY_NATURE = (
     inspect.BoolType,

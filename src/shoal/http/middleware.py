@@ -18,9 +18,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from shoal.core.errors import TooMany
 from shoal.http import rate_limits
 from shoal.http.errors import reply_for
+from shoal.observability.request_log import Recorder
 from shoal.observability.request_metrics import Meter, Stages
-from shoal.tracing.record import AUTHENTICATE, HANDLE, SEND, Record, begin_recording, end_recording, enter, name_route
-from shoal.tracing.recorder import Recorder
+from shoal.observability.tracing import (
+    AUTHENTICATE,
+    HANDLE,
+    SEND,
+    Record,
+    begin_recording,
+    end_recording,
+    enter,
+    name_route,
+)
 
 SWITCHED, REFUSED = 101, 403
 

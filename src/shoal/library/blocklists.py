@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from shoal.admin.blocklists import Blocklists
 from shoal.commands import blocklists
 from shoal.commands.blocklists import IpBlockChanges
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, IpSeverity
 from shoal.library.arguments import one_of
-from shoal.ops.blocklists import Blocklists
 
 SeverityName: TypeAlias = Literal["sign_up_requires_approval", "sign_up_block", "no_access"]
 

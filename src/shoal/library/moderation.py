@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from shoal.admin import tags
 from shoal.commands import moderation, reports
 from shoal.commands.context import Writes
 from shoal.commands.reports import Complaint
@@ -14,7 +15,6 @@ from shoal.core.model import Member, Post, Report, Role
 from shoal.graph.access import access_post, members_by_id
 from shoal.library.acting import Acting, AnyMember, resolve
 from shoal.library.arguments import AnyPost, one_of, part, post_id
-from shoal.ops import tag_rules
 from shoal.queries import moderation as moderation_queries
 from shoal.queries import trends
 from shoal.queries.hydration import Entry, hydrate_reported
@@ -165,11 +165,11 @@ class Moderation:
 
     async def deny_tag(self, name: str) -> None:
         """Show a tag in no trend, cloud or list of tags. Raises `InvalidInput` for text that is no tag."""
-        await tag_rules.lay_down(self._writes, self._reads.tags, tag_rules.denying(name))
+        await tags.lay_down(self._writes, self._reads.tags, tags.denying(name))
 
     async def allow_tag(self, name: str) -> None:
         """Undo `deny_tag`. Raises `InvalidInput` for text that is no tag."""
-        await tag_rules.lay_down(self._writes, self._reads.tags, tag_rules.allowing(name))
+        await tags.lay_down(self._writes, self._reads.tags, tags.allowing(name))
 
     async def denied_tags(self) -> list[str]:
         """The tags that are shown nowhere. Raises `Unavailable`."""

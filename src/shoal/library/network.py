@@ -18,7 +18,7 @@ from shoal.library.blocklists import KeptBlocklists
 from shoal.library.handle import Handle, Visitor
 from shoal.library.moderation import Moderation
 from shoal.library.options import Options
-from shoal.library.sharing.facade import SharedNetwork
+from shoal.library.shared_network import SharedNetwork
 from shoal.library.tags import Tags
 from shoal.wiring import Network, open_network
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shoal.admin.export import export
 from shoal.commands import account_deletions, credentials, second_factor, sessions
 from shoal.commands.account_deletions import Farewell
 from shoal.commands.sessions import Session, Sessions
@@ -11,7 +12,6 @@ from shoal.core.credentials import new_key
 from shoal.graph.access import access_member
 from shoal.library.acting import Acting
 from shoal.library.arguments import part
-from shoal.ops.transfer.export import export
 
 
 class LogsIn(Acting):

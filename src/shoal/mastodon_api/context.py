@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeVar
 
 from starlette.requests import Request
 
+from shoal.admin.archives.storage import ArchiveShelf
+from shoal.admin.statistics import Ledger
 from shoal.commands.context import Background, Writes
 from shoal.commands.sessions import TokenUses
 from shoal.core.audit import MAX_ADDRESS, Actor
@@ -35,17 +37,14 @@ from shoal.mastodon_api.entities.presenter import Presenter
 from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.mastodon_api.tag_cloud_image import Pictures
 from shoal.media.library import MediaLibrary
+from shoal.observability.health import EngineProbe, EngineWatch
 from shoal.observability.readiness import Probe, Readiness
+from shoal.observability.request_log import Recorder
 from shoal.observability.request_metrics import Meter
-from shoal.ops.archives.shelf import ArchiveShelf
-from shoal.ops.statistics.ledger import Ledger
-from shoal.ops.vitals.contract import EngineProbe
-from shoal.ops.vitals.watch import EngineWatch
 from shoal.push.server_key import ServerKey
 from shoal.queries.context import Reads, Renewed
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
-from shoal.tracing.recorder import Recorder
 
 _log = logging.getLogger("shoal.mastodon_api")
 

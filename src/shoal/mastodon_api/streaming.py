@@ -33,6 +33,7 @@ from shoal.http.responses import Reply, encode, start
 from shoal.http.routes import ANONYMOUS, Body, Caller
 from shoal.mastodon_api import conversations, endpoints, notifications
 from shoal.mastodon_api.context import Context, Front, Handler
+from shoal.observability.tracing import AUTHENTICATE, enter, name_member, name_route
 from shoal.queries import conversations as talks
 from shoal.queries import notifications as notices
 from shoal.queries import streaming
@@ -49,7 +50,6 @@ from shoal.streaming.subscriptions import (
     Listed,
     TagInterest,
 )
-from shoal.tracing.record import AUTHENTICATE, enter, name_member, name_route
 
 
 async def notification_json(front: Front, viewer: int, time: int, data: int = 0) -> bytes | None:

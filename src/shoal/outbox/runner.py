@@ -22,8 +22,8 @@ import msgspec
 from shoal.core.errors import NotYet, ShoalError, Unavailable
 from shoal.core.queueing import ExpectedWait, LoopShare
 from shoal.graph.contract import Job, Outbox
+from shoal.observability.tracing import Record
 from shoal.throttled_log import ThrottledLog
-from shoal.tracing.record import Record
 
 E = TypeVar("E")
 

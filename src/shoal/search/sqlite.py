@@ -26,6 +26,7 @@ from shoal.graph.sqlite.files import connect, transaction
 from shoal.graph.sqlite.migrations import check_version, migrate
 from shoal.graph.sqlite.sql import in_rows
 from shoal.graph.sqlite.writer import asked, reader
+from shoal.observability.tracing import timed
 from shoal.search import sqlite_sql as sql
 from shoal.search.contract import (
     PUBLIC,
@@ -41,7 +42,6 @@ from shoal.search.contract import (
     says,
     to,
 )
-from shoal.tracing.record import timed
 
 NEWEST = 256
 """So many members with the words are ranked, and the newest of more than that."""

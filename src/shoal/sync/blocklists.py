@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
+from shoal.admin.blocklists import AnyBlock
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, IpSeverity, NameBlock
 from shoal.library import blocklists as awaited
 from shoal.library.blocklists import SeverityName
-from shoal.ops.blocklists import AnyBlock
 from shoal.sync.calling import Calling
 
 

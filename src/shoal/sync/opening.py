@@ -9,7 +9,7 @@ from typing import Self, Unpack
 from shoal import settings as configuration
 from shoal.library import network as awaited
 from shoal.library.options import Options
-from shoal.library.sharing.facade import SharedNetwork
+from shoal.library.shared_network import SharedNetwork
 from shoal.sync.calling import Calling
 from shoal.sync.loop_per_process import LoopPerProcess
 from shoal.sync.loop_thread import LoopThread

@@ -25,6 +25,7 @@ from shoal.graph.sqlite.files import connect, transaction
 from shoal.graph.sqlite.migrations import check_version, migrate
 from shoal.graph.sqlite.sql import in_rows
 from shoal.graph.sqlite.writer import asked, fetched, reader
+from shoal.observability.tracing import timed
 from shoal.tagcloud import sqlite_sql as sql
 from shoal.tagcloud.contract import (
     KEEP_CLOUDS,
@@ -40,7 +41,6 @@ from shoal.tagcloud.contract import (
     TagRule,
     rows_of,
 )
-from shoal.tracing.record import timed
 
 T = TypeVar("T")
 

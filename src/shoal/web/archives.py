@@ -16,8 +16,9 @@ from babel.numbers import format_decimal
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from shoal.archives.records import Omission
-from shoal.archives.report import Amounts, ArchiveReport, Omitted
+from shoal.admin.archives.storage import WORK, ArchiveShelf, ArchiveState
+from shoal.admin.export import streamed
+from shoal.archives.records import Amounts, ArchiveReport, Omission, Omitted
 from shoal.commands.audit import note_alone
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
@@ -25,8 +26,6 @@ from shoal.core.model import Member, Visibility
 from shoal.http.convert import Upload
 from shoal.http.routes import Route
 from shoal.i18n import Translated
-from shoal.ops.archives.shelf import WORK, ArchiveShelf, ArchiveState
-from shoal.ops.transfer.streamed_export import streamed
 from shoal.queries.hydration import profiles_by_id
 from shoal.settings import Settings
 from shoal.web import routing

@@ -12,18 +12,18 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal.admin import jobs
+from shoal.admin.jobs import Work, survey
+from shoal.admin.report import Progress
+from shoal.admin.resharding import Evenness, evenness, spread_of
 from shoal.commands.second_factor import check_staff
 from shoal.core.errors import NotAllowed, Unavailable
 from shoal.core.model import Member, Role
 from shoal.graph.bulk import Spread
 from shoal.graph.schema import EVERYBODY, LOUD
 from shoal.i18n import Translated, When
+from shoal.observability.health import EngineVitals, Vital, VitalName
 from shoal.observability.request_metrics import Slot
-from shoal.ops import jobs
-from shoal.ops.checking.report import Progress
-from shoal.ops.jobs import Work, survey
-from shoal.ops.moves.shards import Evenness, evenness, spread_of
-from shoal.ops.vitals.contract import EngineVitals, Vital, VitalName
 from shoal.timelines.memory import MemoryTimelines
 from shoal.web import routing
 from shoal.web.rendering import page, part

@@ -27,8 +27,8 @@ from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.http.convert import CursorId
 from shoal.i18n import words_in
 from shoal.media.sniff import ALLOWED
+from shoal.observability.tracing import HANDLE, RENDER, enter
 from shoal.queries.pipeline import Page
-from shoal.tracing.record import HANDLE, RENDER, enter
 from shoal.web.assets import assets, pack
 from shoal.web.layout import Shell, shell_of
 from shoal.web.request_context import Visit, address

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from shoal.admin.backups.backup import BackedNetwork
+from shoal.admin.backups.repository import KeptTagRule
+from shoal.admin.backups.restore import RestoreTarget
 from shoal.core.errors import InvalidInput
 from shoal.graph.bulk import SnapshotSource
 from shoal.graph.sharding.shard_map import shown_url
 from shoal.media.store import MediaStore
-from shoal.ops.backups.backup import BackedNetwork
-from shoal.ops.backups.manifest import KeptTagRule
-from shoal.ops.backups.restore import RestoreTarget
 from shoal.settings import Settings
 from shoal.wiring.backends import SNAPSHOTS
 from shoal.wiring.places import media_url, push_key_path, sqlite_path

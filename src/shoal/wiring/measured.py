@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from shoal.admin.contract import AnyNetwork
 from shoal.core.errors import InvalidInput
 from shoal.graph.bulk import Movable
-from shoal.ops.network import AnyNetwork
 from shoal.settings import Settings
 from shoal.wiring import process
 from shoal.wiring.network import open_network

@@ -11,6 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from shoal.admin.tags import TagUpgrade
 from shoal.commands.audit import drop_old
 from shoal.commands.context import Writes
 from shoal.consumers.active_posts import forget_inactive
@@ -28,14 +29,13 @@ from shoal.graph.failover import Histories
 from shoal.http.rate_limits import Limiter
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
-from shoal.ops.agenda import Agenda
-from shoal.ops.tag_upgrade import TagUpgrade
-from shoal.ops.upkeep import Upkeep, begin_histories, begin_token_uses
-from shoal.ops.vitals.contract import EngineProbe
+from shoal.observability.health import EngineProbe
+from shoal.observability.request_log import Recorder
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
 from shoal.push.server_key import ServerKey
 from shoal.queries.context import Reads
+from shoal.scheduler import Agenda, Upkeep, begin_histories, begin_token_uses
 from shoal.search.indexing import Filler
 from shoal.settings import Settings
 from shoal.streaming.contract import MemoryChannel
@@ -47,7 +47,6 @@ from shoal.tagcloud.rules import amend
 from shoal.timelines.contract import MemoryReadings, PushTally, Timelines
 from shoal.timelines.follower_sets import Audiences
 from shoal.timelines.memory import MemoryTimelines
-from shoal.tracing.recorder import Recorder
 from shoal.wiring.mail import open_mail
 from shoal.wiring.media import open_media
 from shoal.wiring.places import domain_of

@@ -6,12 +6,12 @@ import asyncio
 from contextlib import AbstractContextManager, AsyncExitStack
 
 from shoal.graph.contract import Job
+from shoal.observability.request_log import Recorder
+from shoal.observability.tracing import Record
 from shoal.settings import Settings
-from shoal.tracing.record import Record
-from shoal.tracing.recorder import Recorder
 from shoal.wiring.backends import Backend
 
-_SPANS = Backend("shoal.tracing.spans", "OpenTelemetrySpans", "otel")
+_SPANS = Backend("shoal.observability.otel", "OpenTelemetrySpans", "otel")
 
 
 def open_recorder(settings: Settings, stack: AsyncExitStack) -> Recorder:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from shoal.core.errors import InvalidInput
 from shoal.graph.cache.coherence import FollowedLog, OwnersLog
 from shoal.http.rate_limits import SharedLimiter, rules
-from shoal.readers.memory import NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
-from shoal.readers.messages import OWNER
-from shoal.readers.owner import StoreOwner
-from shoal.readers.reader import StoreReader
+from shoal.multiprocess.messages import OWNER
+from shoal.multiprocess.readers import StoreOwner, StoreReader
+from shoal.multiprocess.shared_memory import NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
 from shoal.settings import Settings
 from shoal.timelines.memory import OwnersTimelines, ReadTimelines, SharedRows, TimelineRows
 from shoal.wiring.places import readers_path

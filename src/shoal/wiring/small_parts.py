@@ -9,11 +9,11 @@ from shoal.commands.context import Limits, Pressure
 from shoal.consumers.context import Effects
 from shoal.consumers.table import TABLE
 from shoal.graph.contract import Outbox, Store
+from shoal.observability.request_log import Recorder
 from shoal.outbox.runner import Runner
 from shoal.search.indexing import Filler
 from shoal.settings import Settings
 from shoal.timelines.contract import Timelines
-from shoal.tracing.recorder import Recorder
 from shoal.wiring.recording import JobWatch
 
 _STEP_SECONDS = 60.0

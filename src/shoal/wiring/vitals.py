@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from shoal.ops.vitals.contract import EngineProbe
+from shoal.observability.health import EngineProbe
 from shoal.settings import Settings
 from shoal.wiring.backends import Backend
 from shoal.wiring.places import sqlite_path, store_urls
 
-_SQLITE = Backend("shoal.ops.vitals.sqlite", "look")
-_POSTGRES = Backend("shoal.ops.vitals.postgres", "look", "postgres")
-_DYNAMODB = Backend("shoal.ops.vitals.dynamodb", "look", "dynamodb")
-_REDIS = Backend("shoal.ops.vitals.redis", "look", "redis")
-_RABBITMQ = Backend("shoal.ops.vitals.rabbitmq", "look", "rabbitmq")
+_SQLITE = Backend("shoal.observability.health", "look")
+_POSTGRES = Backend("shoal.observability.postgres_health", "look", "postgres")
+_DYNAMODB = Backend("shoal.observability.dynamodb_health", "look", "dynamodb")
+_REDIS = Backend("shoal.observability.redis_health", "look", "redis")
+_RABBITMQ = Backend("shoal.observability.rabbitmq_health", "look", "rabbitmq")
 _BESIDE = ("", ".tags", ".search")
 """Endings of the files of a store on SQLite: the graph, the tag cloud, the search index."""
 

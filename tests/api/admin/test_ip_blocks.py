@@ -12,14 +12,14 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from shoal.admin.blocklists import Blocklists
 from shoal.commands import members, moderation, oauth
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import Unavailable
 from shoal.core.model import Role
 from shoal.http.event_streams import USUAL
 from shoal.http.ip_blocks import IpGuard
-from shoal.ops.agenda import Agenda
-from shoal.ops.blocklists import Blocklists
+from shoal.scheduler import Agenda
 from shoal.wiring import Network
 from tests.api.visitor import Client
 from tests.api.world import BASE, STAFF_SCOPES, Someone, World, served, world

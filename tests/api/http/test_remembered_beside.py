@@ -15,8 +15,8 @@ from shoal import settings as configuration
 from shoal.core.errors import Unavailable
 from shoal.graph.cache.coherence import FollowedLog, OwnersLog
 from shoal.graph.cache.dependencies import ReadSet
+from shoal.multiprocess.shared_memory import SharedMemory
 from shoal.queries import home
-from shoal.readers.memory import SharedMemory
 from shoal.wiring import open_network
 from shoal.wiring.several import Several, one_of_several
 from tests.api.http.stories import HOME, FrontEnd, Story, differs, never_old, told

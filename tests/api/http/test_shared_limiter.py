@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.http.rate_limits import MemoryLimiter, RateKey, RateRule, SharedLimiter
-from shoal.readers.memory import SharedMemory
+from shoal.multiprocess.shared_memory import SharedMemory
 from tests.running import in_loop, run
 from tests.stores import Clock
 

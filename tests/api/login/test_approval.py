@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from shoal.admin.consistency.check import check
 from shoal.consumers import members
 from shoal.core.events import MemberRegistered
 from shoal.core.model import Role
 from shoal.graph.schema import email_key
-from shoal.ops.checking.check import check
 from tests.api.visitor import Client
 from tests.api.world import Someone, World, world
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx
 
+from shoal.admin.consistency.check import check
 from shoal.commands import blocklists, moderation
 from shoal.core.blocklists import IpSeverity
 from shoal.core.model import Role
-from shoal.ops.checking.check import check
 from tests.api.visitor import Client
 from tests.api.world import STAFF_SCOPES, Someone, World, world
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from shoal.admin.blocklists import Blocklists
+from shoal.admin.consistency.check import check
 from shoal.commands import members
 from shoal.core.blocklists import NameBlock
 from shoal.core.errors import NotFound, Taken
-from shoal.ops.blocklists import Blocklists
-from shoal.ops.checking.check import check
 from tests.api.login.test_signup import GOOD, codes, sign_up
 from tests.api.world import world
 from tests.web.visitor import visitor

@@ -7,12 +7,12 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from shoal.admin.consistency.check import check
 from shoal.commands import credentials, oauth
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import IdMaker
 from shoal.core.model import Grant, Token
 from shoal.graph.schema import EXPIRING, LOGGED_IN, AnyNode
-from shoal.ops.checking.check import check
 from shoal.server import build
 from tests.api.visitor import PASSWORD, Client, Visitor, register
 from tests.api.world import BASE, World, world

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal, Visibility
+from shoal.admin.consistency.check import check
 from shoal.commands.audit import drop_old
 from shoal.consumers import active_posts
 from shoal.consumers.active_posts import Activity, forget_inactive
@@ -25,8 +26,7 @@ from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.payloads.posts import WINDOW_MS, active_at
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS, public_list
-from shoal.ops.checking.check import check
-from shoal.ops.upkeep import Upkeep
+from shoal.scheduler import Upkeep
 from tests.flows.notifications.noting import repeat_everything
 from tests.flows.people import register
 from tests.running import in_loop, run

@@ -18,9 +18,9 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, compose, floor_at, milliseconds_of, shard_of
 from shoal.graph.contract import AssocOp, Batch, Store
 from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWS, HISTORY_KEPT
-from shoal.ops.upkeep import Upkeep
 from shoal.queries import follows
 from shoal.queries.follows import FollowersOfDay, FollowPeriod
+from shoal.scheduler import Upkeep
 from tests.flows.people import register
 from tests.running import in_loop
 

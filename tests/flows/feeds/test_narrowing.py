@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.admin.consistency.check import check
 from shoal.consumers import cleanup
 from shoal.consumers.table import TABLE
 from shoal.core.errors import InvalidInput, NotFound
@@ -17,7 +18,6 @@ from shoal.core.events import PostNarrowed
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS
-from shoal.ops.checking.check import check
 from shoal.queries.posts import pinned
 from tests.flows.notifications.listening import listening
 from tests.flows.people import home_texts, register, texts

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands.scheduled_posts import draft_of
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
@@ -19,7 +20,6 @@ from shoal.core.model import Post, ScheduledPost
 from shoal.core.places import Disk, Place, PlacePrecision, disk, rounded
 from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.schema import CELL_OF, PLACED_IN, cell_id
-from shoal.ops.checking.check import check
 from shoal.queries import public_timelines
 from shoal.queries.context import Reads
 from tests.engines import dynamodb, postgres

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import moderation
 from shoal.core.errors import ShoalError
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Visibility
 from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.schema import FOLLOWS, MUTES, PUBLISHED, public_list
-from shoal.ops.checking.check import check
 from shoal.queries import public_timelines
 from tests.flows.people import register, texts
 from tests.flows.reading import calls

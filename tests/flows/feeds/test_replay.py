@@ -9,14 +9,13 @@ from typing import NoReturn, cast
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.admin.feeds import ReplayOptions, ReplayReport, active_since, sample
+from shoal.admin.operations import ReplayRecipe
+from shoal.admin.report import nothing
 from shoal.commands import oauth, posts
 from shoal.commands.posts import Draft
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, Recipe
-from shoal.ops.checking.report import nothing
-from shoal.ops.operations import ReplayRecipe
-from shoal.ops.replays.activity import active_since, sample
-from shoal.ops.replays.replay import ReplayOptions, ReplayReport
 from shoal.queries.context import Reads, Remembered, Renewed
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.preview import LeftOut, first_entries

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal, Visibility
+from shoal.admin.consistency.check import check
 from shoal.commands import media as media_services
 from shoal.commands import members as member_services
 from shoal.commands import posts as post_services
@@ -27,7 +28,6 @@ from shoal.core.model import Member
 from shoal.core.visibility import may_list
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
-from shoal.ops.checking.check import check
 from shoal.queries import members, search, suggestions, trends
 from shoal.queries.context import Remembered, Renewed
 from shoal.queries.search import ResultRange

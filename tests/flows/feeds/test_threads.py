@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.admin.consistency.check import check
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import IN_THREAD, THREAD
-from shoal.ops.checking.check import check
 from shoal.queries import threads
 from tests.flows.people import register, texts
 from tests.running import in_loop

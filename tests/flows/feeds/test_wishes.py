@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from shoal import Handle, Shoal, Visibility
+from shoal.admin.export import export
 from shoal.commands import moderation
 from shoal.core.ranking.preferences import MOST_PICKED
 from shoal.core.ranking.reranking import Source
 from shoal.errors import InvalidInput, NotFound
-from shoal.ops.transfer.export import export
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.feed import RankedEntry
 from tests.api.world import picture

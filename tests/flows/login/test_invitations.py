@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import invitations, members, moderation
 from shoal.commands.context import Writes
 from shoal.core.errors import (
@@ -29,7 +30,6 @@ from shoal.core.model import Member, Role
 from shoal.core.signup import HOLD_MS, Invitation
 from shoal.graph.contract import Batch, Graph
 from shoal.graph.schema import FOLLOWS, OWNS_INVITATION, REQUESTS
-from shoal.ops.checking.check import check
 from tests.flows.test_maxima import STORES, networks, tally
 from tests.running import in_loop
 from tests.stores import Forgetful, all_objects

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import authentication, credentials, members, moderation, passkeys, second_factor
 from shoal.commands.context import Writes
 from shoal.core import credentials as challenge_rules
@@ -35,8 +36,7 @@ from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Member
 from shoal.graph.access import access_member
 from shoal.graph.schema import used_challenge_key
-from shoal.ops.agenda import Agenda
-from shoal.ops.checking.check import check
+from shoal.scheduler import Agenda
 from tests.audit.reading import entries
 from tests.engines import postgres, redis
 from tests.engines.authenticator import code_of

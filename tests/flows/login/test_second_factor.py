@@ -8,13 +8,13 @@ import time
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import account_deletions, authentication, credentials, members, moderation, second_factor, sessions
 from shoal.core.credentials import Site
 from shoal.core.errors import CodeNeeded, InvalidInput, NotAllowed, SecondFactorNeeded, Unauthenticated
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Role
 from shoal.graph.access import access_member
-from shoal.ops.checking.check import check
 from tests.engines.authenticator import code_of
 from tests.engines.smtp import PostOffice, post_office
 from tests.running import in_loop

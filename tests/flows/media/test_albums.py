@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.core.errors import Gone, InvalidInput, NotFound
 from shoal.core.ids import shard_of
 from shoal.core.model import Album, Media, Post
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import COLLECTED_IN, COLLECTS, OWNS
-from shoal.ops.checking.check import check
 from tests.examples import examples
 from tests.flows.people import register
 from tests.running import in_loop

@@ -31,8 +31,8 @@ from shoal.graph.contract import Cursor, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AGENDA, ATTACHED, DUE, OWNS
 from shoal.media.library import MediaLibrary, StoredPicture
-from shoal.ops.agenda import Agenda
 from shoal.outbox.runner import Consequence, Runner
+from shoal.scheduler import Agenda
 from tests.flows.simulation.chaos import Between, Crash, Dice, Lossy, Unruly
 from tests.stores import all_objects
 

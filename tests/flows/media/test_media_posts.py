@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from shoal import Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import media, members, posts, scheduled_posts
 from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
@@ -30,10 +31,9 @@ from shoal.core.model import Media, ScheduledPost
 from shoal.core.placement import media_path
 from shoal.graph.contract import AssocOp, Batch, Cursor, Graph
 from shoal.graph.schema import ATTACHED
-from shoal.ops.agenda import Agenda
-from shoal.ops.checking.check import check
 from shoal.queries import posts as post_queries
 from shoal.queries.posts import MemberFeedQuery
+from shoal.scheduler import Agenda
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
 from shoal.commands import notifications as verbs
 from shoal.commands import reactions, relationships
 from shoal.consumers import notifications as telling
@@ -23,7 +24,6 @@ from shoal.core.model import Role, Visibility
 from shoal.graph.contract import Cursor, Graph
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import NOTIFIED, WATCHES
-from shoal.ops.checking.check import check
 from shoal.queries import notifications
 from shoal.queries.notifications import NotificationQuery
 from shoal.streaming.updates import NotificationMade, decode

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePayload, Page, Response, Route
 
 from shoal import settings as configuration
+from shoal.admin.archives.storage import ArchiveShelf
+from shoal.admin.archives.worker import ArchiveDesk
 from shoal.commands import members
 from shoal.core.model import Member
-from shoal.ops.archives.desk import ArchiveDesk
-from shoal.ops.archives.shelf import ArchiveShelf
 from shoal.server import Deps, listen, serve
 from shoal.wiring import Network, open_network
 from shoal.wiring.places import archives_folder

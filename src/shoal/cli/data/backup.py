@@ -9,18 +9,15 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from shoal.admin.backups import backup as pruning
+from shoal.admin.backups import backup as verifying
+from shoal.admin.backups.backup import Keeping, Pruned, VerifiedBackup, back_up
+from shoal.admin.backups.repository import BackupRepository, Manifest, plain
+from shoal.admin.report import Progress
+from shoal.admin.throttling import Throttle
 from shoal.cli.stores import existing
 from shoal.cli.words.bars import bars
 from shoal.core.errors import ShoalError
-from shoal.ops.backups import pruning
-from shoal.ops.backups import verify as verifying
-from shoal.ops.backups.backup import back_up
-from shoal.ops.backups.manifest import Manifest, plain
-from shoal.ops.backups.pruning import Keeping, Pruned
-from shoal.ops.backups.repository import BackupRepository
-from shoal.ops.backups.throttle import Throttle
-from shoal.ops.backups.verify import VerifiedBackup
-from shoal.ops.checking.report import Progress
 from shoal.settings import Settings
 from shoal.wiring.backups import open_backed, repository_url
 

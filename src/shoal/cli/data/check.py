@@ -7,14 +7,14 @@ from contextlib import AsyncExitStack, suppress
 
 import click
 
+from shoal.admin.consistency import check as checks
+from shoal.admin.control import NoServer, ask
+from shoal.admin.operations import Check
+from shoal.admin.report import CheckReport, Progress
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.cli.words.bars import bars
 from shoal.core.errors import Unavailable
-from shoal.ops.checking import check as checks
-from shoal.ops.checking.report import CheckReport, Progress
-from shoal.ops.control import NoServer, ask
-from shoal.ops.operations import Check
 from shoal.settings import Settings
 from shoal.wiring import control_path, open_network
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from shoal.admin import export as exports
+from shoal.admin.report import Progress
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.cli.words.bars import bars
-from shoal.ops.checking.report import Progress
-from shoal.ops.transfer import export as exports
 from shoal.settings import Settings
 from shoal.wiring import open_network
 

@@ -10,13 +10,13 @@ from msgspec import structs
 from rich.console import Console
 from rich.table import Column, Table
 
+from shoal.admin.imports.files import BEST_CONNECTED, MATCH, Sources, in_directory
+from shoal.admin.imports.records import ImportReport
+from shoal.admin.operations import Import
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import perform
 from shoal.cli.words.bars import bars
 from shoal.core.errors import InvalidInput
-from shoal.ops.operations import Import
-from shoal.ops.transfer.sources import BEST_CONNECTED, MATCH, Sources, in_directory
-from shoal.ops.transfer.summary import ImportReport
 from shoal.settings import Settings
 
 _FILE = click.Path(path_type=Path)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from shoal.admin.archives.importer import ImportArchive
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
 from shoal.cli.words.archives import told
 from shoal.cli.words.bars import bars
 from shoal.core.model import Visibility
-from shoal.ops.archive_operations import ImportArchive
 from shoal.settings import Settings
 
 _WIDEST = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)

@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack
 
 import click
 
+from shoal.admin.consistency.derived import count_all
+from shoal.admin.move import MovedNetwork, move_network, told
+from shoal.admin.report import Progress
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.cli.words.bars import bars
 from shoal.graph.sharding.shard_map import first_map, shown_url
-from shoal.ops.checking.report import Progress
-from shoal.ops.checking.tag_counts import count_all
-from shoal.ops.moves.moving import MovedNetwork, move_network, told
 from shoal.settings import Settings, build
 from shoal.wiring import media_url, open_network
 from shoal.wiring.stores import open_store

@@ -6,16 +6,15 @@ import asyncio
 
 import click
 
+from shoal.admin.backups import restore as restoring
+from shoal.admin.backups.repository import BackupRepository, Manifest
+from shoal.admin.backups.restore import RestoredNetwork
+from shoal.admin.report import CheckReport, Progress
+from shoal.admin.throttling import Throttle
 from shoal.cli.data.backup import throttle_option
 from shoal.cli.data.check import tell
 from shoal.cli.group import pass_settings
 from shoal.cli.words.bars import bars
-from shoal.ops.backups import restore as restoring
-from shoal.ops.backups.manifest import Manifest
-from shoal.ops.backups.repository import BackupRepository
-from shoal.ops.backups.restore import RestoredNetwork
-from shoal.ops.backups.throttle import Throttle
-from shoal.ops.checking.report import CheckReport, Progress
 from shoal.settings import Settings
 from shoal.wiring import open_network
 from shoal.wiring.backups import open_target, repository_url

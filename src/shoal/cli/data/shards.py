@@ -9,15 +9,14 @@ from typing import TypeVar
 
 import click
 
+from shoal.admin.report import Progress
+from shoal.admin.resharding import Mover, MoveResult, by_store, evenness, open_mover, spread_of
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.cli.words.bars import bars
 from shoal.core.errors import InvalidInput
 from shoal.graph.bulk import Spread
 from shoal.graph.sharding.shard_map import parse_sources, ranges_of, shown_url
-from shoal.ops.checking.report import Progress
-from shoal.ops.moves.shard_moves import Mover, MoveResult, open_mover
-from shoal.ops.moves.shards import by_store, evenness, spread_of
 from shoal.settings import Settings
 from shoal.wiring.stores import Mapped, map_of, open_mapped, open_side
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
+from shoal.admin.report import Progress
 from shoal.cli.group import pass_settings
 from shoal.cli.placement.words import tell
 from shoal.cli.stores import existing
 from shoal.cli.words.bars import bars
 from shoal.core.errors import InvalidInput
 from shoal.graph.sharding.shard_map import shown_url
-from shoal.ops.checking.report import Progress
 from shoal.settings import Settings
 from shoal.study.names.files import FileOptions, file_batches
 from shoal.study.names.generated import MOST_NAMES, generated_batches

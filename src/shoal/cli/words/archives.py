@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from shoal.archives.records import Omission
-from shoal.archives.report import Amounts, ArchiveReport
+from shoal.archives.records import Amounts, ArchiveReport, Omission
 
 REASONS: Mapping[Omission, str] = {
     Omission.BOOST: "posts of others that were shared",

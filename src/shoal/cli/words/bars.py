@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from shoal.ops.checking.report import Progress, nothing
+from shoal.admin.report import Progress, nothing
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Column, Table
 
+from shoal.admin.feeds import ReplayReport
+from shoal.admin.replay_chart import points
 from shoal.core.ranking.comparison import AuthorChange, BeforeAfter, ExposureBucket, ReplayFigures
-from shoal.ops.replays.chart import points
-from shoal.ops.replays.replay import ReplayReport
 
 
 def tell(report: ReplayReport, name: str) -> None:

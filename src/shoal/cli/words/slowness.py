@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from shoal.tracing.entries import LoggedJob, LoggedRequest, StoreTotal, TimedSpan
-from shoal.tracing.formats import one_line
+from shoal.observability.request_log import LoggedJob, LoggedRequest, StoreTotal, TimedSpan, one_line
 
 _WIDTH = 44
 _LABEL = 34

@@ -34,7 +34,7 @@ from botocore.exceptions import ConnectionError as CutOff
 from shoal.core.errors import InvalidInput, OutcomeUnknown, ShoalError, Unavailable
 from shoal.graph.connection_errors import MisconfiguredEngine, UnreachableEngine, is_lasting, read_authorities, why
 from shoal.graph.dynamodb.items import INDEX, Item, ItemKey
-from shoal.tracing.record import timed
+from shoal.observability.tracing import timed
 
 SPREAD = 8
 """In so many parts the index is cut, for its throughput: one part takes 1,000 writes a second."""

@@ -21,7 +21,7 @@ from shoal.core.errors import OutcomeUnknown, StorageFull, Unavailable
 from shoal.graph.contract import Frozen
 from shoal.graph.failover import Histories
 from shoal.graph.postgres.primary import LOST, UNREACHABLE, PrimaryConnection, PrimaryFinder, parse
-from shoal.tracing.record import timed
+from shoal.observability.tracing import timed
 
 T = TypeVar("T")
 Row = tuple[Any, ...]

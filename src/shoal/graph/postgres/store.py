@@ -30,7 +30,7 @@ from shoal.graph.postgres.owner import Owner
 from shoal.graph.postgres.writer import GROUPS, Writer
 from shoal.graph.resolve import Owns
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
-from shoal.tracing.record import timed
+from shoal.observability.tracing import timed
 
 _READERS = 8
 _SWEEP_PAGE = 5_000

@@ -29,7 +29,7 @@ from shoal.graph.postgres.connections import FROZEN, ConnectionPool, HistoryEnde
 from shoal.graph.postgres.owner import MEANWHILE
 from shoal.graph.resolve import KeyName, Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
 from shoal.graph.schema import encode_node
-from shoal.tracing.record import for_many
+from shoal.observability.tracing import for_many
 
 Name = int | Triple | KeyName
 Columns = list[list[Any]]

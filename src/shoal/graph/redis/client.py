@@ -24,7 +24,7 @@ from shoal.core.ids import SEQUENCE_BITS
 from shoal.core.placement import SHARDS
 from shoal.graph.connection_errors import MisconfiguredEngine
 from shoal.graph.redis.topology import NOWHERE, Client, ServerAddress, Topology, connect, parse, refusal
-from shoal.tracing.record import for_many, timed
+from shoal.observability.tracing import for_many, timed
 
 OPENING = """
 local refused = {}

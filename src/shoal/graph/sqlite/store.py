@@ -32,7 +32,7 @@ from shoal.graph.sqlite import bulk, files, ranks, sql
 from shoal.graph.sqlite.files import connect
 from shoal.graph.sqlite.migrations import check_version, migrate
 from shoal.graph.sqlite.writer import Writer, fetched
-from shoal.tracing.record import timed
+from shoal.observability.tracing import timed
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ from shoal.graph.schema import encode_node
 from shoal.graph.sqlite import sql
 from shoal.graph.sqlite.files import connect, roll_back
 from shoal.graph.sqlite.migrations import migrate
-from shoal.tracing.record import recording
+from shoal.observability.tracing import recording
 
 Row = tuple[int, int, int, int, bool, bytes]
 """id1, type, id2, time, whether it is alive, data."""

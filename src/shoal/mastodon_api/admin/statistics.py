@@ -14,6 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from shoal.admin.statistics import DAY_MS, PERIOD_DAYS, Figures, Period, TaggedPost, TagUseReader, by_day, summed
 from shoal.commands.scheduled_posts import moment_of_text
 from shoal.core.errors import InvalidInput
 from shoal.core.model import App
@@ -23,8 +24,6 @@ from shoal.mastodon_api import endpoints
 from shoal.mastodon_api.context import Context, Front
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.instance import LANGUAGES
-from shoal.ops.statistics.figures import DAY_MS, PERIOD_DAYS, Figures, Period, by_day, summed
-from shoal.ops.statistics.tags import TaggedPost, TagUseReader
 
 Frequency = Literal["day", "month"]
 

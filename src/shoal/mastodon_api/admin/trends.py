@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from shoal.admin import tags as tag_rules
 from shoal.commands import moderation
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
@@ -22,7 +23,6 @@ from shoal.mastodon_api.entities import tags as tag_entities
 from shoal.mastodon_api.entities.statuses import Status
 from shoal.mastodon_api.entities.tags import Tag
 from shoal.mastodon_api.suggestions import Position
-from shoal.ops import tag_rules
 from shoal.queries import trends
 from shoal.queries.hydration import Entry, hydrate
 from shoal.tagcloud.cloud import Counted

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar
 
+from shoal.admin.contract import AnyNetwork
 from shoal.commands import posts
 from shoal.commands.posts import Draft
 from shoal.core.ids import EPOCH_MS, compose
@@ -21,7 +22,6 @@ from shoal.core.placement import place
 from shoal.graph.bulk import KeyRow, Movable, Rows
 from shoal.graph.contract import AssocRow
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, user_name_key
-from shoal.ops.network import AnyNetwork
 from shoal.settings import Settings
 
 T = TypeVar("T")

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shoal.admin.contract import AnyNetwork
 from shoal.commands import reactions
 from shoal.consumers.table import TABLE
 from shoal.graph.contract import Cursor
-from shoal.ops.network import AnyNetwork
 from shoal.ops.planner.measuring.crowd import Crowd, Opener, gather, put_follows, put_members, together
 from shoal.ops.planner.measuring.meters import Stopwatch, line_through
 from shoal.ops.planner.measuring.posting import Posting

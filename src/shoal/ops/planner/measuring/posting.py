@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shoal.admin.contract import AnyNetwork
 from shoal.commands import posts
 from shoal.commands.posts import Draft
 from shoal.consumers.context import Effects
 from shoal.consumers.table import TABLE
-from shoal.ops.network import AnyNetwork
 from shoal.ops.planner.measuring.crowd import TEXT, Crowd, write
 from shoal.ops.planner.measuring.meters import Elapsed, Stopwatch, line_through, written_to
 from shoal.outbox.runner import Runner

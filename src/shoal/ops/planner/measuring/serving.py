@@ -10,10 +10,10 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from shoal.admin.contract import AnyNetwork
 from shoal.commands import oauth
 from shoal.core.errors import Unavailable
 from shoal.ops.engines.program import free_port
-from shoal.ops.network import AnyNetwork
 from shoal.ops.planner.measuring.meters import cpu_of, memory_of
 from shoal.settings import Settings, environment
 

@@ -19,12 +19,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from shoal.admin.contract import AnyNetwork
 from shoal.commands import reactions
 from shoal.core.ids import floor_at
 from shoal.graph.contract import Cursor
 from shoal.ops.engines import postgres, rabbitmq, redis
 from shoal.ops.engines.program import Program
-from shoal.ops.network import AnyNetwork
 from shoal.ops.planner.calibration import SHARED_SIZES
 from shoal.ops.planner.measuring.crowd import (
     Crowd,

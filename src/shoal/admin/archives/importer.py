@@ -1,0 +1,520 @@
+"""Import of one archive into a member's account: read by a confined process and then, unless it is a dry run, imported.
+
+Posts and photos are created through the services, with their dates. Each is recognized by its record, and the ids of its
+parts and photos are the same in every run, so a run that was interrupted at any moment, even by `kill -9`, can be run again
+and continues. No member is notified: posts mention no member, and enter timelines at their dates.
+
+Follows are created only for members identified with certainty: by an address of this network, by a profile that names the
+other account, or by id and name in an export of this network. A name alone may belong to another person: for those the
+member chooses in "Find friends".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from shoal.admin.archives.reader_process import ArchiveProcess
+from shoal.admin.archives.storage import WORK_PREFIX
+from shoal.admin.contract import AnyNetwork, Operation
+from shoal.admin.imports.records import OrderedIds, cut
+from shoal.admin.report import Progress, nothing
+from shoal.admin.throttling import PATIENCE_SECONDS, run_bounded
+from shoal.archives.entries import MAX_UNPACKED
+from shoal.archives.plan import ArchivePlan
+from shoal.archives.records import Amounts, ArchivedPhoto, ArchivedPost, ArchiveKind, ArchiveReport, Omission
+from shoal.commands import media, members, posts, relationships
+from shoal.commands.audit import note_alone
+from shoal.commands.posts import Draft
+from shoal.core.audit import AuditVerb, member_target
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Taken, Unfit
+from shoal.core.handles import ForeignHandle
+from shoal.core.ids import SEQUENCE_BITS, milliseconds_of, shard_of
+from shoal.core.model import Member, Post, Visibility
+from shoal.core.text import is_blank
+from shoal.graph.access import access_member, members_by_id
+from shoal.graph.schema import FOLLOWS, REQUESTS, Key, import_key, user_name_key
+from shoal.queries.members import ContactMatch, followees_by_handle
+
+_SEQUENCES = 1 << SEQUENCE_BITS
+
+
+class Slots:
+    """The ids of one archive's posts on a shard. A post may have `most` photos; the others are in further parts."""
+
+    def __init__(self, plan: ArchivePlan, shard: int, most: int) -> None:
+        self._ids = array("q")
+        self._first = array("q", [0]) * len(plan)
+        self._most = most
+        ids = OrderedIds(shard)
+        for position in plan.order:
+            self._first[position] = len(self._ids)
+            self._ids.append(ids.take(plan.written(position)))
+            for _ in range(self.parts(plan.photos[position]) - 1 + plan.photos[position]):
+                self._ids.append(ids.after())
+
+    def parts(self, photos: int) -> int:
+        """Return how many posts one with so many photos becomes."""
+        return max(1, -(-photos // self._most))
+
+    def part(self, position: int, number: int) -> int:
+        """Return the id of a part of a post."""
+        return self._ids[self._first[position] + number]
+
+    def photo(self, position: int, parts: int, number: int) -> int:
+        """Return the id of a photo of a post that has so many parts."""
+        return self._ids[self._first[position] + parts + number]
+
+
+def near(id_: int) -> Iterator[int]:
+    """Yield an id, and others of the same millisecond, should that of another archive's post be the same."""
+    yield id_
+    step = 1
+    while step < _SEQUENCES:
+        yield id_ & ~(_SEQUENCES - 1) | (id_ + step) % _SEQUENCES
+        step *= 2
+
+
+T = TypeVar("T")
+
+_FOLLOWS_AT_ONCE = 400
+"""Accounts that are looked up together: fewer than an answer has room for."""
+
+
+async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
+    """Return the members whom the archive's owner follows, and count the others in the report."""
+    found = dict.fromkeys(await _known(network, member_id, plan, report))
+    ours = [handle for handle in plan.handles if handle.site == network.writes.domain]
+    others = [handle for handle in plan.handles if handle.site != network.writes.domain]
+    found.update(dict.fromkeys(await _addressed(network, member_id, ours, report)))
+    for part in _parts(others):
+        answer = await followees_by_handle(network.reads, member_id, [str(handle) for handle in part])
+        found.update(dict.fromkeys(_certain(part, answer.matches, report)))
+    report.found.follows = len(found)
+    return list(found)
+
+
+async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[int], report: ArchiveReport) -> None:
+    """Follow them, as the member would by hand: who is locked is asked."""
+    new: list[int] = []
+    for part in _parts(followees):
+        held = await network.writes.graph.assoc_get(member_id, (FOLLOWS, REQUESTS), part)
+        new.extend(followee for followee in part if followee not in held[FOLLOWS] and followee not in held[REQUESTS])
+    report.there.follows += len(followees) - len(new)
+    for done, followee in enumerate(new):
+        try:
+            await relationships.follow(network.writes, member_id, followee)
+        except InvalidInput as error:
+            # The member follows as many as one may.
+            report.omit("follows", Omission.REFUSED, str(error), len(new) - done)
+            return
+        except (Gone, NotAllowed, NotFound) as error:
+            report.omit("follows", Omission.REFUSED, str(error))
+        else:
+            report.taken.follows += 1
+
+
+async def _known(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
+    members: dict[int, Member] = {}
+    for part in _parts(list(plan.followees)):
+        members.update(await members_by_id(network.writes.graph, part))
+    found = []
+    for id_, name in plan.followees.items():
+        if id_ in members and members[id_].name == name and id_ != member_id:
+            found.append(id_)
+        else:
+            report.omit("follows", Omission.ELSEWHERE, name)
+    return found
+
+
+async def _addressed(
+    network: AnyNetwork, member_id: int, handles: Sequence[ForeignHandle], report: ArchiveReport
+) -> list[int]:
+    """Return the members whom addresses of ours name."""
+    keys = {handle: user_name_key(handle.name) for handle in handles}
+    owners: dict[Key, int] = {}
+    for part in _parts(list(keys.values())):
+        owners.update(await network.writes.graph.key_get(part))
+    found = []
+    for handle, key in keys.items():
+        if owners.get(key, member_id) != member_id:
+            found.append(owners[key])
+        else:
+            report.omit("follows", Omission.ELSEWHERE, str(handle))
+    return found
+
+
+def _parts(all_: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(all_), _FOLLOWS_AT_ONCE):
+        yield all_[start : start + _FOLLOWS_AT_ONCE]
+
+
+def _certain(handles: Sequence[ForeignHandle], matches: Sequence[ContactMatch], report: ArchiveReport) -> list[int]:
+    """Return the members whose profiles name these accounts."""
+    sure = {one.given: one.profile.member.id for one in matches if one.match == "link"}
+    like = {one.given for one in matches} - sure.keys()
+    for handle in map(str, handles):
+        if handle not in sure:
+            report.omit("follows", Omission.UNSURE if handle in like else Omission.ELSEWHERE, handle)
+    return list(sure.values())
+
+
+_CHUNK = 200
+"""Posts that are looked up together, and then made."""
+_POSTS_AT_ONCE = 16
+_PHOTOS_AT_ONCE = 2
+_TRIES = 3
+"""Records under which a photo is looked for: it may have been taken in by a run that was given up, and been deleted since."""
+_BEHIND_SECONDS = 1.0
+_LONGEST_WAIT_SECONDS = 60.0
+_PAUSE_SECONDS = 0.1
+_LANGUAGE = 35
+"""Characters of the name of a language."""
+_ID = re.compile(r"[0-9]{1,18}")
+_NO_PARENT = -1
+_OPENNESS = (Visibility.FOLLOWERS, Visibility.UNLISTED, Visibility.PUBLIC)
+
+
+class _Job(NamedTuple):
+    """A post to be made; `begun`: its first part is there."""
+
+    position: int
+    record: ArchivedPost
+    begun: bool
+
+
+class _Counts:
+    """Counts of a post, which enter the report once it is known how it ended: one that is begun anew is counted once."""
+
+    def __init__(self) -> None:
+        self._omitted: list[tuple[str, Omission, str]] = []
+        self._cut = 0
+        self.continued = False
+
+    def omit(self, kind: str, reason: Omission, example: str) -> None:
+        """As `ArchiveReport.omit`."""
+        self._omitted.append((kind, reason, example))
+
+    def cut_to(self, whole: str, kept: str) -> str:
+        """Return what is kept of a text."""
+        self._cut += kept != whole
+        return kept
+
+    def add_to(self, report: ArchiveReport) -> None:
+        """Count them."""
+        for omitted in self._omitted:
+            report.omit(*omitted)
+        report.cut += self._cut
+        report.continued += self.continued
+
+
+class ArchiveTaking:
+    """One archive on its way in."""
+
+    def __init__(
+        self,
+        network: AnyNetwork,
+        member_id: int,
+        plan: ArchivePlan,
+        process: ArchiveProcess,
+        report: ArchiveReport,
+        slots: Slots,
+        *,
+        widest: Visibility = Visibility.PUBLIC,
+    ) -> None:
+        self._network = network
+        self._writes = network.writes
+        self._member_id = member_id
+        self._shard = shard_of(member_id)
+        self._plan = plan
+        self._process = process
+        self._report = report
+        self._widest = widest
+        self._slots = slots
+        self._photo_turns = asyncio.Semaphore(_PHOTOS_AT_ONCE)
+        # Posts that others answer, by their positions.
+        self._ids: dict[int, int] = {}
+
+    async def run(self, progress: Progress) -> None:
+        """Take in what is not there yet. Raises `Unavailable` for a store that stays away, `Gone` for a member who left."""
+        total, done = len(self._plan.order), 0
+        for level in self._plan.levels():
+            for start in range(0, len(level), _CHUNK):
+                chunk = level[start : start + _CHUNK]
+                await access_member(self._writes.graph, self._member_id)
+                before = done
+
+                def told(finished: int, before: int = before) -> None:
+                    progress("posts", before + finished, total)
+
+                await run_bounded(
+                    await self._missing(chunk), self._take, _POSTS_AT_ONCE, told, patience=PATIENCE_SECONDS
+                )
+                done += len(chunk)
+                progress("posts", done, total)
+                await self._rest()
+
+    async def _missing(self, chunk: Sequence[int]) -> list[_Job]:
+        """Return the posts that are not there yet, or not with all their parts, and count the others."""
+        records = await asyncio.to_thread(self._plan.read, chunk)
+        firsts = [self._key(record, 0) for record in records]
+        lasts = [self._key(record, self._slots.parts(len(record.photos)) - 1) for record in records]
+        known = await self._writes.graph.key_get([*firsts, *lasts])
+        made = {record.id: known[key] for key, record in zip(firsts, records, strict=True) if key in known}
+        whole = {record.id for key, record in zip(lasts, records, strict=True) if key in known}
+        if self._report.kind is ArchiveKind.SHOAL:
+            # The export may be of this very account, which has its posts already.
+            own = {
+                record.id: int(record.id) for record in records if _ID.fullmatch(record.id) and record.id not in made
+            }
+            made, whole = made | own, whole | own.keys()
+        nodes = await self._writes.graph.obj_get(list(made.values()))
+        left: list[_Job] = []
+        for position, key, record in zip(chunk, firsts, records, strict=True):
+            node = nodes.get(made.get(record.id, 0))
+            there = isinstance(node, Post) and node.author_id == self._member_id
+            if there and record.id in whole:
+                self._note(self._report.there, position, len(record.photos), made[record.id])
+            elif key in known and not there:
+                self._report.omit("posts", Omission.DELETED, record.id)
+            else:
+                left.append(_Job(position, record, begun=there))
+        return left
+
+    async def _take(self, job: _Job) -> None:
+        position, record = job.position, job.record
+        parent = self._plan.parent(position)
+        parent_id = self._ids.get(parent, 0)
+        if parent != _NO_PARENT and not parent_id:
+            self._report.omit("posts", Omission.THREAD, record.id)
+            return
+        counted = _Counts()
+        made, photos = await self._make(position, record, parent_id, counted)
+        counted.add_to(self._report)
+        if made:
+            self._note(self._report.there if job.begun else self._report.taken, position, photos, made)
+
+    async def _make(self, position: int, record: ArchivedPost, parent_id: int, counted: _Counts) -> tuple[int, int]:
+        """Make a post with all its parts, and return its id, and how many photos there are; 0 for one that is left out."""
+        try:
+            photos = await self._photos(position, record, counted)
+            drafts = self._drafts(record, photos, parent_id, counted)
+            if not drafts:
+                counted.omit("posts", Omission.EMPTY, record.id)
+                return 0, 0
+            made = await self._create(position, record, 0, drafts.pop(0))
+            if not made:
+                counted.omit("posts", Omission.DELETED, record.id)
+                return 0, 0
+            for part, draft in drafts.items():
+                await self._create(position, record, part, replace(draft, parent_id=made))
+        except (InvalidInput, NotAllowed, NotFound, Conflict) as error:
+            counted.omit("posts", Omission.REFUSED, f"{record.id}: {error}")
+            return 0, 0
+        counted.continued = bool(drafts)
+        return made, len(photos)
+
+    def _note(self, amounts: Amounts, position: int, photos: int, id_: int) -> None:
+        """Count a post that is there now, and keep its id for those that answer it."""
+        if self._plan.answered[position]:
+            self._ids[position] = id_
+        if self._plan.parent(position) == _NO_PARENT:
+            amounts.posts += 1
+        else:
+            amounts.comments += 1
+        amounts.photos += photos
+
+    def _drafts(
+        self, record: ArchivedPost, photos: Mapping[int, int], parent_id: int, counted: _Counts
+    ) -> dict[int, Draft]:
+        """Return a post as its first part, and a comment for every few photos that it has no room for; nothing for an empty one.
+
+        A photo's number in the record says in which part it is, whichever others can be stored.
+        """
+        limits = self._writes.limits
+        media: dict[int, list[int]] = {}
+        for number, id_ in photos.items():
+            media.setdefault(number // limits.media, []).append(id_)
+        text = counted.cut_to(record.text, cut(record.text, limits.text))
+        if is_blank(text) and not (record.data is not None or 0 in media):
+            if not media:
+                return {}
+            # It begins with those that there are.
+            media[0] = media.pop(min(media))
+        first = Draft(
+            text=text,
+            spoiler=counted.cut_to(record.spoiler, record.spoiler[: limits.spoiler]),
+            sensitive=record.sensitive,
+            visibility=min(record.visibility, self._widest, key=_OPENNESS.index),
+            language=record.language if len(record.language) <= _LANGUAGE else "",
+            media=media.pop(0, ()),
+            parent_id=parent_id,
+            place=record.place,
+            data=record.data,
+            imported=True,
+        )
+        bare = replace(
+            first, text="", spoiler="", place=None, data=None, sensitive=first.sensitive or bool(first.spoiler)
+        )
+        return {0: first} | {part: replace(bare, media=media[part]) for part in sorted(media)}
+
+    async def _create(self, position: int, record: ArchivedPost, part: int, draft: Draft) -> int:
+        """Make a part of a post, and return its id. One that was deleted since stays so."""
+        name = self._name("post", record, part)
+        for id_ in near(self._slots.part(position, part)):
+            dated = 0 if milliseconds_of(id_) == record.written else record.written
+            try:
+                made = await posts.create(self._writes, self._member_id, draft, id_=id_, created_at=dated, record=name)
+            except Conflict:
+                continue
+            except Gone:
+                # The part is gone; or else the author is, which ends it all.
+                await access_member(self._writes.graph, self._member_id)
+                return 0
+            return made.id
+        raise Conflict("no free id was found; repeat")
+
+    async def _photos(self, position: int, record: ArchivedPost, counted: _Counts) -> dict[int, int]:
+        """Store the photos of a post that can be, and return their ids by their numbers in the record."""
+        stored: dict[int, int] = {}
+        for number, photo in enumerate(record.photos):
+            async with self._photo_turns:
+                try:
+                    stored[number] = await self._photo(position, record, number, counted)
+                except Unfit:
+                    counted.omit("photos", Omission.NO_ROOM, photo.file)
+                except InvalidInput as error:
+                    counted.omit("photos", Omission.UNREADABLE, f"{photo.file}: {error}")
+        return stored
+
+    async def _photo(self, position: int, record: ArchivedPost, number: int, counted: _Counts) -> int:
+        photo = record.photos[number]
+        names = [self._name(f"photo{attempt or ''}", record, number) for attempt in range(_TRIES)]
+        keys = [import_key(self._shard, name) for name in names]
+        known = await self._writes.graph.key_get(keys)
+        nodes = await self._writes.graph.obj_get(list(known.values()))
+        for key in keys:
+            if known.get(key) in nodes:
+                return known[key]
+        name = next((name for name, key in zip(names, keys, strict=True) if key not in known), names[-1])
+        data = await self._process.read(photo.file, self._network.media.limits.max_bytes)
+        owner = await access_member(self._writes.graph, self._member_id)
+        media.check_room(self._writes, owner, len(data))
+        most = self._writes.limits.description
+        description = counted.cut_to(photo.description, photo.description[:most])
+        parts = self._slots.parts(len(record.photos))
+        for id_ in near(self._slots.photo(position, parts, number)):
+            try:
+                made = await media.upload(
+                    self._writes,
+                    self._member_id,
+                    data,
+                    description=description,
+                    focus=_focus(photo),
+                    id_=id_,
+                    record=name,
+                )
+            except Taken:
+                continue
+            return made.id
+        raise Conflict("no free id was found; repeat")
+
+    def _key(self, record: ArchivedPost, part: int) -> Key:
+        return import_key(self._shard, self._name("post", record, part))
+
+    def _name(self, what: str, record: ArchivedPost, number: int) -> str:
+        """Return the name of what a part of a post becomes: of bounded length, whatever ids its network has."""
+        whole = f"{self._report.kind}\n{record.id}\n{number}"
+        return f"archive:{what}:{self._member_id}:{blake2b(whole.encode(), digest_size=16).hexdigest()}"
+
+    async def _rest(self) -> None:
+        """Wait while what follows from posts is late: those of members go first."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _LONGEST_WAIT_SECONDS
+        while self._network.runner.behind() > _BEHIND_SECONDS and loop.time() < until:  # noqa: ASYNC110  # it is a figure
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _focus(photo: ArchivedPhoto) -> tuple[float, float]:
+    return photo.focus if all(-1 <= part <= 1 for part in photo.focus) else (0.0, 0.0)
+
+
+class Space(NamedTuple):
+    """Room on the disk for what is unpacked."""
+
+    folder: Path | None = None
+    """None: where the system has its temporary files."""
+    most_bytes: int = MAX_UNPACKED
+
+
+SYSTEM = Space()
+
+
+async def import_archive(
+    network: AnyNetwork,
+    member_id: int,
+    path: Path,
+    *,
+    dry_run: bool,
+    widest: Visibility = Visibility.PUBLIC,
+    progress: Progress = nothing,
+    space: Space = SYSTEM,
+) -> ArchiveReport:
+    """Take the archive at `path` into a member's account, and return the report. A dry run changes nothing.
+
+    Posts are for nobody more than `widest`, whatever the archive says. It may be run again at any time: what is there is
+    recognised. Raises `InvalidInput` for a file that is no archive, is damaged or too large, `OSError` for one that cannot be
+    read, `StorageFull` where it has no room to be unpacked, and `Gone` or `NotFound` for a member who is not here.
+    """
+    await access_member(network.writes.graph, member_id)
+    with tempfile.TemporaryDirectory(prefix=WORK_PREFIX, dir=space.folder) as name:
+        folder = Path(name)
+        async with ArchiveProcess.started(path, folder, space.most_bytes) as process:
+            report = await process.plan(lambda count: progress("reading", count, 0))
+            plan = await asyncio.to_thread(ArchivePlan.load, folder)
+            followees = await matched(network, member_id, plan, report)
+            if dry_run:
+                return report
+            progress("posts", 0, len(plan.order))
+            slots = await asyncio.to_thread(Slots, plan, shard_of(member_id), network.writes.limits.media)
+            await ArchiveTaking(network, member_id, plan, process, report, slots, widest=widest).run(progress)
+        await follow_all(network, member_id, followees, report)
+        report.finished = True
+        return report
+
+
+class ImportArchive(Operation[ArchiveReport]):
+    """Take in an archive, a file of this machine named by its absolute path; or, in a dry run, say what that would do."""
+
+    answer = ArchiveReport
+    alone = True
+    background = True
+    name: str
+    path: Path
+    dry_run: bool = False
+    widest: Visibility = Visibility.PUBLIC
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> ArchiveReport:
+        member = await members.find(network.writes, self.name)
+        if member is None:
+            raise NotFound(f"there is no member {self.name!r}")
+        if not self.dry_run:
+            await note_alone(network.writes, AuditVerb.ARCHIVE_IMPORTED, member_target(member))
+        report = await import_archive(
+            network, member.id, self.path, dry_run=self.dry_run, widest=self.widest, progress=progress
+        )
+        if not self.dry_run:
+            await network.settle(_PATIENCE_SECONDS)
+        return report
+
+
+_PATIENCE_SECONDS = 600.0
+"""How long what follows from the posts may take."""

@@ -1,0 +1,202 @@
+"""Process that reads one archive, run as `python -m shoal.admin.archives.reader`.
+
+Archives are untrusted, so all of an archive is read in this process, under limits, and never in the server. The process
+recognizes the format from the archive's contents. It reads a `Job` from stdin, saves the plan in the job's folder, and then
+answers requests for photos until stdin is closed. Messages are MessagePack with a length prefix of four bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import msgspec
+
+from shoal.archives.bluesky import BlueskyArchive, is_car
+from shoal.archives.entries import Entries, opened
+from shoal.archives.instagram import PAGES, POSTS, InstagramArchive
+from shoal.archives.mastodon import OUTBOX, MastodonArchive
+from shoal.archives.own_export import PROFILE, OwnExport
+from shoal.archives.pixelfed import STATUSES, PixelfedArchive
+from shoal.archives.plan import ArchivePlan
+from shoal.archives.records import ArchiveReader, ArchiveReport
+from shoal.archives.x import SCRIPTS, XArchive
+from shoal.core.errors import InvalidInput, TooLarge
+from shoal.media.confined import confine
+
+_UNKNOWN = (
+    "file: no archive that can be read; send the ZIP of Mastodon, Instagram (as JSON), X or Shoal, pixelfed-statuses.json of"
+    " Pixelfed, or the CAR file of Bluesky"
+)
+_AS_PAGES = (
+    "file: this archive of Instagram has pages and no data: ask Instagram for it again, and choose JSON as its format"
+)
+_HEAD = 4096
+
+
+def reader_of(entries: Entries, folder: Path) -> ArchiveReader:
+    """Return the reader of an archive; `folder` takes what it has to unpack. Raises `InvalidInput` for one of no known form."""
+    return _of_one(entries, folder) if entries.single else _of_several(entries, folder)
+
+
+def _of_one(entries: Entries, folder: Path) -> ArchiveReader:
+    with entries.opened("") as file:
+        head = file.read(_HEAD)
+    if is_car(head):
+        return BlueskyArchive(entries, folder)
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+        found = PixelfedArchive(entries)
+        if found.is_one:
+            return found
+    raise InvalidInput(_UNKNOWN, field="file")
+
+
+def _of_several(entries: Entries, folder: Path) -> ArchiveReader:
+    if root := entries.root(OUTBOX):
+        return MastodonArchive(entries, root.prefix)
+    if root := entries.root(*SCRIPTS):
+        return XArchive(entries, root)
+    if root := entries.root(*POSTS):
+        return InstagramArchive(entries, root)
+    if root := entries.root(STATUSES):
+        return PixelfedArchive(entries, root.found)
+    if (root := entries.root(PROFILE)) and f"{root.prefix}media.json" in entries:
+        return OwnExport(entries, root.prefix)
+    if repositories := entries.below("", ".car"):
+        return BlueskyArchive(entries, folder, repositories[0])
+    raise InvalidInput(_AS_PAGES if entries.root(*PAGES) else _UNKNOWN, field="file")
+
+
+PREFIX = 4
+"""Bytes of the length of a message, big-endian."""
+_NICENESS = 10
+"""Requests to the server come first."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_MOST_TRACEBACK = 10_000
+
+
+class Job(msgspec.Struct, frozen=True):
+    """An archive to read, and the limits: processor seconds, bytes of memory, bytes of the documents."""
+
+    path: bytes
+    folder: bytes
+    seconds: int
+    memory: int
+    most_bytes: int
+
+
+class PhotoRequest(msgspec.Struct, frozen=True):
+    """A photo of at most `most_bytes`, by its name in the archive."""
+
+    file: str
+    most_bytes: int
+
+
+class PostsRead(msgspec.Struct, frozen=True, tag=True):
+    """The number of posts read so far."""
+
+    count: int
+
+
+class Planned(msgspec.Struct, frozen=True, tag=True):
+    """The report of an archive whose plan has been saved."""
+
+    report: ArchiveReport
+
+
+class PhotoData(msgspec.Struct, frozen=True, tag=True):
+    """A photo."""
+
+    data: bytes
+
+
+class Refusal(msgspec.Struct, frozen=True, tag=True):
+    """An error. `message` may be shown to users, unless the kind is `internal`."""
+
+    kind: Literal["invalid", "too_large", "limits", "full", "os", "internal"]
+    message: str
+    number: int = 0
+    """The error number of `os`."""
+
+
+Message = PostsRead | Planned | PhotoData | Refusal
+
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def frame(message: Message | Job | PhotoRequest) -> bytes:
+    """Return a message with its length before it."""
+    data = _ENCODER.encode(message)
+    return len(data).to_bytes(PREFIX, "big") + data
+
+
+def main() -> None:
+    """Read the archive, then send photos until the server has closed the pipe."""
+    # Libraries may print to stdout.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    server = os.getppid()
+    job = msgspec.msgpack.decode(_received(sys.stdin.buffer), type=Job)
+    # The tar that is packed again is a little longer than its files.
+    confine(job.seconds, job.memory, 2 * job.most_bytes)
+    # It starts no process. The limit has no effect on root.
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    os.nice(_NICENESS)
+
+    def send(message: Message) -> None:
+        answers.write(frame(message))
+        answers.flush()
+
+    def check_server() -> None:
+        if os.getppid() != server:
+            raise SystemExit
+
+    path, folder = Path(os.fsdecode(job.path)), Path(os.fsdecode(job.folder))
+    with suppress(BrokenPipeError), _refusals(send), opened(path, folder, job.most_bytes, check_server) as entries:
+        plan = ArchivePlan(folder)
+        report = plan.fill(reader_of(entries, folder), time.time_ns() // 1_000_000, lambda n: send(PostsRead(n)))
+        plan.save()
+        del plan
+        send(Planned(report))
+        while request := _received(sys.stdin.buffer):
+            with _refusals(send):
+                photo = msgspec.msgpack.decode(request, type=PhotoRequest)
+                send(PhotoData(entries.read(photo.file, photo.most_bytes)))
+
+
+@contextmanager
+def _refusals(send: Callable[[Message], None]) -> Iterator[None]:
+    """Send errors to the server."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except TooLarge as error:
+        send(Refusal("too_large", str(error)))
+    except InvalidInput as error:
+        send(Refusal("invalid", str(error)))
+    except MemoryError:
+        send(Refusal("limits", ""))
+    except OSError as error:
+        send(Refusal("full" if error.errno in _FULL else "os", str(error.strerror), error.errno or 0))
+    except Exception:  # noqa: BLE001  # the server logs it
+        send(Refusal("internal", traceback.format_exc()[-_MOST_TRACEBACK:]))
+
+
+def _received(source: BinaryIO) -> bytes:
+    """Return the next message; none once the server has closed the pipe."""
+    size = int.from_bytes(source.read(PREFIX), "big")
+    data = source.read(size)
+    return data if len(data) == size else b""
+
+
+if __name__ == "__main__":
+    main()

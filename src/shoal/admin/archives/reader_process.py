@@ -1,0 +1,205 @@
+"""The confined process that reads an archive, as the server uses it: started, asked for the plan and for photos, and killed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple, Self, cast
+
+import msgspec
+
+from shoal.admin.archives.reader import (
+    PREFIX,
+    Job,
+    Message,
+    PhotoData,
+    PhotoRequest,
+    Planned,
+    PostsRead,
+    Refusal,
+    frame,
+)
+from shoal.archives.plan import MOST_POSTS
+from shoal.archives.records import ArchiveReport
+from shoal.core.errors import InvalidInput, ShoalError, StorageFull, TooLarge, Unavailable
+
+_BYTES_PER_SECOND: Final = 1 << 20
+"""Bytes of an archive for each processor second beyond those that every archive has; one core reads several times as many."""
+_WALL: Final = 5
+"""Wall-clock seconds for each processor second."""
+_PHOTO_SECONDS: Final = 60.0
+_END_SECONDS: Final = 5.0
+"""Wall-clock seconds for the pipes of a killed process to close."""
+_MAX_REPORT: Final = 1 << 20
+"""Bytes of a message without a photo."""
+_PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG"})
+"""Environment variables that are passed on; the others may hold secrets."""
+_MESSAGES: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
+_log = logging.getLogger(__name__)
+
+
+class ArchiveProcessError(Exception):
+    """An error in the code that reads archives, with the traceback of the process."""
+
+
+class ArchiveLimitsExceeded(ShoalError):
+    """Reading an archive exceeded the limits of its process, or ended it."""
+
+
+class ProcessLimits(NamedTuple):
+    """Limits of the process."""
+
+    seconds: int = 120
+    """Processor seconds, to which the size of the archive adds."""
+    memory: int = 1 << 30
+    """Bytes of address space."""
+
+
+DEFAULT_LIMITS: Final = ProcessLimits()
+
+
+class ArchiveProcess:
+    """A process that reads one archive. It is killed at the end of `started`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, job: Job) -> None:
+        self._process = process
+        self._job = job
+        # Both are pipes, which asyncio's types cannot say.
+        self._stdin = cast("asyncio.StreamWriter", process.stdin)
+        self._stdout = cast("asyncio.StreamReader", process.stdout)
+        self._asking = asyncio.Lock()
+        self._killed = False
+
+    @classmethod
+    @asynccontextmanager
+    async def started(
+        cls, path: Path, folder: Path, most_bytes: int, limits: ProcessLimits = DEFAULT_LIMITS
+    ) -> AsyncIterator[Self]:
+        """Start a process for an archive, of `most_bytes` when unpacked. It writes to `folder`.
+
+        Raises `Unavailable` if none can be started, and `OSError` for a file that cannot be read.
+        """
+        size = (await asyncio.to_thread(path.stat)).st_size
+        seconds = limits.seconds + size // _BYTES_PER_SECOND
+        job = Job(os.fsencode(path), os.fsencode(folder), seconds, limits.memory, most_bytes)
+        process = cls(await _spawned(), job)
+        try:
+            yield process
+        finally:
+            await process._end()
+
+    async def plan(self, progress: Callable[[int], None]) -> ArchiveReport:
+        """Have the archive read and its plan saved, and return the report. `progress` is called with the number of posts so far.
+
+        Raises `InvalidInput` for a file that is no archive or is damaged, `ArchiveLimitsExceeded`, and `StorageFull`.
+        """
+        async with self._limited(_WALL * self._job.seconds):
+            await self._send(self._job)
+            count = 0
+            while isinstance(message := await self._heard(_MAX_REPORT), PostsRead):
+                if not count < message.count <= MOST_POSTS:
+                    raise ConnectionError(f"{message.count} posts after {count}")
+                count = message.count
+                progress(count)
+        if isinstance(message, Planned):
+            return message.report
+        raise self._error_of(message)
+
+    async def read(self, file: str, most_bytes: int) -> bytes:
+        """Return a photo. Raises `InvalidInput` for one that is damaged or has more bytes, and `ArchiveLimitsExceeded`."""
+        async with self._asking, self._limited(_PHOTO_SECONDS):
+            await self._send(PhotoRequest(file, most_bytes))
+            message = await self._heard(most_bytes + _MAX_REPORT)
+        if isinstance(message, PhotoData):
+            return message.data
+        raise self._error_of(message)
+
+    @asynccontextmanager
+    async def _limited(self, seconds: float) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError) as error:
+            # A late answer must not be taken for the next one.
+            self._kill()
+            _log.warning("the process that reads an archive exceeded its limits or died: %r", error)
+            raise self._past_limits() from error
+
+    async def _send(self, message: Job | PhotoRequest) -> None:
+        # A process that died is noticed by its missing answer.
+        with suppress(ConnectionError):
+            self._stdin.write(frame(message))
+            await self._stdin.drain()
+
+    async def _heard(self, most_bytes: int) -> Message:
+        size = int.from_bytes(await self._stdout.readexactly(PREFIX), "big")
+        if size > most_bytes:
+            raise ConnectionError(f"a message of {size} bytes")
+        try:
+            return _MESSAGES.decode(await self._stdout.readexactly(size))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ConnectionError("a malformed message") from error
+
+    def _past_limits(self) -> ArchiveLimitsExceeded:
+        return ArchiveLimitsExceeded(
+            f"file: this archive could not be read within {self._job.seconds} seconds and {self._job.memory >> 20} MiB of memory"
+        )
+
+    def _error_of(self, message: Message) -> Exception:
+        match message:
+            case Refusal("too_large"):
+                return TooLarge(message.message, field="file")
+            case Refusal("invalid"):
+                return InvalidInput(message.message, field="file")
+            case Refusal("full"):
+                return StorageFull("the disk has no room for the archive")
+            case Refusal("os"):
+                return OSError(message.number, message.message, os.fsdecode(self._job.path))
+            case Refusal("internal"):
+                return ArchiveProcessError(message.message)
+            case _:
+                return self._past_limits()
+
+    async def _end(self) -> None:
+        self._kill()
+        self._stdin.close()
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                with suppress(ConnectionError):
+                    await self._stdin.wait_closed()
+                # The transport closes itself once the pipe has been read to its end.
+                while await self._stdout.read(1 << 20):
+                    pass
+                await self._process.wait()
+        except TimeoutError:
+            # A process that it has started holds the pipes.
+            _log.warning("a process that read an archive did not close its pipes")
+            self._process._transport.close()  # type: ignore[attr-defined]  # asyncio has no other way
+
+    def _kill(self) -> None:
+        if not self._killed:
+            # A second signal would reap the process before asyncio does.
+            self._killed = True
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+
+async def _spawned() -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            # -P: nothing is imported from the directory the server was started in.
+            *(sys.executable, "-P", "-W", "ignore", "-m", "shoal.admin.archives.reader"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if name in _PASSED_ON},
+            start_new_session=True,
+        )
+    except OSError as error:
+        _log.exception("the process that reads an archive cannot be started")
+        raise Unavailable("archives cannot be read right now") from error

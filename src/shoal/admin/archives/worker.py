@@ -1,0 +1,205 @@
+"""Works off the archives on a shelf, one at a time, beside the requests of the process.
+
+An import that a stop or a kill interrupted is resumed by the next process that uses the folder. An archive fails if the server was
+killed while it read the archive for the first time, or if several attempts to import it made no progress.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from msgspec.structs import replace
+
+from shoal.admin.archives.importer import Space, import_archive
+from shoal.admin.archives.storage import ArchiveShelf, ArchiveState, Discarded, now_ms
+from shoal.admin.contract import AnyNetwork
+from shoal.archives.entries import MAX_UNPACKED
+from shoal.archives.records import ArchiveReport
+from shoal.core.errors import ShoalError, StorageFull, Unavailable
+from shoal.graph.access import members_by_id
+
+_log = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 1.0
+_NOTE_SECONDS = 0.5
+_REST_SECONDS = 30.0
+"""How long an import rests whose store is away."""
+_SWEEP_SECONDS = 3_600.0
+_MOST_ATTEMPTS = 5
+_UNPACKED = 4
+"""How many times as large as the largest archive one may be when it is unpacked."""
+_INTERNAL = "the server met an error of its own; its log says which"
+_KILLED = "the server was stopped by force while it read this archive; discard it and send it again"
+_IN_VAIN = "this archive was begun several times, and the server ended each time"
+
+
+class ArchiveDesk:
+    """Works in the background between `start` and `stop`."""
+
+    def __init__(
+        self,
+        network: AnyNetwork,
+        shelf: ArchiveShelf,
+        *,
+        every: float = _EVERY_SECONDS,
+        noted_every: float = _NOTE_SECONDS,
+        rest: float = _REST_SECONDS,
+    ) -> None:
+        """Look for work, and note how far it is, as often as these say, in seconds."""
+        self.shelf = shelf
+        self._network = network
+        self._every = every
+        self._noted_every = noted_every
+        self._rest = rest
+        self._resting: dict[int, float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="shoal-archives")
+
+    async def stop(self) -> None:
+        """End. What is under way is left as far as it is."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def once(self) -> None:
+        """Do all that there is to do now."""
+        for member_id in await asyncio.to_thread(self.shelf.waiting):
+            if self._resting.get(member_id, 0.0) <= asyncio.get_running_loop().time():
+                self._resting.pop(member_id, None)
+                await self._work(member_id)
+
+    async def sweep(self) -> None:
+        """Discard what is old, and what belongs to members who are gone."""
+        await asyncio.to_thread(self.shelf.sweep, now_ms())
+        owners = await asyncio.to_thread(self.shelf.all)
+        there = await members_by_id(self._network.writes.graph, owners) if owners else {}
+        for gone in set(owners) - there.keys():
+            await asyncio.to_thread(self.shelf.discard, gone)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        swept = -_SWEEP_SECONDS
+        while True:
+            try:
+                if loop.time() - swept >= _SWEEP_SECONDS:
+                    await self.sweep()
+                    swept = loop.time()
+                await self.once()
+            except Exception:  # noqa: BLE001  # the folder or the store may come back
+                _log.exception("the archives could not be looked at")
+            await asyncio.sleep(self._every)
+
+    async def _work(self, member_id: int) -> None:
+        lock = await asyncio.to_thread(self.shelf.claim, member_id)
+        if lock is None:
+            return
+        try:
+            state = await asyncio.to_thread(self.shelf.state, member_id)
+            if state is not None and state.phase in {"looking", "taking"}:
+                await self._carry_out(member_id, state)
+        except Discarded:
+            return
+        finally:
+            lock.close()
+
+    async def _carry_out(self, member_id: int, state: ArchiveState) -> None:
+        if state.phase == "looking" and state.step == "reading":
+            # The archive may be the reason that the server was killed.
+            await self._fail(member_id, state, _KILLED)
+            return
+        if state.attempts >= _MOST_ATTEMPTS:
+            await self._fail(member_id, state, _IN_VAIN)
+            return
+        begun = replace(state, attempts=state.attempts + 1, step="reading", done=0, total=0)
+        try:
+            await self._note(member_id, begun)
+            report = await self._watched(member_id, begun)
+        except Unavailable as error:
+            await self._wait(member_id, begun, error)
+        except Discarded:
+            raise
+        except asyncio.CancelledError:
+            if begun.phase == "looking":
+                # The server stops: the archive is read again after the next start.
+                with contextlib.suppress(Discarded):
+                    self.shelf.note(member_id, state)
+            raise
+        except ShoalError as error:
+            await self._fail(member_id, begun, str(error))
+        except Exception as error:  # noqa: BLE001  # it must not stop the archives of others
+            # One that was discarded meanwhile ends by lacking its files.
+            await self._fail(member_id, begun, _INTERNAL)
+            _log.error("the archive of the member %d could not be taken in", member_id, exc_info=error)
+        else:
+            phase = "done" if report.finished else "looked"
+            done = replace(begun, phase=phase, report=report, changed=now_ms(), attempts=0)
+            await asyncio.to_thread(self.shelf.note, member_id, done)
+            if report.finished:
+                await asyncio.to_thread(self.shelf.empty, member_id, done.token)
+
+    async def _wait(self, member_id: int, begun: ArchiveState, error: Unavailable) -> None:
+        """Have an archive rest. A store that is away costs no attempt; a full disk does, which the archive itself may fill."""
+        latest = await asyncio.to_thread(self.shelf.state, member_id)
+        if latest is None or latest.token != begun.token:
+            raise Discarded("this archive has been discarded")
+        if not isinstance(error, StorageFull):
+            latest = replace(latest, attempts=min(latest.attempts, begun.attempts - 1))
+        elif latest.attempts >= _MOST_ATTEMPTS:
+            await self._fail(member_id, latest, str(error))
+            return
+        _log.warning("the archive of the member %d waits: %s", member_id, error)
+        self._resting[member_id] = asyncio.get_running_loop().time() + self._rest
+        await asyncio.to_thread(self.shelf.note, member_id, replace(latest, step=""))
+
+    async def _watched(self, member_id: int, state: ArchiveState) -> ArchiveReport:
+        """Run an import, and keep how far it is. Raises `Discarded` when its member does not want it any more."""
+        at = (state.step, 0, 0)
+
+        def progress(step: str, done: int, total: int) -> None:
+            nonlocal at
+            at = (step, done, total)
+
+        workplace = await asyncio.to_thread(self.shelf.workplace, member_id)
+        job = asyncio.create_task(
+            import_archive(
+                self._network,
+                member_id,
+                self.shelf.archive(member_id, state.token),
+                dry_run=state.phase == "looking",
+                widest=state.widest,
+                progress=progress,
+                space=Space(workplace, min(MAX_UNPACKED, _UNPACKED * self.shelf.most_bytes)),
+            )
+        )
+        try:
+            while not (await asyncio.wait((job,), timeout=self._noted_every))[0]:
+                state = replace(state, step=at[0], done=at[1], total=at[2])
+                if at[0] == "posts" and at[1] > state.furthest:
+                    state = replace(state, furthest=at[1], attempts=0)
+                await self._note(member_id, state)
+            return await job
+        finally:
+            job.cancel()
+            await asyncio.wait((job,))
+
+    async def _note(self, member_id: int, state: ArchiveState) -> None:
+        """Save a state; a cancelled call waits until it is saved, so that a later state is not overwritten."""
+        saving = asyncio.ensure_future(asyncio.to_thread(self.shelf.note, member_id, state))
+        try:
+            await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            await asyncio.wait((saving,))
+            with contextlib.suppress(Exception):
+                saving.result()
+            raise
+
+    async def _fail(self, member_id: int, state: ArchiveState, error: str) -> None:
+        failed = replace(state, phase="failed", error=error, changed=now_ms())
+        await asyncio.to_thread(self.shelf.note, member_id, failed)
+        await asyncio.to_thread(self.shelf.empty, member_id, failed.token)

@@ -1,0 +1,144 @@
+"""Audit log entries as JSON records, and the operations that list a page of them or export all of them to a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from shoal.admin.contract import AnyNetwork, Operation
+from shoal.admin.report import Progress
+from shoal.core.audit import verb_of
+from shoal.core.errors import NotFound
+from shoal.graph.contract import MAX_TIME, Cursor, Reader
+from shoal.graph.member_lookup import id_called
+from shoal.queries import moderation
+from shoal.queries.moderation import DatedEntry, WantedEntries
+
+
+class AuditActor(msgspec.Struct):
+    """A member who acted, under the name that they had."""
+
+    id: str
+    name: str
+
+
+class AuditObject(msgspec.Struct):
+    """The thing that an act was done to, as it was at the time; `id` is empty where there is none."""
+
+    kind: str
+    id: str
+    name: str
+
+
+class AuditRecord(msgspec.Struct):
+    """An entry of the audit log. `actor` is null for nobody who was logged in, and for the command line."""
+
+    id: str
+    created_at: str
+    verb: str
+    actor: AuditActor | None
+    target: AuditObject
+    address: str
+    """The client's IP address; empty where there was none."""
+    reason: str
+    details: dict[str, str | int]
+
+
+def record_of(dated: DatedEntry) -> AuditRecord:
+    """Return an entry as a record."""
+    entry = dated.entry
+    at = datetime.fromtimestamp(dated.at / 1000, UTC)
+    return AuditRecord(
+        id=str(dated.id),
+        created_at=f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z",
+        verb=entry.verb.value,
+        actor=AuditActor(str(entry.actor_id), entry.actor_name) if entry.actor_id else None,
+        target=AuditObject(entry.kind.value, str(entry.target_id) if entry.target_id else "", entry.target_name),
+        address=dated.address,
+        reason=entry.reason,
+        details=entry.details,
+    )
+
+
+MOST_LISTED = 100
+"""Entries of a page: with the longest reasons they fit into one answer of a server to a command."""
+_WRITTEN_AT_ONCE = 500
+
+
+class ListAudit(Operation[list[AuditRecord]]):
+    """Read a page of the audit log, newest first: of one actor, about one member, of one kind of act; empty for all."""
+
+    answer = list[AuditRecord]
+    actor: str = ""
+    target: str = ""
+    verb: str = ""
+    before: int = 0
+    limit: int = MOST_LISTED
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> list[AuditRecord]:
+        wanted = WantedEntries(
+            await _id_of(network, self.actor) if self.actor else None,
+            await _id_of(network, self.target) if self.target else None,
+            frozenset((verb_of(self.verb),)) if self.verb else frozenset(),
+        )
+        found: list[DatedEntry] = []
+        before: int | None = self.before or MAX_TIME
+        while before is not None and len(found) < self.limit:
+            at = Cursor(before=before, limit=min(self.limit, MOST_LISTED) - len(found))
+            page = await moderation.audit_page(network.reads.graph, at, wanted)
+            found += page.entries
+            before = page.next
+        return [record_of(one) for one in found]
+
+
+class ExportAudit(Operation[int]):
+    """Write all of the audit log into a new file of this machine, a line of JSON for each entry, oldest first; how many."""
+
+    answer = int
+    alone = True
+    to: Path
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> int:
+        # Addresses of people are in it: nobody else on the machine may read it.
+        file = os.fdopen(os.open(self.to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        written = 0
+        try:
+            with file:
+                async with aclosing(_lines(network.reads.graph)) as lines:
+                    async for lines_of_page, count in lines:
+                        await asyncio.to_thread(file.write, lines_of_page)
+                        written += count
+                        progress("entries", written, 0)
+        except BaseException:
+            # Half of a log is none.
+            with suppress(OSError):
+                self.to.unlink()
+            raise
+        return written
+
+
+async def _lines(graph: Reader) -> AsyncGenerator[tuple[bytes, int], None]:
+    """The log in pieces: lines, and how many they are."""
+    piece: list[bytes] = []
+    async with aclosing(moderation.everything(graph)) as entries:
+        async for one in entries:
+            piece.append(msgspec.json.encode(record_of(one)) + b"\n")
+            if len(piece) == _WRITTEN_AT_ONCE:
+                yield b"".join(piece), len(piece)
+                piece = []
+    if piece:
+        yield b"".join(piece), len(piece)
+
+
+async def _id_of(network: AnyNetwork, who: str) -> int:
+    """Return the id that is meant by a user name or an id. Raises `NotFound` for neither."""
+    found = await id_called(network.reads.graph, who)
+    if found is None:
+        raise NotFound(f"there is no member {who!r}: members who are gone are found by id")
+    return found

@@ -1,0 +1,392 @@
+"""Contents of a backup: rows of a snapshot as files, and copies of media.
+
+Rows are packed in MessagePack and gzip, a few megabytes at a time. They are the rows that `shoal move` moves, the same for
+every engine: a network may be restored to another engine.
+
+Only media that the repository lacks are copied. A file never changes under its key, so a file with the same key and size is
+the same file, whichever backup wrote it. Data sources are processed one after the other, so memory holds a 64th of the
+names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import tempfile
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shoal.admin.backups.repository import MEDIA, BackupDamaged, BackupRepository, DumpPart, Manifest, MediaTotals
+from shoal.admin.report import Progress
+from shoal.admin.throttling import Throttle, run_bounded
+from shoal.core import events
+from shoal.core.errors import NewerNeeded, NotFound
+from shoal.core.ids import shard_of
+from shoal.core.media_files import copy_of, files_of_member, lasting_files_of
+from shoal.core.model import Media, Member
+from shoal.core.placement import DATA_SOURCES
+from shoal.graph.bulk import FIRST_KEYS, KeyRow, Row, SnapshotSource, SnapshotTable
+from shoal.graph.contract import AssocRow
+from shoal.graph.schema import AnyNode, decode_node
+from shoal.media.store import MediaStore, type_of
+
+PART_BYTES = 4 << 20
+"""Size of the rows of a part in memory, about; exceeded by a page of rows at most."""
+_ROW_BYTES = 64
+"""Bytes that a row takes beside its values."""
+_PAGE = 4_000
+_LEVEL = 3
+"""Level of gzip: a third more bytes than the best one, in a tenth of the time."""
+
+
+class KeptFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One file of media in a backup."""
+
+    key: str
+    size: int
+    sha256: bytes
+
+
+MEDIA_TABLE = "media"
+ROWS: Mapping[str, Any] = {
+    SnapshotTable.OBJECTS.value: tuple[int, int, bytes],
+    SnapshotTable.ASSOCIATIONS.value: AssocRow,
+    SnapshotTable.COUNTS.value: tuple[int, int, int],
+    SnapshotTable.KEYS.value: KeyRow,
+    SnapshotTable.EVENTS.value: tuple[int, bytes],
+    SnapshotTable.BURIED.value: tuple[int, bytes, str],
+    MEDIA_TABLE: KeptFile,
+}
+"""The type of a row, by the table that a part is of."""
+
+_decoders = {table: msgspec.msgpack.Decoder(list[row]) for table, row in ROWS.items()}  # type: ignore[valid-type]
+_encode = msgspec.msgpack.Encoder().encode
+
+
+async def packed(rows: Sequence[Any]) -> bytes:
+    """Pack rows in a thread: compressing takes most of the time of a backup."""
+    return await asyncio.to_thread(lambda: gzip.compress(_encode(rows), _LEVEL, mtime=0))
+
+
+def unpack(table: str, data: bytes) -> list[Any]:
+    """Return the rows of a part. Raises `BackupDamaged`."""
+    try:
+        return _decoders[table].decode(gzip.decompress(data))
+    except (OSError, EOFError, zlib.error, msgspec.DecodeError) as error:
+        raise BackupDamaged(f"rows of {table} cannot be read: {error}") from error
+
+
+def opened(part: DumpPart, data: bytes) -> Sequence[object]:
+    """Return the rows of a part. Raises `BackupDamaged` unless all are there, and objects and events can be read."""
+    rows = unpack(part.table, data)
+    if len(rows) != part.rows:
+        raise BackupDamaged(f"{part.key} has {len(rows)} rows and not {part.rows}")
+    try:
+        for row in rows:
+            if part.table == SnapshotTable.OBJECTS.value:
+                decode_node(row[2])
+            elif part.table in {SnapshotTable.EVENTS.value, SnapshotTable.BURIED.value}:
+                events.decode(row[1])
+    except NewerNeeded as error:
+        raise BackupDamaged(f"{part.key} has an object that only a newer Shoal knows: use that one") from error
+    except msgspec.DecodeError as error:
+        raise BackupDamaged(f"{part.key} has a row that cannot be read: {error}") from error
+    return rows
+
+
+async def parts_of(
+    source: SnapshotSource, table: SnapshotTable, owns: Callable[[int], bool] | None, part_bytes: int = PART_BYTES
+) -> AsyncIterator[Sequence[Row]]:
+    """Read a table of one store, a part at a time. `owns` says which shards are the store's; None: all of them."""
+    after = FIRST_KEYS[table]
+    waiting: list[Row] = []
+    size = 0
+    while page := await source.page(table, after, _PAGE):
+        after = page[-1][: len(after)]
+        rows = page if owns is None else [row for row in page if _is_own(table, row, owns)]
+        waiting += rows
+        size += sum(map(_weight, rows))
+        if size >= part_bytes:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
+
+
+def _weight(row: Row) -> int:
+    """About the bytes of a row."""
+    return _ROW_BYTES + sum(len(value) if isinstance(value, bytes | str) else 8 for value in row)
+
+
+def _is_own(table: SnapshotTable, row: Row, owns: Callable[[int], bool]) -> bool:
+    if table is SnapshotTable.KEYS:
+        return owns(KeyRow._make(row).shard)
+    # Events are acted on wherever they lie.
+    return table in {SnapshotTable.EVENTS, SnapshotTable.BURIED} or owns(shard_of(row[0]))
+
+
+_AT_ONCE = 8
+_IN_MEMORY = 4 << 20
+"""Larger files are put aside on disk on their way."""
+_PART_ROWS = 20_000
+_MOST_TOLD = 1_000
+_ROUNDS = 2
+"""The second one copies what came during the first, which may take hours."""
+_KEY_PARTS = 5
+
+
+class MediaNames:
+    """The files that objects name, put aside on disk by data source."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = [folder / f"named-{source}" for source in range(DATA_SOURCES)]
+        self.strangers = 0
+        """Names that no file of ours can have."""
+
+    def take(self, nodes: Iterable[AnyNode]) -> None:
+        """Note the files of these objects."""
+        found: dict[int, list[str]] = {}
+        for node in nodes:
+            if not isinstance(node, Media | Member):
+                continue
+            keys = lasting_files_of(node) if isinstance(node, Media) else files_of_member(node)
+            copies = set(map(copy_of, keys))
+            for key in keys:
+                if (source := source_in(key)) is None:
+                    self.strangers += 1
+                    continue
+                # A smaller copy may be missing: the picture itself is served then.
+                found.setdefault(source, []).append(f"{'?' if key in copies else '!'}{key}\n")
+        for source, lines in found.items():
+            with self._files[source].open("a") as file:
+                file.writelines(lines)
+
+    def of(self, source: int) -> dict[str, bool]:
+        """Return the files of a data source, and whether each must be there."""
+        if not self._files[source].exists():
+            return {}
+        with self._files[source].open() as file:
+            return {line[1:-1]: line[0] == "!" for line in file}
+
+
+def source_in(key: str) -> int | None:
+    """Return the data source that a media key begins with; None for a file that is not ours."""
+    parts = key.split("/")
+    if len(parts) != _KEY_PARTS or not all(part.isdecimal() for part in parts[:3]) or int(parts[0]) >= DATA_SOURCES:
+        return None
+    return int(parts[0])
+
+
+class KeptMedia(NamedTuple):
+    """The media of a generation: the parts that list them, their totals, and what is missing."""
+
+    parts: list[DumpPart]
+    totals: MediaTotals
+    lacking: list[str]
+    lacks: int
+
+
+class MediaCopier:
+    """Copies media of one backup. `folder` is for what is put aside; `newest` is the generation before, if there is one."""
+
+    def __init__(
+        self,
+        media: MediaStore,
+        repository: BackupRepository,
+        newest: Manifest | None,
+        folder: Path,
+        throttle: Throttle,
+        tell: Progress,
+    ) -> None:
+        self._media = media
+        self._repository = repository
+        self._newest = newest
+        self._folder = folder
+        self._throttle = throttle
+        self._tell = tell
+        self.new_files = 0
+        self.new_bytes = 0
+
+    async def copy_all(self) -> None:
+        """Copy all that there is now, so that little is left to do when the moment of the backup has come."""
+        for _ in range(_ROUNDS):
+            before = self.new_files
+            for source in range(DATA_SOURCES):
+                await self._bring(source, await listed(self._media, str(source)))
+                self._tell("media", source + 1, DATA_SOURCES)
+            if self.new_files == before:
+                return
+
+    async def keep(self, generation: str, names: MediaNames) -> KeptMedia:
+        """Copy what these names lack, and list in the generation what there is of them."""
+        parts: list[DumpPart] = []
+        lacking: list[str] = []
+        lacks, files, size = names.strangers, 0, 0
+        for source in range(DATA_SOURCES):
+            self._tell("list of media", source + 1, DATA_SOURCES)
+            named = await asyncio.to_thread(names.of, source)
+            if not named:
+                continue
+            kept = await self._bring(source, await self._sizes(source, named))
+            gone = [key for key, required in named.items() if required and key not in kept]
+            lacks += len(gone)
+            lacking += gone[: _MOST_TOLD - len(lacking)]
+            rows = [kept[key] for key in sorted(kept)]
+            files += len(rows)
+            size += sum(row.size for row in rows)
+            parts += await self._list(generation, source, rows)
+        return KeptMedia(parts, MediaTotals(files, size, self.new_files, self.new_bytes), lacking, lacks)
+
+    async def _sizes(self, source: int, named: Mapping[str, bool]) -> dict[str, int]:
+        """Return the sizes of those that there are: here, or in the backup by now."""
+        there = await kept_files(self._repository, source)
+        if named.keys() <= there.keys():
+            return {key: there[key] for key in named}
+        here = await listed(self._media, str(source))
+        return {key: size for key in named if (size := here.get(key, there.get(key))) is not None}
+
+    async def _list(self, generation: str, source: int, rows: Sequence[KeptFile]) -> list[DumpPart]:
+        parts = []
+        for start in range(0, len(rows), _PART_ROWS):
+            some = rows[start : start + _PART_ROWS]
+            name = f"media-{source:02}-{start // _PART_ROWS + 1:05}.gz"
+            data = await packed(some)
+            parts.append(await self._repository.put_part(generation, name, MEDIA_TABLE, data, len(some)))
+        return parts
+
+    async def _bring(self, source: int, wanted: Mapping[str, int]) -> dict[str, KeptFile]:
+        """Have the backup hold these files; return those that it holds. One that is gone meanwhile is left out."""
+        if not wanted:
+            return {}
+        there = await kept_files(self._repository, source)
+        known = await self._known(source)
+        found = {
+            key: known[key]
+            for key, size in wanted.items()
+            if key in known and known[key].size == size == there.get(key)
+        }
+
+        async def bring(key: str) -> None:
+            there_already = there.get(key) == wanted[key]
+            kept = await (self._hashed(key, wanted[key]) if there_already else self._copied(key))
+            if kept is not None:
+                found[key] = kept
+
+        await run_bounded([key for key in wanted if key not in found], bring, _AT_ONCE, nothing_done)
+        await asyncio.to_thread(self._spool(source).write_bytes, msgspec.msgpack.encode(list(found.values())))
+        return found
+
+    async def _known(self, source: int) -> dict[str, KeptFile]:
+        """Return what is known of files in the backup: from this run, or from the newest generation."""
+        spool = self._spool(source)
+        if spool.exists():
+            rows = msgspec.msgpack.decode(await asyncio.to_thread(spool.read_bytes), type=list[KeptFile])
+        elif self._newest is not None:
+            rows = await kept_rows(self._repository, self._newest, source)
+        else:
+            rows = []
+        return {row.key: row for row in rows}
+
+    def _spool(self, source: int) -> Path:
+        return self._folder / f"kept-{source}"
+
+    async def _hashed(self, key: str, size: int) -> KeptFile | None:
+        """Hash what a backup that did not come to its end has left."""
+        await self._throttle.spend(size)
+        return await file_in(self._repository, key)
+
+    async def _copied(self, key: str) -> KeptFile | None:
+        try:
+            kept = await carry(self._media, key, self._repository.files, f"{MEDIA}/{key}", self._folder, self._throttle)
+        except NotFound:
+            return None
+        self.new_files += 1
+        self.new_bytes += kept.size
+        return kept
+
+
+def nothing_done(_done: int) -> None:
+    """Tell nobody how many files of one data source are copied."""
+
+
+async def listed(files: MediaStore, prefix: str) -> dict[str, int]:
+    """Return the sizes of our files below a prefix, by their whole keys."""
+    cut = len(MEDIA) + 1 if prefix.startswith(f"{MEDIA}/") else 0
+    return {
+        file.key: file.size
+        async for page in files.files(prefix)
+        for file in page
+        if source_in(file.key[cut:]) is not None
+    }
+
+
+async def kept_files(repository: BackupRepository, source: int) -> dict[str, int]:
+    """Return the sizes of the media in a backup, by their keys in the network."""
+    found = await listed(repository.files, f"{MEDIA}/{source}")
+    return {key.removeprefix(f"{MEDIA}/"): size for key, size in found.items()}
+
+
+async def kept_rows(repository: BackupRepository, manifest: Manifest, source: int) -> list[KeptFile]:
+    """Return the list of a generation's media of one data source. Raises `BackupDamaged`."""
+    rows: list[KeptFile] = []
+    for part in manifest.parts:
+        if part.table == MEDIA_TABLE and part.key.startswith(f"media-{source:02}-"):
+            rows += unpack(part.table, await repository.part(manifest.generation, part))
+    return rows
+
+
+async def file_in(repository: BackupRepository, key: str) -> KeptFile | None:
+    """Return a file of media as it lies in a backup, with its hash; None where there is none."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        found = await repository.files.part(f"{MEDIA}/{key}", 0)
+        async for piece in found.pieces:
+            digest.update(piece)
+            size += len(piece)
+    except NotFound:
+        return None
+    return KeptFile(key, size, digest.digest())
+
+
+async def carry(
+    source: MediaStore,
+    key: str,
+    target: MediaStore,
+    to: str,
+    folder: Path,
+    throttle: Throttle,
+    expected: KeptFile | None = None,
+) -> KeptFile:
+    """Copy one file to another store and return what it is.
+
+    Raises `NotFound` when there is none, `BackupDamaged` when it is not what is `expected`; nothing is stored then.
+    """
+    found = await source.part(key, 0)
+    await throttle.spend(found.size)
+    if found.size <= _IN_MEMORY:
+        data = b"".join([piece async for piece in found.pieces])
+        kept = KeptFile(key, len(data), hashlib.sha256(data).digest())
+        _compare(kept, found.size, expected)
+        await target.put(to, data, type_of(key))
+        return kept
+    with tempfile.NamedTemporaryFile(dir=folder) as aside:
+        digest, size = hashlib.sha256(), 0
+        async for piece in found.pieces:
+            digest.update(piece)
+            size += len(piece)
+            await asyncio.to_thread(aside.write, piece)
+        kept = KeptFile(key, size, digest.digest())
+        _compare(kept, found.size, expected)
+        await asyncio.to_thread(aside.flush)
+        await target.put(to, Path(aside.name), type_of(key))
+        return kept
+
+
+def _compare(kept: KeptFile, size: int, expected: KeptFile | None) -> None:
+    if kept.size != size or (expected is not None and (kept.size, kept.sha256) != (expected.size, expected.sha256)):
+        raise BackupDamaged(f"the file {kept.key} is not what it was: its hash is another one")

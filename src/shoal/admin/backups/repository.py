@@ -1,0 +1,365 @@
+"""Backup repository: a directory or a bucket with any number of backups, their manifests, and the media they share.
+
+    <generation>/begun              the lease of the writer, renewed every minute until the writer ends
+    <generation>/objects-00001.gz   rows, and so on
+    <generation>/manifest.json      the commit: put last, deleted first
+    media/12/3/99/ann/7-...jpg      media under the keys they have in the network
+
+The manifest lists the contents of a backup with sizes and hashes. A backup without a manifest does not exist. Every file is
+put atomically. So an interrupted backup leaves files without a manifest, and earlier backups unchanged. The next writer
+deletes those files: in a directory once it holds the lock, in a bucket once the lease has expired. A writer whose own lease
+has expired neither commits nor deletes files that other backups may use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import logging
+import os
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from shoal import private_files
+from shoal.core.errors import Conflict, InvalidInput, NotFound, ShoalError
+from shoal.media.store import RAW, MediaStore, StoredFile
+
+FORMAT = 1
+"""Version of everything a backup consists of. Backups of a greater one are refused."""
+
+
+PUSH_KEY = "push-key"
+"""Name and table of the part that holds the key for web push, where that is a file beside the store."""
+
+
+class DumpPart(msgspec.Struct, frozen=True):
+    """One file of rows: its key below the generation, the hash and size of the file as it lies there, and its rows."""
+
+    key: str
+    table: str
+    size: int
+    sha256: str
+    rows: int
+
+
+class KeptTagRule(msgspec.Struct, frozen=True):
+    """A rule of an admin on a tag: it is not in the graph, and could not be counted anew."""
+
+    name: str
+    denied: bool
+    target: str
+
+
+class MediaTotals(msgspec.Struct, frozen=True):
+    """Files of media that a generation names, and those of them that it was the first to bring."""
+
+    files: int = 0
+    bytes: int = 0
+    new_files: int = 0
+    new_bytes: int = 0
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """One generation, as it is stored in JSON."""
+
+    format: int
+    generation: str
+    shoal: str
+    """The version of Shoal that wrote it."""
+    moment: int
+    """The moment that it brings back, in Unix milliseconds."""
+    finished: int
+    """When it was whole, in Unix milliseconds."""
+    held_ms: float
+    """How long commits were kept waiting while the stores were opened; 0 where one store is all."""
+    stores: Mapping[str, str]
+    """Which data sources lay in which store, without users and passwords."""
+    parts: tuple[DumpPart, ...]
+    tag_rules: tuple[KeptTagRule, ...] = ()
+    media: MediaTotals = MediaTotals()
+    lacking: tuple[str, ...] = ()
+    """Files of media that the rows name and that were deleted before they could be copied; at most a thousand."""
+    lacks: int = 0
+    """How many these are."""
+
+    def rows(self, table: str) -> int:
+        """How many rows of a table there are."""
+        return sum(part.rows for part in self.parts if part.table == table)
+
+    @property
+    def at(self) -> datetime:
+        """The moment, in UTC."""
+        return datetime.fromtimestamp(self.moment / 1_000, UTC)
+
+    @property
+    def stored(self) -> int:
+        """Bytes of all parts, without media."""
+        return sum(part.size for part in self.parts)
+
+
+class _Head(msgspec.Struct):
+    format: int
+
+
+def encode(manifest: Manifest) -> bytes:
+    """Return it as JSON that people can read too."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+
+
+def decode(data: bytes, generation: str) -> Manifest:
+    """Return the manifest of a generation. Raises `InvalidInput` for one that is damaged, or of a newer Shoal."""
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+        if head.format <= FORMAT:
+            manifest = msgspec.json.decode(data, type=Manifest)
+            if manifest.generation == generation:
+                return manifest
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"the manifest of {generation} is damaged: use another generation") from error
+    if head.format > FORMAT:
+        raise InvalidInput(f"{generation} was written by a newer Shoal: use that one, or a newer one")
+    raise InvalidInput(f"the manifest of {generation} is that of another generation: use another one")
+
+
+def plain(manifest: Manifest) -> dict[str, Any]:
+    """Return what lists show of a generation, for programs."""
+    return {
+        "generation": manifest.generation,
+        "moment": manifest.at.isoformat(timespec="milliseconds"),
+        "shoal": manifest.shoal,
+        "held_ms": manifest.held_ms,
+        "rows": sum(part.rows for part in manifest.parts),
+        "bytes": manifest.stored,
+        "media_files": manifest.media.files,
+        "media_bytes": manifest.media.bytes,
+        "new_media_files": manifest.media.new_files,
+        "new_media_bytes": manifest.media.new_bytes,
+        "lacks": manifest.lacks,
+    }
+
+
+MEDIA = "media"
+_BEGUN = "begun"
+_MANIFEST = "manifest.json"
+_NAME = re.compile(r"\d{8}T\d{9}Z-[0-9a-f]{4}")
+_RENEW_SECONDS = 60.0
+DEAD_SECONDS = 600.0
+"""Seconds without a renewal after which other writers treat a lease in a bucket as expired."""
+_OWN_PART = 0.9
+"""The part of that time after which the holder itself gives up: buckets date files in whole seconds."""
+
+_log = logging.getLogger(__name__)
+
+
+class BackupDamaged(ShoalError):
+    """Something in a backup is not what its manifest says."""
+
+
+class BackupRepository:
+    """All generations at one place. `files` is where their files and the media lie."""
+
+    def __init__(self, files: MediaStore, folder: Path | None, *, dead: float = DEAD_SECONDS) -> None:
+        self.files = files
+        self._folder = folder
+        self._dead = dead
+        self._renewed: float | None = None
+        """When the lease was last renewed, in Unix seconds; None while this does not write."""
+
+    @classmethod
+    def open(cls, url: str, *, make: bool, dead: float = DEAD_SECONDS) -> BackupRepository:
+        """Open `file:///directory` or `s3://bucket/prefix?...`, as media URLs are. `make`: a directory that is not there is made.
+
+        Raises `InvalidInput` for any other URL, and for a directory that is not there.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in {"file", "s3"}:
+            raise InvalidInput("backups lie in a directory, or at s3://bucket/prefix")
+        folder = Path(unquote(parts.path)) if parts.scheme == "file" else None
+        if folder is not None and not make and not folder.is_dir():
+            raise InvalidInput(f"there is no directory {folder}")
+        return cls(MediaStore.open(url), folder, dead=dead)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[str]:
+        """Keep others from writing here, delete what unfinished backups left, and yield the name of a new generation.
+
+        Raises `Conflict` while another backup is under way.
+        """
+        with _locked(self._folder):
+            name = _new_name()
+            await self._renew(name)
+            renewing = asyncio.create_task(self._keep_renewing(name), name="shoal-backup-lease")
+            try:
+                await self._clear_unfinished(name)
+                yield name
+            finally:
+                renewing.cancel()
+                with suppress(asyncio.CancelledError):
+                    await renewing
+                self._renewed = None
+                try:
+                    await self.files.delete([f"{name}/{_BEGUN}"])
+                except ShoalError as error:
+                    _log.warning("%s/%s could not be deleted: %s", name, _BEGUN, error)
+
+    def check_lease(self) -> None:
+        """Raise `Conflict` if other writers may have treated this one as over since it last renewed its lease.
+
+        A lock on a directory lasts as long as the process, so it never expires.
+        """
+        if self._folder is None and self._renewed is not None and time.time() - self._renewed > self._dead * _OWN_PART:
+            raise Conflict(
+                f"this backup gave no sign for {self._dead * _OWN_PART / 60:.0f} minutes, so another one may have deleted "
+                "its files: run it again"
+            )
+
+    async def _renew(self, name: str) -> None:
+        """Renew the lease, unless it has expired before the renewal is stored."""
+        self.check_lease()
+        begun = time.time()
+        await self.files.put(f"{name}/{_BEGUN}", b"under way\n", RAW)
+        self.check_lease()
+        self._renewed = begun
+
+    async def _keep_renewing(self, name: str) -> None:
+        while True:
+            await asyncio.sleep(_RENEW_SECONDS)
+            try:
+                await self._renew(name)
+            except Conflict:
+                # The next step of the writer raises it.
+                return
+            except ShoalError as error:
+                _log.warning("the lease of %s could not be renewed: %s", name, error)
+
+    async def _clear_unfinished(self, mine: str) -> None:
+        """Delete files of backups that were killed. In a directory the lock has shown that all of them are over."""
+        held = await self._held()
+        # The lease was renewed a moment ago: its date is the present by the clock that dates all files.
+        now = max(file.modified for file in held[mine])
+        for name, files in held.items():
+            if name == mine or any(file.key == f"{name}/{_MANIFEST}" for file in files):
+                continue
+            silent = now - max(file.modified for file in files)
+            if self._folder is None and silent < self._dead:
+                raise Conflict(
+                    f"another backup is under way there ({name}): wait for it; one that was killed counts as over "
+                    f"{self._dead / 60:.0f} minutes after its last sign"
+                )
+            await self.files.delete([file.key for file in files])
+
+    async def _held(self) -> dict[str, list[StoredFile]]:
+        """Every file of generations, finished or not, by generation."""
+        found: dict[str, list[StoredFile]] = {}
+        for name in await self.files.folders():
+            if _NAME.fullmatch(name):
+                files = [file async for page in self.files.files(name) for file in page]
+                if files:
+                    found[name] = files
+        return found
+
+    async def finish(self, manifest: Manifest) -> None:
+        """Commit a generation: from now on it exists.
+
+        Raises `Conflict` or `BackupDamaged` if its files were or may have been deleted by another writer. There is no such
+        generation then.
+        """
+        name = manifest.generation
+        await self._renew(name)
+        await self._check_parts(manifest)
+        await self.files.put(f"{name}/{_MANIFEST}", encode(manifest), RAW)
+        try:
+            self.check_lease()
+        except Conflict:
+            await self.files.delete([f"{name}/{_MANIFEST}"])
+            raise
+
+    async def _check_parts(self, manifest: Manifest) -> None:
+        name = manifest.generation
+        sizes = {file.key: file.size async for page in self.files.files(name) for file in page}
+        for part in manifest.parts:
+            if sizes.get(f"{name}/{part.key}") != part.size:
+                raise BackupDamaged(
+                    f"{name}/{part.key} was deleted or changed while the backup was written: run it again"
+                )
+
+    async def abandon(self, name: str) -> None:
+        """Delete a generation, finished or not. Its manifest is deleted before anything that it names."""
+        await self.files.delete([f"{name}/{_MANIFEST}"])
+        await self.files.delete([file.key async for page in self.files.files(name) for file in page])
+
+    async def generations(self) -> list[str]:
+        """Return the names of all generations, oldest first."""
+        names = sorted(filter(_NAME.fullmatch, await self.files.folders()))
+        sizes = await asyncio.gather(*(self.files.size(f"{name}/{_MANIFEST}") for name in names))
+        return [name for name, size in zip(names, sizes, strict=True) if size is not None]
+
+    async def manifest(self, name: str = "") -> Manifest:
+        """Return a generation's manifest, or that of the newest. Raises `InvalidInput` where there is none, or one that cannot
+        be read."""
+        if not name:
+            names = await self.generations()
+            if not names:
+                raise InvalidInput("there is no backup at this place")
+            name = names[-1]
+        if not _NAME.fullmatch(name):
+            raise InvalidInput(f"{name!r} is no generation: `shoal backup list` shows them")
+        try:
+            data, _ = await self.files.get(f"{name}/{_MANIFEST}")
+        except NotFound as error:
+            raise InvalidInput(f"there is no generation {name}: `shoal backup list` shows them") from error
+        return decode(data, name)
+
+    async def manifests(self) -> list[Manifest]:
+        """Return those of all generations, oldest first."""
+        return [await self.manifest(name) for name in await self.generations()]
+
+    async def put_part(self, generation: str, name: str, table: str, data: bytes, rows: int) -> DumpPart:
+        """Store one file of a generation."""
+        self.check_lease()
+        await self.files.put(f"{generation}/{name}", data, RAW)
+        return DumpPart(name, table, len(data), hashlib.sha256(data).hexdigest(), rows)
+
+    async def part(self, generation: str, part: DumpPart) -> bytes:
+        """Return one file. Raises `BackupDamaged` unless it is what was put there."""
+        try:
+            data, _ = await self.files.get(f"{generation}/{part.key}")
+        except NotFound as error:
+            raise BackupDamaged(f"{generation}/{part.key} is gone") from error
+        if len(data) != part.size or hashlib.sha256(data).hexdigest() != part.sha256:
+            raise BackupDamaged(f"{generation}/{part.key} is not what was written: its hash is another one")
+        return data
+
+
+def _new_name() -> str:
+    """Return a name that sorts by time, to the millisecond, and is nobody else's."""
+    now = datetime.now(UTC)
+    return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1_000:03}Z-{secrets.token_hex(2)}"
+
+
+@contextmanager
+def _locked(folder: Path | None) -> Iterator[None]:
+    """Lock a directory against other backups; a bucket has no locks."""
+    if folder is None:
+        yield
+        return
+    handle = private_files.open_file(folder / "lock", os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise Conflict("another backup is being written there: wait for it") from error
+    try:
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,213 @@
+"""Brings a generation back into an empty store: its rows as they were, its events, its media, then a check that repairs.
+
+Nothing is written before every row has been read and compared with its hash; media are compared on their way. A restore may
+be interrupted and run again: a mark in the store says that it was begun, and no server starts there until `finish` has removed it,
+after everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shoal import private_files
+from shoal.admin.backups.contents import KeptFile, carry, kept_rows, listed, nothing_done, opened
+from shoal.admin.backups.repository import MEDIA, PUSH_KEY, BackupDamaged, BackupRepository, DumpPart, Manifest
+from shoal.admin.consistency.check import check
+from shoal.admin.contract import AnyNetwork
+from shoal.admin.move import bury_events, emit_again, forget_events, holds_something, whole
+from shoal.admin.report import CheckReport, Progress
+from shoal.admin.throttling import Throttle, run_bounded
+from shoal.admin.unfinished import mark_of, marked
+from shoal.core import events
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.placement import DATA_SOURCES
+from shoal.graph.bulk import Rows, SnapshotTable
+from shoal.graph.contract import Store
+from shoal.graph.schema import decode_node
+from shoal.media.store import MediaStore
+from shoal.tagcloud.contract import TagRule
+from shoal.tagcloud.merger import Amendment
+
+_AT_ONCE = 8
+_ROWS_AT_ONCE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreTarget:
+    """Where a network is restored to. Nobody else may have the store open."""
+
+    store: Store
+    media: MediaStore
+    push_key: Path | None
+
+
+class RestoredNetwork(msgspec.Struct):
+    """The result of a restore."""
+
+    rows: int = 0
+    events: int = 0
+    buried: int = 0
+    media_files: int = 0
+    media_there: int = 0
+    """Files that were there already."""
+    faults: list[str] = []
+    """Files of media that are damaged or gone in the backup: the rest was restored."""
+
+
+async def restore(
+    repository: BackupRepository, manifest: Manifest, target: RestoreTarget, throttle: Throttle, tell: Progress
+) -> RestoredNetwork:
+    """Bring a generation back, up to `finish`. A file of media that is damaged is left out and told; everything else that is
+    refuses all.
+
+    Raises `InvalidInput` for a store that is not empty, `BackupDamaged` for rows that are not what was written: nothing was
+    changed then.
+    """
+    return await _Restore(repository, manifest, target, throttle, tell).run()
+
+
+async def restore_tag_rules(network: AnyNetwork, manifest: Manifest) -> None:
+    """Restore the rules of admins on tags, which are not in the graph, in the network that was restored."""
+    if manifest.tag_rules:
+        rules = [TagRule(rule.name, rule.denied, rule.target) for rule in manifest.tag_rules]
+        await network.amend_tags(Amendment(rules=rules))
+
+
+async def make_whole(network: AnyNetwork, tell: Progress) -> CheckReport:
+    """Compute what is not in a backup, in the network that was restored: tags are counted, and what was under way is repaired."""
+    return await check(network, repair=True, progress=tell)
+
+
+async def finish(target: RestoreTarget, manifest: Manifest) -> None:
+    """Remove the mark: the restore is complete, and servers may start."""
+    await whole(target.store).remove_rows(Rows(keys=[mark_of(manifest.generation)]))
+
+
+class _Restore:
+    """One restore while it goes on."""
+
+    def __init__(
+        self,
+        repository: BackupRepository,
+        manifest: Manifest,
+        target: RestoreTarget,
+        throttle: Throttle,
+        tell: Progress,
+    ) -> None:
+        self._repository = repository
+        self._manifest = manifest
+        self._target = target
+        self._store = whole(target.store)
+        self._mark = mark_of(manifest.generation)
+        self._throttle = throttle
+        self._tell = tell
+        self._done = RestoredNetwork()
+
+    async def run(self) -> RestoredNetwork:
+        await self._check_empty()
+        push_key = await self._push_key()
+        await self._check_rows()
+        await self._store.put_rows(Rows(keys=[self._mark]))
+        await self._put_rows()
+        await self._put_events()
+        with tempfile.TemporaryDirectory(prefix="shoal-restore-") as folder:
+            await self._put_media(Path(folder))
+        if push_key and self._target.push_key is not None:
+            await asyncio.to_thread(private_files.write, self._target.push_key, push_key)
+        return self._done
+
+    async def _check_empty(self) -> None:
+        begun = await marked(self._store)
+        if begun and begun != self._mark.id:
+            raise InvalidInput("another generation was being restored there: name that one, or an empty store")
+        if not begun and await holds_something(self._store):
+            raise InvalidInput("the store to restore to is not empty: name an empty one with --store")
+
+    async def _push_key(self) -> bytes:
+        """Return the key for web push; nothing where there is none. Raises `InvalidInput` where another one lies already."""
+        kept = [part for part in self._manifest.parts if part.table == PUSH_KEY]
+        if not kept:
+            return b""
+        key = await self._repository.part(self._manifest.generation, kept[0])
+        path = self._target.push_key
+        if path is not None and (await asyncio.to_thread(_text_of, path) or key.strip()) != key.strip():
+            raise InvalidInput(f"{path} is another key for web push than that of the backup: move it away")
+        return key
+
+    async def _check_rows(self) -> None:
+        for at, part in enumerate(self._manifest.parts, 1):
+            if part.table != PUSH_KEY:
+                await self._opened(part)
+            self._tell("looked through", at, len(self._manifest.parts))
+
+    async def _opened(self, part: DumpPart) -> Sequence[Any]:
+        await self._throttle.spend(part.size)
+        return await asyncio.to_thread(opened, part, await self._repository.part(self._manifest.generation, part))
+
+    async def _rows(self, table: SnapshotTable) -> AsyncIterator[Sequence[Any]]:
+        for part in self._manifest.parts:
+            if part.table == table.value:
+                yield await self._opened(part)
+
+    async def _put_rows(self) -> None:
+        for table in (SnapshotTable.OBJECTS, SnapshotTable.ASSOCIATIONS, SnapshotTable.COUNTS, SnapshotTable.KEYS):
+            put, total = 0, self._manifest.rows(table.value)
+            async for rows in self._rows(table):
+                for start in range(0, len(rows), _ROWS_AT_ONCE):
+                    some = rows[start : start + _ROWS_AT_ONCE]
+                    await self._store.put_rows(_as_rows(table, some))
+                    put += len(some)
+                    self._tell(table.value, put, total)
+            self._done.rows += put
+
+    async def _put_events(self) -> None:
+        # An interrupted restore may have brought some.
+        await forget_events(self._store)
+        async for rows in self._rows(SnapshotTable.BURIED):
+            await bury_events(self._store, [(events.decode(event), error) for _, event, error in rows])
+            self._done.buried += len(rows)
+        async for rows in self._rows(SnapshotTable.EVENTS):
+            await emit_again(self._store, [events.decode(event) for _, event in rows])
+            self._done.events += len(rows)
+
+    async def _put_media(self, folder: Path) -> None:
+        media, done, total = self._target.media, self._done, self._manifest.media.files
+
+        async def put(row: KeptFile) -> None:
+            try:
+                await carry(self._repository.files, f"{MEDIA}/{row.key}", media, row.key, folder, self._throttle, row)
+            except (BackupDamaged, NotFound):
+                done.faults.append(f"the file {row.key} is damaged or gone")
+            else:
+                done.media_files += 1
+
+        for source in range(DATA_SOURCES):
+            rows = await kept_rows(self._repository, self._manifest, source)
+            there = await listed(media, str(source)) if rows else {}
+            missing = [row for row in rows if there.get(row.key) != row.size]
+            done.media_there += len(rows) - len(missing)
+            await run_bounded(missing, put, _AT_ONCE, nothing_done)
+            self._tell("media", done.media_files + done.media_there, total)
+
+
+def _text_of(path: Path) -> bytes:
+    return path.read_bytes().strip() if path.exists() else b""
+
+
+def _as_rows(table: SnapshotTable, rows: Sequence[Any]) -> Rows:
+    match table:
+        case SnapshotTable.OBJECTS:
+            return Rows(objects=[decode_node(data) for _, _, data in rows])
+        case SnapshotTable.ASSOCIATIONS:
+            return Rows(assocs=rows)
+        case SnapshotTable.COUNTS:
+            return Rows(counts=rows)
+        case _:
+            return Rows(keys=rows)

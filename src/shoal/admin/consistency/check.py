@@ -1,0 +1,443 @@
+"""Consistency check of stored data: the invariants I1 to I4 and I9 of the design and their prerequisites, for the whole
+network or a sample.
+
+The full check reads the store from end to end into packed arrays and compares there. On a network in use this is no single
+moment, so every finding is checked a second time, and only findings of both passes are reported.
+
+The sampled check reads a few random members and all data around them: it costs the same in a network of any size. It cannot
+prove that the network is consistent, but a sample of some hundreds finds an error that affects one member in a hundred. It
+checks the newest entries of each list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from shoal.admin.consistency import invariants, scan
+from shoal.admin.consistency.derived import (
+    SearchRows,
+    TagCounts,
+    count_anew,
+    homes,
+    look_again,
+    settled_difference,
+    still_wrong,
+)
+from shoal.admin.consistency.invariants import MOST, Found
+from shoal.admin.consistency.media import YOUNG_SECONDS, MediaFiles, mend
+from shoal.admin.consistency.records import FollowHistories, FreshIds, UnusedApps, plan_again, plan_ends, remember
+from shoal.admin.consistency.repair import miscount
+from shoal.admin.consistency.repair import repair as put_right
+from shoal.admin.contract import AnyNetwork
+from shoal.admin.report import EXAMPLES, PROMISES, CheckReport, Finding, Invariant, Progress, nothing
+from shoal.admin.tags import TagSpellings, store_folded
+from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock, key_text
+from shoal.core.credentials import ChallengeKey, Login
+from shoal.core.email import ContactSalt
+from shoal.core.ids import shard_of
+from shoal.core.model import Media, Member, Post, Share
+from shoal.core.ranking.preferences import SeenPosts, Taste
+from shoal.graph.access import association
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Cursor, Graph, Reader, Store
+from shoal.graph.media import key_of_files
+from shoal.graph.schema import (
+    ASSOC_TYPES,
+    POSTED,
+    AnyNode,
+    AssocType,
+    Key,
+    challenge_key_key,
+    contact_salt_key,
+    email_block_key,
+    email_domain_block_key,
+    email_key,
+    ip_block_key,
+    name_block_key,
+    seen_key,
+    share_key,
+    taste_key,
+    user_name_key,
+)
+from shoal.search.indexing import member_row
+
+
+class KeyTarget(NamedTuple):
+    """A key that must lead to an object."""
+
+    key: Key
+    id: int
+
+
+def names_of(node: AnyNode) -> KeyTarget | None:
+    """The key that belongs to an object."""
+    match node:
+        case Media() if (key := key_of_files(node)) is not None:
+            return KeyTarget(key, node.id)
+        case Member():
+            return KeyTarget(user_name_key(node.name), node.id)
+        case Login(email=address) if address:
+            return KeyTarget(email_key(address), node.member_id)
+        case Share():
+            return KeyTarget(share_key(node.author_id, shard_of(node.author_id), node.post_id), node.id)
+        case EmailDomainBlock():
+            return KeyTarget(email_domain_block_key(node.domain), node.id)
+        case CanonicalEmailBlock():
+            return KeyTarget(email_block_key(node.digest), node.id)
+        case IpBlock():
+            return KeyTarget(ip_block_key(node.network), node.id)
+        case NameBlock():
+            return KeyTarget(name_block_key(key_text(node.word, part=node.part)), node.id)
+        case Taste():
+            return KeyTarget(taste_key(node.member_id), node.id)
+        case ContactSalt() | ChallengeKey():
+            return KeyTarget(contact_salt_key() if isinstance(node, ContactSalt) else challenge_key_key(), node.id)
+        case SeenPosts():
+            return KeyTarget(seen_key(node.member_id), node.id)
+    return None
+
+
+_PATIENCE_SECONDS = 3_600.0
+"""How long a check waits for events that are not done yet."""
+_ROUNDS = 4
+"""A remedy may bring another fault to light: a repair looks again, so many times."""
+_KEYS_AT_ONCE = 256
+_RECOUNTED = 1_000
+"""Counts that are looked at once more, one by one. More than so many are no accident of the moment."""
+_RECOUNTS = 8
+
+Look = Mapping[str, Found]
+
+
+async def check(
+    network: AnyNetwork,
+    *,
+    repair: bool = False,
+    sample: int | None = None,
+    read_only: bool = False,
+    young: float = YOUNG_SECONDS,
+    progress: Progress = nothing,
+) -> CheckReport:
+    """Compare everything stored, and the home timelines, with what they promise; with `repair`, put right what differs.
+
+    Of the warm timelines `sample` are looked at by chance (None: all); where none is warm, those of a sample of members.
+    With `read_only`, for a store that another process serves, neither events nor timelines are touched: I1 is left out, and so are
+    files. A file that belongs to nothing is told when it is not `young` (seconds) any more.
+    """
+    began = time.monotonic()
+    first = await _confirmed(network, sample, progress, read_only=read_only, young=young)
+    report = await _report(network, first, read_only=read_only)
+    if repair and not report.clean:
+        report.repaired = await _repaired(network, first, sample, progress, young)
+        left = sum(found.wrong for found in first.values()) - report.repaired
+        if left:
+            report.notes.append(f"{left} findings could not be repaired, or came anew: see them with another check")
+    report.seconds = time.monotonic() - began
+    return report
+
+
+async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progress: Progress, young: float) -> int:
+    """Repair, look, and repair again; how many findings are gone at the end."""
+    before = sum(found.wrong for found in look.values())
+    for _ in range(_ROUNDS):
+        findings = [finding for found in look.values() for finding in found.findings]
+        if not findings:
+            break
+        await put_right(network, findings)
+        await store_folded(network, findings)
+        await count_anew(network, findings)
+        await look_again(network, findings)
+        await mend(network, findings)
+        await plan_ends(network, findings)
+        await plan_again(network, findings)
+        await remember(network, findings)
+        look = await _confirmed(network, sample, progress, read_only=False, young=young)
+    return max(0, before - sum(found.wrong for found in look.values()))
+
+
+async def _confirmed(
+    network: AnyNetwork, sample: int | None, progress: Progress, *, read_only: bool, young: float
+) -> Look:
+    """Return the findings that two looks agree on. The check of timelines looks twice by itself."""
+    stored, objects, counts = await _look(network, progress, read_only=read_only, young=young)
+    if any(found.wrong for found in stored.values()):
+        again, objects, counts = await _look(network, progress, read_only=read_only, young=young)
+        stored = {name: _in_both(stored[name], again[name]) for name in stored if name in again}
+        stored["I2"] = await _still_miscounted(network, stored["I2"])
+        if not read_only:
+            stored["cloud"] = await still_wrong(network, stored["cloud"])
+    if read_only:
+        return stored
+    return {"I1": await homes(network, objects, counts, sample, progress), **stored}
+
+
+def _in_both(first: Found, second: Found) -> Found:
+    known = set(first.findings)
+    kept = [finding for finding in second.findings if finding in known]
+    return Found(second.checked, second.wrong if second.wrong > MOST else len(kept), kept)
+
+
+async def _still_miscounted(network: AnyNetwork, found: Found) -> Found:
+    """A count goes up and down, so two looks may meet the same difference by chance; a broken one is always off by as much."""
+    if found.wrong > _RECOUNTED:
+        return found
+    wrong = {finding: await miscount(network, finding) for finding in found.findings}
+    for _ in range(_RECOUNTS):
+        wrong = {finding: by for finding, by in wrong.items() if by}
+        if wrong:
+            # At random, so as not to keep step with whoever writes.
+            await asyncio.sleep(random.uniform(0.0, 0.01))  # noqa: S311
+            wrong = {finding: by if by == await miscount(network, finding) else 0 for finding, by in wrong.items()}
+    kept = [finding for finding in found.findings if wrong.get(finding)]
+    return Found(found.checked, len(kept), kept)
+
+
+async def _look(
+    network: AnyNetwork, progress: Progress, *, read_only: bool, young: float
+) -> tuple[dict[str, Found], scan.Objects, scan.Counts]:
+    if not read_only:
+        await network.settle(_PATIENCE_SECONDS)
+    keys, counts_of_tags, rows = _Keys(network.store), TagCounts(), SearchRows(network)
+    spellings = TagSpellings()
+    searched = not read_only and await rows.is_filled()
+    files, clients, histories, fresh = MediaFiles(network, young), UnusedApps(), FollowHistories(network), FreshIds()
+
+    async def watch(page: Sequence[AnyNode]) -> None:
+        counts_of_tags.take(page)
+        spellings.take(page)
+        files.take(page)
+        clients.take(page)
+        fresh.take(page)
+        await keys.watch(page)
+        if searched:
+            await rows.watch(page)
+
+    objects = await scan.read_objects(network.store, watch, progress)
+
+    async def watch_links(page: Sequence[AssocRow]) -> None:
+        await histories.watch(page)
+        await spellings.watch(page)
+
+    links = await scan.read_links(network.store, watch_links, progress)
+    counts = await scan.read_counts(network.store, progress)
+    blocks = await scan.read_blocks(network.store, progress)
+    # In a thread: sorting a million rows would hold up whoever is served meanwhile.
+    found = await asyncio.to_thread(_compared, objects, links, counts, blocks)
+    found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
+    found["apps"] = clients.compared(links)
+    found["agenda"], found["ids"] = await asyncio.to_thread(lambda: (fresh.tickets(links), fresh.shared(links)))
+    found["histories"] = await asyncio.to_thread(histories.compared, links)
+    found["spellings"] = await spellings.compared(None if read_only else network.tag_store)
+    if not read_only:
+        found["cloud"] = await counts_of_tags.compared(network.tag_store)
+        found["files"] = await files.compared(objects, links)
+    if searched:
+        found["search"] = await rows.compared()
+    return found, objects, counts
+
+
+def _compared(objects: scan.Objects, links: scan.Links, counts: scan.Counts, blocks: scan.Blocks) -> dict[str, Found]:
+    return {
+        "I2": invariants.counts(links, objects, counts),
+        "positions": invariants.positions(links, blocks),
+        "I3": invariants.inverses(links),
+        "I4": invariants.tags(links, objects),
+        "lists": invariants.lists(links, objects),
+        "ends": invariants.ends(links, objects),
+    }
+
+
+class _Keys:
+    """Looks up the key of every object that has one. Keys of objects that are gone cannot be told from others."""
+
+    def __init__(self, store: Reader) -> None:
+        self._store = store
+        self.checked = 0
+        self.findings: list[Finding] = []
+
+    async def watch(self, page: Sequence[AnyNode]) -> None:
+        """Check the keys of these objects."""
+        named = [found for node in page if (found := names_of(node)) is not None]
+        for start in range(0, len(named), _KEYS_AT_ONCE):
+            await self._check(named[start : start + _KEYS_AT_ONCE])
+            await asyncio.sleep(0)
+
+    async def _check(self, named: Sequence[KeyTarget]) -> None:
+        owners = await self._store.key_get([key for key, _ in named])
+        self.checked += len(named)
+        for key, id_ in named:
+            if (owner := owners.get(key, 0)) != id_:
+                words = f"the {key.space.replace('_', ' ')} key {key.name!r} does not lead to {{0}}"
+                self.findings.append(Finding(words, (id_,), key=(key.space, key.name, key.shard, id_, owner)))
+
+
+async def _report(network: AnyNetwork, look: Look, *, read_only: bool) -> CheckReport:
+    lines = [await _line(network, name, look[name]) for name in PROMISES if name in look]
+    notes = (
+        ["home timelines, the tag cloud and the search index are of the process that serves the store: not checked"]
+        if read_only
+        else []
+    )
+    if buried := len(await network.store.buried()):
+        notes.append(f"{buried} events were set aside after failing: what follows from them has not happened")
+    return CheckReport(invariants=lines, notes=notes)
+
+
+async def _line(network: AnyNetwork, name: str, found: Found) -> Invariant:
+    examples = found.findings[:EXAMPLES]
+    nodes = await network.store.obj_get(list({id_ for finding in examples for id_ in finding.about if id_ > 0}))
+    told = [finding.words.format(*(_name(id_, nodes) for id_ in finding.about)) for finding in examples]
+    return Invariant(name=name, promise=PROMISES[name], checked=found.checked, found=found.wrong, examples=told)
+
+
+def _name(id_: int, nodes: Mapping[int, AnyNode]) -> str:
+    node = nodes.get(id_)
+    if id_ < 0:
+        return f"tag or cell {id_}"
+    if node is None:
+        return f"{id_} (no such object)"
+    if isinstance(node, Member):
+        return f"@{node.name}"
+    return f"{'post' if isinstance(node, Post) else type(node).__name__.lower()} {id_}"
+
+
+NEWEST = 100
+"""Entries of a list that are read. A longer one must have a count that is greater, and is not counted through."""
+_OTHER_ENDS = 20
+"""Entries of a list whose other end is looked for."""
+_NEIGHBOURS = 64
+"""Objects after a place drawn by chance among which a member is looked for."""
+_DRAWS = 200
+"""Places that are drawn for a member, at most: at some there are only posts."""
+_LINES = ("I1", "I2", "I3", "search", "lists", "keys")
+_COUNTED = [atype for atype in ASSOC_TYPES.values() if atype.counted and not atype.tallied]
+
+Findings = dict[str, list[Finding]]
+
+
+async def check_sampled(network: AnyNetwork, members: int, progress: Progress = nothing) -> CheckReport:
+    """Look at so many members; what two looks find, with all events done between them, is reported."""
+    began = time.monotonic()
+    chance = random.Random()  # noqa: S311  # a sample guards nothing
+    lines = {name: Found(0, 0, []) for name in _LINES}
+    for at in range(1, members + 1):
+        member = await drawn(network.store, chance)
+        if member is None:
+            break
+        for name, found in (await _confirmed_for(network, member)).items():
+            line = lines[name]
+            lines[name] = Found(line.checked + 1, line.wrong + len(found), [*line.findings, *found][:EXAMPLES])
+        progress("members", at, members)
+    return CheckReport(
+        invariants=[_sampled_line(name, found) for name, found in lines.items()], seconds=time.monotonic() - began
+    )
+
+
+def _sampled_line(name: str, found: Found) -> Invariant:
+    examples = [finding.words.format(*finding.about) for finding in found.findings]
+    return Invariant(name=name, promise=PROMISES[name], checked=found.checked, found=found.wrong, examples=examples)
+
+
+async def drawn(store: Store, chance: random.Random) -> Member | None:
+    """Return a member drawn by chance; None where none was found.
+
+    The span of all ids is halved again and again, and a half in which there is something is chosen. So those who joined on a day
+    on which few did come more often than those who joined with many others.
+    """
+    for _ in range(_DRAWS):
+        low, high = -1, MAX_TIME
+        while high - low > 1 << 10:
+            middle = (low + high) // 2
+            halves = [half for half in ((low, middle), (middle, high)) if await _holds(store, *half)]
+            if not halves:
+                break
+            low, high = chance.choice(halves)
+        found = [node for node in await store.obj_scan(low, _NEIGHBOURS) if isinstance(node, Member)]
+        if found:
+            return chance.choice(found)
+    return None
+
+
+async def _holds(store: Store, after: int, upto: int) -> bool:
+    page = await store.obj_scan(after, 1)
+    return bool(page) and page[0].id <= upto
+
+
+async def _confirmed_for(network: AnyNetwork, member: Member) -> Findings:
+    first = await _look_around(network, member)
+    if any(first.values()):
+        await network.settle()
+        second = await _look_around(network, member)
+        return {name: [finding for finding in found if finding in second[name]] for name, found in first.items()}
+    return first
+
+
+async def _look_around(network: AnyNetwork, member: Member) -> Findings:
+    graph = network.effects.graph
+    found: Findings = {name: [] for name in _LINES}
+    owners = await graph.key_get((user_name_key(member.name),))
+    if member.id not in owners.values():
+        found["keys"].append(Finding(f"the name {member.name} does not lead to {{0}}", (member.id,)))
+    counts = await graph.assoc_count((member.id,), _COUNTED)
+    for atype in _COUNTED:
+        newest = await graph.assoc_range(member.id, atype, Cursor(limit=NEWEST + 1))
+        found["I2"] += _miscounted(member.id, atype, len(newest), counts[atype].get(member.id, 0))
+        found["I3"] += await _one_sided(graph, member.id, atype, newest[:_OTHER_ENDS])
+        if atype is POSTED:
+            found["lists"] += await _not_posted(graph, member.id, newest)
+    found["search"] = await _misread(network, member)
+    found["I1"] = await _strays_at_home(network, member.id)
+    return found
+
+
+async def _strays_at_home(network: AnyNetwork, member: int) -> list[Finding]:
+    warm = await network.timelines.floor(member) is not None
+    difference = await settled_difference(network, member)
+    if not warm:
+        # A check leaves no trace.
+        await network.timelines.drop((member,))
+    return [Finding(difference, (member,))] if difference else []
+
+
+def _miscounted(id1: int, atype: AssocType, listed: int, counted: int) -> list[Finding]:
+    if counted == listed or min(counted, listed) > NEWEST:
+        return []
+    name = atype.name.replace("_", " ")
+    return [Finding(f"{{0}} has {listed} associations '{name}', but the count says {counted}", (id1,))]
+
+
+async def _one_sided(graph: Graph, id1: int, atype: AssocType, newest: Sequence[Assoc]) -> list[Finding]:
+    if not atype.inverse:
+        return []
+    inverse = ASSOC_TYPES[atype.inverse]
+    found = []
+    for assoc in newest:
+        other = await association(graph, assoc.id2, inverse, id1)
+        if other is None or (other.time, other.data) != (assoc.time, assoc.data):
+            words = f"{{0}} {atype.name.replace('_', ' ')} {{1}}, but {{1}} does not say so"
+            found.append(Finding(words, (id1, assoc.id2), (assoc.time,)))
+    return found
+
+
+async def _not_posted(graph: Graph, id1: int, newest: Sequence[Assoc]) -> list[Finding]:
+    nodes = await graph.obj_get([assoc.id2 for assoc in newest])
+    words = "{0} 'posted' {1}, but there is no object that says so"
+    return [
+        Finding(words, (id1, assoc.id2))
+        for assoc in newest
+        if not (isinstance(node := nodes.get(assoc.id2), Post | Share) and node.author_id == id1)
+    ]
+
+
+async def _misread(network: AnyNetwork, member: Member) -> list[Finding]:
+    index = network.effects.search.index
+    if not index.keeps:
+        return []
+    node = (await network.effects.graph.obj_get((member.id,))).get(member.id)
+    row = (await index.rows((member.id,))).get(member.id)
+    if not isinstance(node, Member) or row == member_row(node):
+        return []
+    return [Finding("the search index does not have {0} as it is", (member.id,))]

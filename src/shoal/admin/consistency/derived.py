@@ -1,0 +1,310 @@
+"""Checks and repairs of derived data: home timelines, the search index and tag counts equal what the stored posts yield.
+
+I1: a materialized home timeline equals its definition once its events are processed. Each timeline is read twice: the first
+pages as a reader pages through them, across the boundary between materialized and pulled entries; and everything above the
+floor, where only sources that are never pushed are pulled. The search index holds every member and post with their current
+contents and nothing else. I4: tag counts maintained by increments equal a recount of the posts.
+
+Glossary (`docs/glossary.md`): floor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from shoal.admin.consistency.invariants import MOST, Found
+from shoal.admin.consistency.scan import FIRST, Counts, Objects
+from shoal.admin.contract import AnyNetwork
+from shoal.admin.report import Finding, Progress
+from shoal.core.model import Member, Post
+from shoal.graph.contract import MAX_TIME, Cursor, Reader
+from shoal.graph.payloads.posts import counted_tags
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, TAG_OF, AnyNode, tag_id
+from shoal.queries import home
+from shoal.queries.context import Reads
+from shoal.queries.pipeline import Page
+from shoal.search.indexing import rows_of
+from shoal.tagcloud.cloud import DAYS, empty_row
+from shoal.tagcloud.contract import DAY_MS, AuthorKey, CloudStore, TagChange, TagRow, Use
+from shoal.tagcloud.merger import Amendment, authors_after, rows_after, tally
+
+MOST_CONNECTED = 50
+BY_CHANCE = 200
+
+_ALL = 1_000_000
+_PAGES = 3
+_TIMELINE_PAGE = 40
+_TIMELINE_LOOKS = 3
+"""A timeline is wrong when the same entry differs so often, with all events done in between."""
+
+Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
+
+
+async def homes(network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress) -> Found:
+    """The warm timelines (`sample` of them by chance, or all); with none warm, those of a sample of members."""
+    warm = await network.timelines.members(_ALL)
+    chosen = _some(warm, sample) if warm else _sampled(objects, counts, BY_CHANCE if sample is None else sample)
+    findings = []
+    for at, member in enumerate(chosen, 1):
+        difference = await settled_difference(network, member)
+        if difference is not None:
+            findings.append(Finding(difference, (member,), drop=member))
+        if not warm:
+            # A check leaves no trace.
+            await network.timelines.drop((member,))
+        progress("home timelines", at, len(chosen))
+    return Found(len(chosen), len(findings), findings)
+
+
+def _some(members: Sequence[int], most: int | None) -> list[int]:
+    chance = random.Random()  # noqa: S311  # a sample guards nothing
+    return list(members) if most is None or most >= len(members) else chance.sample(members, most)
+
+
+def _sampled(objects: Objects, counts: Counts, by_chance: int) -> list[int]:
+    """The most and the least connected members, and some by chance."""
+    members = objects.members
+    degree = np.zeros(len(members), np.int64)
+    follows = (counts.atype == FOLLOWS.number) | (counts.atype == FOLLOWED_BY.number)
+    at = np.searchsorted(members, counts.id1[follows])
+    known = at < len(members)
+    np.add.at(degree, at[known], counts.n[follows][known])
+    ranked = members[np.argsort(degree, kind="stable")]
+    ends = [*ranked[:MOST_CONNECTED].tolist(), *ranked[-MOST_CONNECTED:].tolist()]
+    return list(dict.fromkeys([*ends, *_some(members.tolist(), by_chance)]))
+
+
+async def settled_difference(network: AnyNetwork, member: int) -> str | None:
+    """Return the difference that every look finds, with all events done between: others may write between reads."""
+    found = await _timeline_difference(network, member)
+    for _ in range(_TIMELINE_LOOKS - 1):
+        if not found:
+            return None
+        await network.settle()
+        found &= await _timeline_difference(network, member)
+    if not found:
+        return None
+    lacking, extra = ([id_ for id_, missing in found if missing is wanted] for wanted in (True, False))
+    return f"the home timeline of {{0}} lacks {_few(lacking)} and has {_few(extra)} too much"
+
+
+async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
+    """Ids that differ, with whether the timeline lacks them."""
+    pages = await _compared(network.reads, member, Cursor(limit=_TIMELINE_PAGE), _PAGES * _TIMELINE_PAGE)
+    floor = await network.timelines.floor(member)
+    whole = Cursor(after=floor or 0, limit=200)
+    return pages | await _compared(network.reads, member, whole, network.timelines.length)
+
+
+async def _compared(reads: Reads, member: int, cursor: Cursor, most: int) -> set[tuple[int, bool]]:
+    shown = await _walked(home.page, reads, member, cursor, most)
+    defined = await _walked(home.definition, reads, member, cursor, most)
+    wanted = set(defined)
+    return {(id_, id_ in wanted) for id_ in wanted.symmetric_difference(shown)}
+
+
+def _few(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(ids)[:3])) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "") or "nothing"
+
+
+async def _walked(read: Read, reads: Reads, member: int, cursor: Cursor, most: int) -> list[int]:
+    """The first `most` ids, page by page: a page may come short, so pages are not compared one by one."""
+    ids: list[int] = []
+    before: int | None = cursor.before
+    while before is not None and len(ids) < most:
+        page = await read(reads, member, cursor._replace(before=before))
+        ids += [entry.id for entry in page.entries]
+        before = page.next
+    return ids[:most]
+
+
+_SEARCH_PAGE = 2_000
+
+
+class SearchRows:
+    """Compares rows with objects, page by page."""
+
+    def __init__(self, network: AnyNetwork) -> None:
+        self._graph: Reader = network.effects.graph
+        self._index = network.effects.search.index
+        self.checked = 0
+        self.wrong = 0
+        self.findings: list[Finding] = []
+
+    async def is_filled(self) -> bool:
+        """Whether there is anything to compare: an index that is still being filled is behind by right."""
+        return self._index.keeps and (await self._index.state()).complete
+
+    async def watch(self, page: Sequence[AnyNode]) -> None:
+        """Compare the rows of these objects."""
+        nodes = {node.id: node for node in page if isinstance(node, Member | Post)}
+        expected = await rows_of(self._graph, nodes)
+        held = await self._index.rows(list(expected)) if expected else {}
+        self.checked += len(expected)
+        for id_, row in expected.items():
+            if held.get(id_) != row:
+                self._tell("the search index does not have {0} as it is", id_)
+
+    async def compared(self) -> Found:
+        """All that was found, with what the index has and the graph has not."""
+        after = -1
+        while ids := await self._index.ids(after, _SEARCH_PAGE):
+            after = ids[-1]
+            there = await self._graph.obj_get(ids)
+            for id_ in ids:
+                if id_ not in there:
+                    self._tell("the search index has {0}, which is gone", id_)
+        return Found(self.checked, self.wrong, self.findings)
+
+    def _tell(self, words: str, id_: int) -> None:
+        self.wrong += 1
+        if len(self.findings) < MOST:
+            self.findings.append(Finding(words, (id_,), look=id_))
+
+
+async def look_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+    """Have the objects of these findings looked at."""
+    if ids := [finding.look for finding in findings if finding.look]:
+        await network.effects.search.look(network.effects.graph, ids)
+
+
+_TAG_PAGE = 1_000
+_TAGS_AT_ONCE = 200
+_LOOKED_AT = 1_000
+"""Findings that are looked at again, one by one. More than so many are no accident of the moment."""
+_TAG_LOOKS = 8
+
+
+def horizon() -> int:
+    """The first day (since 1970-01-01 UTC) whose uses are told apart."""
+    return time.time_ns() // 1_000_000 // DAY_MS - DAYS
+
+
+class TagCounts:
+    """Rows of tags as posts make them, post by post."""
+
+    def __init__(self) -> None:
+        self._horizon = horizon()
+        self.rows: dict[int, TagRow] = {}
+        self.authors: dict[AuthorKey, int] = {}
+
+    def take(self, nodes: Iterable[AnyNode]) -> None:
+        """Count the posts among these."""
+        uses = [use for node in nodes if isinstance(node, Post) and (use := _use(node)) is not None]
+        found = tally(uses, self._horizon)
+        after = authors_after(found, self.authors)
+        self.rows.update(rows_after(found, self.rows, self.authors, after, {}, self._horizon))
+        self.authors.update(after)
+
+    async def compared(self, store: CloudStore) -> Found:
+        """Return the tags that the cloud counts differently."""
+        findings: list[Finding] = []
+        seen: set[int] = set()
+        checked, after = 0, FIRST
+        while page := await store.scan(after, _TAG_PAGE):
+            for row in page:
+                seen.add(row.id)
+                findings += self._differing(row, self.rows.get(row.id) or empty_row(row.id, row.name))
+            checked += len(page)
+            after = page[-1].id
+        for id_, row in self.rows.items():
+            if id_ not in seen:
+                findings += self._differing(empty_row(id_, row.name), row)
+                checked += 1
+        return Found(checked, len(findings), findings[:MOST])
+
+    def _differing(self, stored: TagRow, counted: TagRow) -> Iterator[Finding]:
+        days = {day: held for day, held in stored.days.items() if day >= self._horizon}
+        what = ""
+        if stored.n != counted.n:
+            what = f"counts {stored.n:,} uses of #{counted.name}, there are {counted.n:,}"
+        elif days != counted.days:
+            what = f"does not count the last days of #{counted.name} as they were"
+        elif stored.forms != counted.forms and sum(stored.forms.values()) != stored.n:
+            what = f"does not count the spellings of #{counted.name} as they are"
+        if what:
+            yield Finding(f"the tag cloud {what}".replace("{", "{{").replace("}", "}}"), (), tag=counted.name)
+
+
+def _use(post: Post) -> Use | None:
+    changes = tuple(TagChange(name, form, 1) for name, form in counted_tags(post).items())
+    return Use(post.id, post.version, post.author_id, post.created_at, post.created_at, changes) if changes else None
+
+
+async def still_wrong(network: AnyNetwork, found: Found) -> Found:
+    """Return the findings of two looks that persist: tags that go on differing by as much, even on a network in use."""
+    if found.wrong > _LOOKED_AT:
+        return found
+    differ = {finding: await _tag_difference(network, finding.tag) for finding in found.findings}
+    for _ in range(_TAG_LOOKS):
+        differ = {finding: by for finding, by in differ.items() if any(by)}
+        if differ:
+            # At random, so as not to keep step with whoever writes.
+            await asyncio.sleep(random.uniform(0.0, 0.01))  # noqa: S311
+            await network.settle()
+            differ = {
+                finding: by for finding, by in differ.items() if by == await _tag_difference(network, finding.tag)
+            }
+    kept = [finding for finding in found.findings if any(differ.get(finding, ()))]
+    return Found(found.checked, len(kept), kept)
+
+
+async def _tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
+    """By how many uses, on which days and in which spellings the cloud and a recount differ; nothing true when they do not."""
+    counted, _ = await _counted_anew(network, name)
+    stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
+    days = {day: held for day, held in stored.days.items() if day >= horizon()}
+    return (
+        stored.n - counted.n,
+        set(days.items()) ^ set(counted.days.items()),
+        set(stored.forms.items()) ^ set(counted.forms.items()),
+    )
+
+
+async def count_anew(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+    """Have the tags of these findings counted as the graph has them now."""
+    names = [finding.tag for finding in findings if finding.tag]
+    for start in range(0, len(names), _TAGS_AT_ONCE):
+        counted = [await _counted_anew(network, name) for name in names[start : start + _TAGS_AT_ONCE]]
+        authors: dict[AuthorKey, int] = {}
+        for _, of_tag in counted:
+            authors |= of_tag
+        await network.amend_tags(Amendment(rows=[row for row, _ in counted], authors=authors))
+
+
+async def count_all(network: AnyNetwork, progress: Progress) -> int:
+    """Count every tag from the posts, for a cloud that is empty; how many tags there are. Nobody else may be at work."""
+    await network.settle()
+    counts, done, after = TagCounts(), 0, FIRST
+    while page := await network.store.obj_scan(after, _TAG_PAGE):
+        counts.take(page)
+        done += len(page)
+        after = page[-1].id
+        progress("tags of posts", done, 0)
+    rows = list(counts.rows.values())
+    for start in range(0, len(rows), _TAG_PAGE):
+        some = {row.id: row for row in rows[start : start + _TAG_PAGE]}
+        authors = {key: n for key, n in counts.authors.items() if key[0] in some}
+        await network.amend_tags(Amendment(rows=list(some.values()), authors=authors))
+        progress("tags", start + len(some), len(rows))
+    return len(rows)
+
+
+async def _counted_anew(network: AnyNetwork, name: str) -> tuple[TagRow, dict[AuthorKey, int]]:
+    """The row of a tag, and who used it on the days that are stored or counted: 0 for who did not."""
+    id_ = tag_id(name)
+    counts = TagCounts()
+    before = MAX_TIME
+    while page := await network.store.assoc_range(id_, TAG_OF, Cursor(before=before, limit=_TAG_PAGE)):
+        posts = await network.store.obj_get([entry.id2 for entry in page])
+        counts.take(posts.values())
+        before = page[-1].time
+    stored = (await network.tag_store.tags((id_,))).get(id_) or empty_row(id_, name)
+    gone = await network.tag_store.author_counts({(id_, day) for day in stored.days})
+    authors = {key: n for key, n in counts.authors.items() if key[0] == id_}
+    return counts.rows.get(id_) or empty_row(id_, name), {**dict.fromkeys(gone, 0), **authors}

@@ -1,0 +1,267 @@
+"""Check and repair media: each has its files and says the truth about itself, and every file belongs to something.
+
+Files are compared by hashes of their keys: about 60 bytes of memory for each, however long the keys are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple, cast
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from shoal.admin.consistency.invariants import MOST, Found
+from shoal.admin.consistency.scan import Column, Links, Objects, found_in
+from shoal.admin.contract import AnyNetwork
+from shoal.admin.report import Finding
+from shoal.core.ids import shard_of
+from shoal.core.media_files import copy_of, files_of_member, lasting_files_of
+from shoal.core.model import Media, MediaKind, MediaState, Member
+from shoal.graph.changes import change_object, retry_on_conflict
+from shoal.graph.contract import Batch, Cursor
+from shoal.graph.media import UNUSED_MS, charge, media_of, plan
+from shoal.graph.schema import AGENDA, ATTACHED, DUE_ON, OWNS, AnyNode
+
+YOUNG_SECONDS = 3_600.0
+"""A file that is younger may belong to an upload that is not done."""
+_AT_ONCE = 16
+_PAGE = 1_000
+_PARTS = 5
+"""Parts of a media key: three numbers, the member, the file."""
+
+
+class _File(NamedTuple):
+    """A file that an object names."""
+
+    key: str
+    object_id: int
+    required: bool
+
+
+class MediaFiles:
+    """Collects the objects page by page, and compares them with the stored files."""
+
+    def __init__(self, network: AnyNetwork, young: float = YOUNG_SECONDS) -> None:
+        self._network = network
+        self._young = young
+        self._files = [array("q") for _ in range(3)]
+        self._media = [array("q") for _ in range(5)]
+        self._members = [array("q") for _ in range(2)]
+        self._findings: list[Finding] = []
+        self._wrong = 0
+
+    def take(self, page: Sequence[AnyNode]) -> None:
+        """Note what these objects say."""
+        for node in page:
+            for file in _files_of(node):
+                _note(self._files, (_hash(file.key), file.object_id, file.required))
+            if isinstance(node, Media):
+                _note(self._media, (node.id, node.owner_id, node.stored, node.unused_since, node.ticket_id))
+            elif isinstance(node, Member):
+                _note(self._members, (node.id, node.media_bytes))
+
+    async def compared(self, objects: Objects, links: Links) -> Found:
+        """All that is wrong, with what else the store of files holds."""
+        hashes, owners, required = map(_column, self._files)
+        order = np.argsort(hashes)
+        hashes, owners, required = hashes[order], owners[order], required[order]
+        sizes = np.full(len(hashes), -1, np.int64)
+        files = await self._look_through(hashes, sizes)
+        for at in np.nonzero((sizes < 0) & (required > 0))[0]:
+            self._tell("a file of {0} is missing", int(owners[at]))
+        self._compare_media(objects, links, owners, np.maximum(sizes, 0))
+        self._compare_sums()
+        return Found(files + len(self._media[0]), self._wrong, self._findings)
+
+    async def _look_through(self, hashes: Column, sizes: Column) -> int:
+        """Note the sizes of the files that objects name, and report the others; return the number of all files."""
+        seen, now = 0, time.time()
+        async for page in self._network.media.files():
+            seen += len(page)
+            found = np.fromiter((_hash(file.key) for file in page), np.int64, len(page))
+            known = found_in(found, hashes)
+            size = np.fromiter((file.size for file in page), np.int64, len(page))
+            sizes[np.searchsorted(hashes, found[known])] = size[known]
+            for file, is_known in zip(page, known.tolist(), strict=True):
+                if not is_known and _is_ours(file.key) and now - file.modified > self._young:
+                    self._tell(f"the file {file.key} belongs to nothing", file=file.key)
+        return seen
+
+    def _compare_media(self, objects: Objects, links: Links, owners: Column, sizes: Column) -> None:
+        ids, _, stored, unused, tickets = map(_column, self._media)
+        used = np.unique(objects.said[ATTACHED.number][0])
+        planned = np.unique(links.of(DUE_ON.number).id1)
+        order = np.argsort(ids)
+        there = np.zeros(len(ids), np.int64)
+        mine = found_in(owners, ids[order])
+        np.add.at(there, order[np.searchsorted(ids[order], owners[mine])], sizes[mine])
+        in_post = found_in(ids, used)
+        waits = unused != 0
+        for words, wrong in (
+            ("{0} is in a post, and does not know it", in_post & waits),
+            ("{0} is in no post, and does not know it", ~in_post & ~waits),
+            (
+                "nobody will look whether {0} is still in no post",
+                (waits | (tickets != 0)) & ~found_in(tickets, planned),
+            ),
+            ("{0} has files of other sizes than it says", stored != there),
+        ):
+            for at in np.nonzero(wrong)[0]:
+                self._tell(words, int(ids[at]))
+
+    def _compare_sums(self) -> None:
+        _, owners, stored, *_ = map(_column, self._media)
+        members, said = map(_column, self._members)
+        order = np.argsort(members)
+        sums = np.zeros(len(members), np.int64)
+        mine = found_in(owners, members[order])
+        np.add.at(sums, order[np.searchsorted(members[order], owners[mine])], stored[mine])
+        for at in np.nonzero(sums != said)[0]:
+            words = f"the media of {{0}} have {sums[at]} bytes, but the count says {said[at]}"
+            self._tell(words, int(members[at]), sum_of=True)
+
+    def _tell(self, words: str, id_: int = 0, *, file: str = "", sum_of: bool = False) -> None:
+        self._wrong += 1
+        if len(self._findings) < MOST:
+            media, owner = (0, id_) if sum_of else (id_, 0)
+            self._findings.append(Finding(words, (id_,) if id_ else (), media=media, bytes_of=owner, file=file))
+
+
+def _files_of(node: AnyNode) -> Iterable[_File]:
+    if not isinstance(node, Media | Member):
+        return
+    keys = lasting_files_of(node) if isinstance(node, Media) else files_of_member(node)
+    # A smaller copy is not required: where it is missing, the picture itself is served.
+    copies = set(map(copy_of, keys))
+    for key in keys:
+        yield _File(key, node.id, key not in copies)
+
+
+async def mend(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+    """Put right what these findings say of files and media, as they are by now."""
+    await network.media.remove([finding.file for finding in findings if finding.file])
+    ids = list(dict.fromkeys(finding.media for finding in findings if finding.media))
+    for start in range(0, len(ids), _AT_ONCE):
+        await asyncio.gather(*(_mend(network, id_) for id_ in ids[start : start + _AT_ONCE]))
+    for owner in dict.fromkeys(finding.bytes_of for finding in findings if finding.bytes_of):
+        await _recount(network, owner)
+
+
+async def _mend(network: AnyNetwork, id_: int) -> None:
+    if await media_of(network.effects.graph, id_) is not None:
+        await retry_on_conflict(lambda: _mend_media(network, id_))
+    else:
+        await _mend_profile(network, id_)
+
+
+async def _mend_media(network: AnyNetwork, id_: int) -> None:
+    graph, new_id = network.effects.graph, network.effects.new_id
+    media = await media_of(graph, id_)
+    if media is None:
+        return
+    sizes = await network.media.sizes(lasting_files_of(media))
+    mended = _with_files(media, sizes)
+    attached = await graph.assoc_range(id_, ATTACHED, Cursor(limit=1))
+    batch = Batch(shard_of(media.owner_id))
+    ticket = new_id(batch.shard)
+    now = time.time_ns() // 1_000_000
+    is_planned = bool((await graph.assoc_get(media.ticket_id, (DUE_ON,), (AGENDA,)))[DUE_ON])
+    mended = replace(
+        mended,
+        unused_since=0 if attached else media.unused_since or now,
+        let_go=media.let_go and not attached,
+        ticket_id=media.ticket_id if is_planned else 0,
+    )
+    if mended.unused_since and not mended.ticket_id:
+        plan(batch, mended, ticket, now + UNUSED_MS)
+    elif mended != media:
+        batch.obj_set(replace(mended, version=media.version + 1))
+    owner = (await graph.obj_get((media.owner_id,))).get(media.owner_id)
+    if isinstance(owner, Member):
+        charge(batch, owner, mended.stored - media.stored)
+    if batch.objects:
+        await graph.commit(batch)
+
+
+def _with_files(media: Media, sizes: dict[str, int]) -> Media:
+    """Return the object corrected to match its files: it has failed if its own file is gone."""
+    gone = {key for key in (media.key, media.preview_key, media.original_key) if key and key not in sizes}
+    made_from_original = media.kind is not MediaKind.IMAGE
+    main = media.original_key if media.state is MediaState.PROCESSING else media.key
+    if media.state is not MediaState.FAILED and main in gone:
+        media = replace(media, state=MediaState.FAILED)
+    if media.preview_key in gone:
+        media = replace(media, preview_key="", preview_width=0, preview_height=0)
+    if media.original_key in gone and not made_from_original:
+        media = replace(media, original_key="")
+    lasting = {key: sizes[key] for key in lasting_files_of(media) if key in sizes}
+    preview = sum(lasting.get(key, 0) for key in (media.preview_key, copy_of(media.preview_key)))
+    return replace(media, file_bytes=sum(lasting.values()) - preview, preview_bytes=preview)
+
+
+async def _mend_profile(network: AnyNetwork, id_: int) -> None:
+    """Clear the avatar and the header of a member where the file is gone."""
+    graph = network.effects.graph
+    member = (await graph.obj_get((id_,))).get(id_)
+    if not isinstance(member, Member):
+        return
+    gone = {*filter(None, (member.avatar, member.header))} - {*await network.media.sizes(files_of_member(member))}
+
+    async def read() -> Member:
+        return cast("Member", (await graph.obj_get((id_,)))[id_])
+
+    await change_object(
+        graph,
+        read,
+        lambda held: replace(
+            held,
+            avatar="" if held.avatar in gone else held.avatar,
+            header="" if held.header in gone else held.header,
+        ),
+    )
+
+
+async def _recount(network: AnyNetwork, owner_id: int) -> None:
+    """Count the bytes of a member's media again. Whatever adds to them meanwhile is another version of the member."""
+    graph = network.effects.graph
+
+    async def attempt() -> None:
+        owner = (await graph.obj_get((owner_id,))).get(owner_id)
+        if not isinstance(owner, Member):
+            return
+        used, after = 0, -1
+        while page := await graph.assoc_range(owner_id, OWNS, Cursor(after=after, limit=_PAGE, oldest_first=True)):
+            nodes = await graph.obj_get([entry.id2 for entry in page])
+            used += sum(node.stored for node in nodes.values() if isinstance(node, Media))
+            after = page[-1].time
+        batch = Batch(shard_of(owner_id))
+        charge(batch, owner, used - owner.media_bytes)
+        if batch.objects:
+            await graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+def _note(columns: Sequence[array[int]], values: Sequence[int]) -> None:
+    for column, value in zip(columns, values, strict=True):
+        column.append(value)
+
+
+def _column(values: array[int]) -> NDArray[np.int64]:
+    return np.frombuffer(values, np.int64) if values else np.empty(0, np.int64)
+
+
+def _hash(key: str) -> int:
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), signed=True)
+
+
+def _is_ours(key: str) -> bool:
+    """Whether a key has the form of a media key: other files in a bucket are left alone."""
+    parts = key.split("/")
+    return len(parts) == _PARTS and all(part.isdecimal() for part in parts[:3])

@@ -1,0 +1,333 @@
+"""Checks and repairs of single kinds of records: follow histories, agenda tickets, poll options, emoji and apps.
+
+Follow histories end where the follow ends, and both ends agree. Every id on an agenda ticket, poll option or emoji has its
+object. Every app is used or scheduled for a later check: apps of networks created by older versions are on no agenda.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from shoal.admin.consistency.invariants import MOST, Found, match
+from shoal.admin.consistency.scan import Column, Links, Pairs, found_in
+from shoal.admin.contract import AnyNetwork
+from shoal.admin.report import Finding
+from shoal.commands import oauth, scheduled_posts
+from shoal.core.blocklists import IpBlock
+from shoal.core.email import Proof
+from shoal.core.errors import Unfit
+from shoal.core.ids import floor_at, shard_of
+from shoal.core.model import DAY_MS, RECEIPT_DAYS, App, Departure, Grant, Media, Poll, ScheduledPost, Token
+from shoal.graph.access import association
+from shoal.graph.changes import put_on, retry_on_conflict
+from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch
+from shoal.graph.media import UNUSED_MS
+from shoal.graph.payloads.follows import MOST_PERIODS, encode_moments, in_order, moments_until
+from shoal.graph.schema import AGENDA, ASSOC_TYPES, DUE_ON, FOLLOWED_BY, FOLLOWS, SHOWS_EMOJI, AnyNode, AssocType
+
+_HISTORIES_AT_ONCE = 64
+_DAY_MS = 86_400_000
+_SLACK_MS = 2 * _DAY_MS
+"""Histories are forgotten once a day, in one store after the other."""
+_OF = {atype.history: atype.number for atype in (FOLLOWS, FOLLOWED_BY)} | {
+    atype.number: atype.number for atype in (FOLLOWS, FOLLOWED_BY)
+}
+"""The type of the follow that a tombstone tells of."""
+
+Flags = NDArray[np.bool_]
+
+
+class FollowHistories:
+    """Collects what tombstones tell of follows: 56 bytes for each."""
+
+    def __init__(self, network: AnyNetwork) -> None:
+        self._network = network
+        self._rows = tuple(array("q") for _ in range(7))
+
+    async def watch(self, page: Sequence[AssocRow]) -> None:
+        """Note what these associations tell."""
+        for row in page:
+            if not row.alive and (atype := _OF.get(row.atype)):
+                moments = moments_until(row.time, row.data)
+                begun = max(moments, default=0)
+                ended = -min(moments, default=0)
+                values = (row.id1, atype, row.id2, max(begun, 0), max(ended, 0), len(moments), _digest(moments))
+                for column, value in zip(self._rows, values, strict=True):
+                    column.append(value)
+
+    def compared(self, links: Links) -> Found:
+        """All histories that do not end as their follows do, and those that two ends tell differently."""
+        rows = _Told.of(*(np.frombuffer(column, np.int64) if column else _NONE for column in self._rows))
+        findings = [*_unended(rows, links, FOLLOWS), *_unended(rows, links, FOLLOWED_BY)]
+        kept = time.time_ns() // 1_000_000 - int(self._network.reads.history_days * _DAY_MS) + _SLACK_MS
+        findings += _disagreeing(rows, floor_at(kept))
+        return Found(len(rows.id1), len(findings), findings[:MOST])
+
+
+_NONE = np.empty(0, np.int64)
+
+
+class _Told:
+    """Histories at one end each, in columns: the last beginning and end, how many moments, and a sum of their hashes."""
+
+    def __init__(self, id1: Column, atype: Column, id2: Column, begun: Column, ended: Column, n: Column, sums: Column):
+        self.id1, self.atype, self.id2 = id1, atype, id2
+        self.begun, self.ended, self.n, self.sums = begun, ended, n, sums
+
+    @classmethod
+    def of(cls, id1: Column, atype: Column, id2: Column, *told: Column) -> _Told:
+        """Lay together the tombstone of a follow and that of what was put aside."""
+        order = np.lexsort((id2, atype, id1))
+        id1, atype, id2 = id1[order], atype[order], id2[order]
+        first = np.ones(len(order), np.bool_)
+        first[1:] = (id1[1:] != id1[:-1]) | (atype[1:] != atype[:-1]) | (id2[1:] != id2[:-1])
+        starts = np.nonzero(first)[0]
+        begun, ended, n, sums = (column[order] for column in told)
+        if not len(starts):
+            return cls(id1, atype, id2, begun, ended, n, sums)
+        laid = [np.maximum.reduceat(begun, starts), np.maximum.reduceat(ended, starts)]
+        laid += [np.add.reduceat(n, starts), np.add.reduceat(sums, starts)]
+        return cls(id1[starts], atype[starts], id2[starts], *laid)
+
+    def only(self, chosen: Flags) -> _Told:
+        """Some of them."""
+        columns = (self.id1, self.atype, self.id2, self.begun, self.ended, self.n, self.sums)
+        return _Told(*(column[chosen] for column in columns))
+
+    @property
+    def pairs(self) -> Pairs:
+        """Whom they are of, and whom they lead to."""
+        return self.id1, self.id2
+
+
+def _unended(rows: _Told, links: Links, atype: AssocType) -> Iterator[Finding]:
+    """Histories that begin last while there is no follow, or end later than a follow that is alive began."""
+    told, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
+    matched = match(told.pairs, (alive.id1, alive.id2))
+    name = atype.name.replace("_", " ")
+    for at in matched.first[told.begun[matched.first] > told.ended[matched.first]]:
+        yield _finding(f"the history of '{{0}} {name} {{1}}' does not end, but the follow has", told, int(at))
+    one, other = matched.both
+    for at in one[told.ended[one] >= alive.time[other]]:
+        yield _finding(f"the history of '{{0}} {name} {{1}}' ends, but the follow goes on", told, int(at))
+
+
+def _disagreeing(rows: _Told, kept: int) -> Iterator[Finding]:
+    """Ends that tell different moments. What one has forgotten already, or has no more room for, is no difference."""
+    here, there = (rows.only(rows.atype == atype.number) for atype in (FOLLOWS, FOLLOWED_BY))
+    matched = match(here.pairs, (there.id2, there.id1))
+    for words, told, alone in (
+        ("{0} remembers when they followed {1}, but {1} does not", here, matched.first),
+        ("{0} remembers when {1} followed them, but {1} does not", there, matched.second),
+    ):
+        for at in alone[np.maximum(told.begun[alone], told.ended[alone]) >= kept]:
+            yield _finding(words, told, int(at))
+    one, other = matched.both
+    whole = np.maximum(here.n[one], there.n[other]) < 2 * MOST_PERIODS
+    for at in one[whole & (here.sums[one] != there.sums[other])]:
+        yield _finding("{0} and {1} do not remember the same of when {0} followed {1}", here, int(at))
+
+
+def _finding(words: str, told: _Told, at: int) -> Finding:
+    triple = int(told.id1[at]), int(told.atype[at]), int(told.id2[at])
+    seen = int(told.begun[at]), int(told.ended[at]), int(told.sums[at])
+    return Finding(words, (triple[0], triple[2]), seen, remember=triple)
+
+
+def _digest(moments: frozenset[int]) -> int:
+    """Return a sum of hashes of 56 bits: the sums of two parts make that of the whole."""
+    return sum(hash((moment,)) >> 8 for moment in moments)
+
+
+async def remember(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+    """Have both ends tell what either does, and the follow be as the last of it says.
+
+    A history that does not end, though its follow has, ends just after it began.
+    """
+    wrong = [finding.remember for finding in findings if finding.remember]
+    for start in range(0, len(wrong), _HISTORIES_AT_ONCE):
+        await asyncio.gather(*(_remember(network, *triple) for triple in wrong[start : start + _HISTORIES_AT_ONCE]))
+
+
+async def _remember(network: AnyNetwork, id1: int, atype: int, id2: int) -> None:
+    ends = ((id1, ASSOC_TYPES[atype], id2), (id2, ASSOC_TYPES[ASSOC_TYPES[atype].inverse], id1))
+    moments: set[int] = set()
+    goes_on = False
+    for end, kind, other in ends:
+        alive = await association(network.store, end, kind, other)
+        goes_on = goes_on or alive is not None
+        moments |= await _moments(network, end, kind, other)
+    last = in_order(moments)[-1] if moments else 0
+    if last > 0 and not goes_on:
+        last = -last - 1
+        moments.add(last)
+    # An end loses against a follow that began later. One so early changes nothing, but that it is remembered.
+    at, data = max(1, -last), encode_moments(moments)
+    for end, kind, other in ends:
+        op = AssocOp(end, kind.number, other, at, alive=False, data=data, plain=True, silent=True)
+        batch = Batch(shard_of(end))
+        batch.put(op)
+        await network.store.commit(batch)
+
+
+async def _moments(network: AnyNetwork, id1: int, atype: AssocType, id2: int) -> set[int]:
+    found = await network.store.assoc_ended(id1, (atype, ASSOC_TYPES[atype.history]), (id2,))
+    rows: list[Assoc] = [row for by_id in found.values() for row in by_id.values()]
+    return set[int]().union(*(moments_until(row.time, row.data) for row in rows))
+
+
+_AT_ONCE = 16
+
+Ticketed = App | Departure | IpBlock | Media | Poll | Proof | ScheduledPost
+"""Kinds of objects that become due."""
+
+
+class FreshIds:
+    """Collects the tickets of objects and the options of polls, 16 bytes for each."""
+
+    def __init__(self) -> None:
+        # The owner and the id, in turn.
+        self._tickets, self._options = array("q"), array("q")
+        # Of each ticket, whether another check finds out that it is not on the agenda.
+        self._seen_to = array("b")
+
+    def take(self, page: Sequence[AnyNode]) -> None:
+        """Note the ids in these objects."""
+        for node in page:
+            if isinstance(node, Ticketed) and node.ticket_id:
+                self._tickets.extend((node.id, node.ticket_id))
+                self._seen_to.append(isinstance(node, App | Media))
+            if isinstance(node, Poll):
+                for option in node.options:
+                    self._options.extend((node.id, option.id))
+
+    def tickets(self, links: Links) -> Found:
+        """Find objects whose ticket is not on the agenda, or is there for another object."""
+        owners, tickets = _pairs(self._tickets)
+        due = links.of(DUE_ON.number)
+        # Links have the hash of their data, which is the id of the object that is due.
+        wanted = np.fromiter((hash(int(id_).to_bytes(8)) for id_ in owners), np.int64, len(owners))
+        at = np.minimum(np.searchsorted(due.id1, tickets), max(0, len(due.id1) - 1))
+        is_planned = found_in(tickets, due.id1)
+        is_right = is_planned & (due.mark[at] == wanted) if len(due.id1) else is_planned
+        wrong = owners[~is_right & (is_planned | (np.array(self._seen_to) == 0))]
+        words = "{0} is not on the agenda: nothing happens when it is due"
+        return Found(len(owners), len(wrong), [Finding(words, (id_,), plan=id_) for id_ in wrong[:MOST].tolist()])
+
+    def shared(self, links: Links) -> Found:
+        """Find options of several polls, and emoji of several posts, that have one id. There is no repair."""
+        shown = links.of(SHOWS_EMOJI.number)
+        findings = [
+            *_shared(*_pairs(self._options), "{0} and {1} have an option with one id: votes for either count in both"),
+            *_shared(shown.id1, shown.id2, "{0} and {1} have an emoji with one id: both show the reactions to either"),
+        ]
+        return Found(len(self._options) // 2 + len(shown.id1), len(findings), findings[:MOST])
+
+
+def _pairs(values: array[int]) -> tuple[Column, Column]:
+    pairs = np.frombuffer(values, np.int64).reshape(-1, 2) if values else np.empty((0, 2), np.int64)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _shared(owners: Column, ids: Column, words: str) -> Iterator[Finding]:
+    order = np.lexsort((owners, ids))
+    owners, ids = owners[order], ids[order]
+    for at in np.nonzero((ids[1:] == ids[:-1]) & (owners[1:] != owners[:-1]))[0]:
+        yield Finding(words, (int(owners[at]), int(owners[at + 1])), (int(ids[at]),))
+
+
+async def plan_again(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+    """Give the objects of these findings new tickets for the moments at which they are due.
+
+    A scheduled post that is more than a day late is not published: its author is notified, and decides.
+    """
+    ids = [finding.plan for finding in findings if finding.plan]
+    for start in range(0, len(ids), _AT_ONCE):
+        await asyncio.gather(*(_plan(network, id_) for id_ in ids[start : start + _AT_ONCE]))
+
+
+async def _plan(network: AnyNetwork, id_: int) -> None:
+    graph = network.effects.graph
+
+    async def attempt() -> None:
+        node = (await graph.obj_get((id_,))).get(id_)
+        if not isinstance(node, Ticketed) or not node.ticket_id:
+            return
+        held = await association(graph, node.ticket_id, DUE_ON, AGENDA)
+        if held is not None and int.from_bytes(held.data) == id_:
+            return
+        now = time.time_ns() // 1_000_000
+        if isinstance(node, ScheduledPost) and now - node.at >= scheduled_posts.RETRIED_MS:
+            # Its author may not want it published this late. The ticket that it names may be that of another object.
+            missed = Unfit("This post was not published at its time")
+            await scheduled_posts.keep_refused(network.writes, replace(node, ticket_id=0), missed, now)
+            return
+        batch = Batch(shard_of(id_))
+        ticket = network.effects.new_id(batch.shard)
+        batch.obj_set(replace(node, ticket_id=ticket, version=node.version + 1))
+        put_on(batch, ticket, _due_at(node), id_)
+        await graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+def _due_at(node: Ticketed) -> int:
+    """Return the moment (Unix ms) at which an object with a ticket is due."""
+    match node:
+        case ScheduledPost():
+            return node.at
+        case Poll() | IpBlock() | Proof():
+            return node.expires_at
+        case Departure():
+            return node.done_at + RECEIPT_DAYS * DAY_MS if node.done_at else node.at
+        case Media() if node.unused_since:
+            return node.unused_since + UNUSED_MS
+    return time.time_ns() // 1_000_000 + UNUSED_MS
+
+
+class UnusedApps:
+    """Collects apps that are not kept, and those that a token or a code is of: 8 bytes for each."""
+
+    def __init__(self) -> None:
+        self._checked = 0
+        self._apps, self._tickets, self._used = array("q"), array("q"), array("q")
+
+    def take(self, page: Sequence[AnyNode]) -> None:
+        """Note what these objects say."""
+        for node in page:
+            if isinstance(node, App):
+                self._checked += 1
+                if not node.kept:
+                    self._apps.append(node.id)
+                    self._tickets.append(node.ticket_id)
+            elif isinstance(node, Token | Grant):
+                self._used.append(node.app_id)
+
+    def compared(self, links: Links) -> Found:
+        """The apps that nobody uses and that are on no agenda."""
+        ids = _column(self._apps)
+        used = found_in(ids, np.unique(_column(self._used)))
+        planned = found_in(_column(self._tickets), np.unique(links.of(DUE_ON.number).id1))
+        wrong = ids[~used & ~planned]
+        findings = [
+            Finding("nobody uses {0}, nor will look whether somebody does", (id_,), app=id_) for id_ in wrong.tolist()
+        ]
+        return Found(self._checked, len(findings), findings[:MOST])
+
+
+async def plan_ends(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+    """Put the apps of these findings on the agenda: they go after a day in which nobody uses them."""
+    ids = [finding.app for finding in findings if finding.app]
+    for start in range(0, len(ids), _AT_ONCE):
+        await asyncio.gather(*(oauth.plan_end(network.writes, id_) for id_ in ids[start : start + _AT_ONCE]))
+
+
+def _column(values: array[int]) -> Column:
+    return np.frombuffer(values, np.int64) if values else np.empty(0, np.int64)

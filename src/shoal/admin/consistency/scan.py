@@ -1,0 +1,374 @@
+"""A whole store as packed arrays: about 33 bytes an association, 17 an object, so a million of each fit in 50 MB.
+
+Objects also say which associations there must be because of them: a post stands in its author's list and under its tags.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.admin.report import Progress, Triple
+from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
+from shoal.core.email import Proof
+from shoal.core.ids import shard_of
+from shoal.core.model import (
+    HALFWAY,
+    Album,
+    App,
+    Departure,
+    Grant,
+    Media,
+    Member,
+    Poll,
+    Post,
+    Revision,
+    ScheduledPost,
+    Share,
+    Token,
+)
+from shoal.core.signup import Invitation
+from shoal.graph.contract import AssocRow, Scanner
+from shoal.graph.member_lookup import declared_ids
+from shoal.graph.payloads.posts import cell_ids, places
+from shoal.graph.schema import (
+    ATTACHED,
+    BLOCKS_EMAIL,
+    BLOCKS_EMAIL_DOMAIN,
+    BLOCKS_IP,
+    BLOCKS_NAME,
+    CELL_OF,
+    COMMENTS_ASIDE_ON,
+    COMMENTS_ON,
+    DECLARED_BY,
+    EVERYBODY,
+    EXPIRING,
+    IN_THREAD,
+    LOGGED_IN,
+    OWNS,
+    OWNS_ALBUM,
+    OWNS_INVITATION,
+    POSTED,
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
+    PUBLISHED,
+    REVISED,
+    SCHEDULES,
+    SHARES,
+    TAG_OF,
+    AnyNode,
+    AssocType,
+    public_list,
+)
+from shoal.graph.schema import tag_id as _tag_id
+
+FIRST = -(2**63)
+"""Below every id."""
+
+FIRST_TYPE = -(2**15)
+"""Below every number of a type."""
+
+OBJECTS_AT_ONCE = 2_000
+ROWS_AT_ONCE = 10_000
+
+Column = NDArray[np.int64]
+Pairs = tuple[Column, Column]
+
+LISTED = (
+    POSTED,
+    POSTED_TO_FOLLOWERS,
+    POSTED_ASIDE,
+    PUBLISHED,
+    SHARES,
+    COMMENTS_ON,
+    COMMENTS_ASIDE_ON,
+    IN_THREAD,
+    OWNS,
+    OWNS_ALBUM,
+    OWNS_INVITATION,
+    REVISED,
+    LOGGED_IN,
+    EXPIRING,
+    SCHEDULES,
+    ATTACHED,
+    BLOCKS_EMAIL_DOMAIN,
+    BLOCKS_EMAIL,
+    BLOCKS_IP,
+    BLOCKS_NAME,
+    CELL_OF,
+    DECLARED_BY,
+)
+"""Types whose associations follow from objects alone, besides the tags."""
+
+_OWNED: dict[type[AnyNode], AssocType] = {
+    Media: OWNS,
+    ScheduledPost: SCHEDULES,
+    Album: OWNS_ALBUM,
+    Invitation: OWNS_INVITATION,
+}
+_BLOCKLISTS: dict[type[AnyNode], AssocType] = {
+    EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
+    CanonicalEmailBlock: BLOCKS_EMAIL,
+    IpBlock: BLOCKS_IP,
+    NameBlock: BLOCKS_NAME,
+}
+
+tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
+
+
+class Links(NamedTuple):
+    """Associations in order of their triples; `mark` tells data apart."""
+
+    id1: Column
+    atype: Column
+    id2: Column
+    time: Column
+    alive: NDArray[np.bool_]
+    mark: Column
+
+    def only(self, chosen: NDArray[np.bool_]) -> Links:
+        """Some of them."""
+        return Links(
+            self.id1[chosen],
+            self.atype[chosen],
+            self.id2[chosen],
+            self.time[chosen],
+            self.alive[chosen],
+            self.mark[chosen],
+        )
+
+    def of(self, atype: int, *, alive: bool = True) -> Links:
+        """Return the links of one type: the live ones, or all."""
+        return self.only((self.atype == atype) & self.alive if alive else self.atype == atype)
+
+    def triple(self, at: int) -> Triple:
+        """One of them."""
+        return int(self.id1[at]), int(self.atype[at]), int(self.id2[at])
+
+
+class Counts(NamedTuple):
+    """Counts that are not zero, in order of their pairs."""
+
+    id1: Column
+    atype: Column
+    n: Column
+
+
+class Blocks(NamedTuple):
+    """Parts of lists that are read by position, in order: `graph/sqlite/ranks.py` says what they are."""
+
+    id1: Column
+    atype: Column
+    level: Column
+    upto: Column
+    n: Column
+
+
+class Objects(NamedTuple):
+    """Ids in order; who wrote each post; which associations of the `LISTED` types and of tags follow from them."""
+
+    ids: Column
+    members: Column
+    posts: Column
+    authors: Column
+    said: dict[int, Pairs]
+
+    def exist(self, ids: Column) -> NDArray[np.bool_]:
+        """Which of these ids are objects, or need not be: what has a name for an id (negative) exists by being named."""
+        return (ids < 0) | found_in(ids, self.ids)
+
+    def authors_of(self, ids: Column) -> Column:
+        """The authors of these posts; 0 for what is no post."""
+        if not len(self.posts):
+            return np.zeros(len(ids), np.int64)
+        at = np.minimum(np.searchsorted(self.posts, ids), len(self.posts) - 1)
+        return np.where(self.posts[at] == ids, self.authors[at], 0)
+
+
+def found_in(ids: Column, ordered: Column) -> NDArray[np.bool_]:
+    """Which of `ids` are among the ordered ones."""
+    if not len(ordered):
+        return np.zeros(len(ids), np.bool_)
+    at = np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)
+    found: NDArray[np.bool_] = ordered[at] == ids
+    return found
+
+
+def said_by(node: AnyNode) -> Iterator[Triple]:
+    """The associations that an object brings with it."""
+    match node:
+        case Post():
+            yield node.author_id, POSTED.number, node.id
+            if node.published:
+                yield public_list(shard_of(node.author_id)), PUBLISHED.number, node.id
+            yield from _named(node)
+            if node.root_id:
+                yield node.id, IN_THREAD.number, node.root_id
+            yield from _placed(node)
+            yield from _attached(node.media, node.id)
+        case Member():
+            yield from ((id_, DECLARED_BY.number, node.id) for id_ in declared_ids(node))
+        case Share():
+            yield node.author_id, POSTED.number, node.id
+            yield node.author_id, SHARES.number, node.post_id
+            yield from _placed(node)
+        case Media() | ScheduledPost() | Album() | Invitation():
+            yield node.owner_id, _OWNED[type(node)].number, node.id
+        case Revision():
+            yield node.post_id, REVISED.number, node.id
+            yield from _attached(node.media, node.post_id)
+        case Token():
+            yield from _logged_in(node)
+        case Grant():
+            yield node.member_id, EXPIRING.number, node.id
+        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock():
+            yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
+
+
+def _logged_in(token: Token) -> Iterator[Triple]:
+    """The lists of what somebody is logged in by: halfway is not yet in."""
+    if HALFWAY not in token.scopes:
+        yield token.member_id or token.app_id, LOGGED_IN.number, token.id
+    if not token.app_id:
+        yield token.member_id, EXPIRING.number, token.id
+
+
+def _named(post: Post) -> Iterator[Triple]:
+    """The lists of what has a name for an id: of tags and of cells."""
+    for tag in post.tags:
+        yield tag_id(tag), TAG_OF.number, post.id
+    for cell in cell_ids(post):
+        yield cell, CELL_OF.number, post.id
+
+
+def _placed(entry: Post | Share) -> Iterator[Triple]:
+    return ((id1, atype.number, id2) for id1, atype, id2 in places(entry))
+
+
+def _attached(media: Sequence[int], post_id: int) -> Iterator[Triple]:
+    return ((id_, ATTACHED.number, post_id) for id_ in media)
+
+
+def parts_of(node: AnyNode) -> tuple[int, ...]:
+    """Ids that an object brings with it and that have no object of their own."""
+    match node:
+        case Poll():
+            return (*[option.id for option in node.options], node.ticket_id)
+        case App() | Media() | ScheduledPost() | IpBlock() | Departure() | Proof():
+            return (node.ticket_id,)
+    return ()
+
+
+class _ObjectArrays:
+    """Objects on their way into arrays."""
+
+    def __init__(self) -> None:
+        self.ids, self.members, self.posts, self.authors = (array("q") for _ in range(4))
+        self.said = {atype.number: (array("q"), array("q")) for atype in (*LISTED, TAG_OF)}
+
+    def take(self, node: AnyNode) -> None:
+        self.ids.append(node.id)
+        self.ids.extend(filter(None, parts_of(node)))
+        if isinstance(node, Member):
+            self.members.append(node.id)
+        elif isinstance(node, Post):
+            self.posts.append(node.id)
+            self.authors.append(node.author_id)
+        for id1, atype, id2 in said_by(node):
+            first, second = self.said[atype]
+            first.append(id1)
+            second.append(id2)
+
+    def objects(self) -> Objects:
+        said = {atype: (_packed(first), _packed(second)) for atype, (first, second) in self.said.items()}
+        # A post and what it said before may name the same media.
+        named = np.unique(np.stack(said[ATTACHED.number]), axis=1)
+        said[ATTACHED.number] = (named[0], named[1])
+        return Objects(
+            np.sort(_packed(self.ids)), _packed(self.members), _packed(self.posts), _packed(self.authors), said
+        )
+
+
+def _packed(values: array[int]) -> Column:
+    return np.frombuffer(values, np.int64) if values else np.empty(0, np.int64)
+
+
+async def read_objects(
+    store: Scanner, watch: Callable[[list[AnyNode]], Awaitable[None]], progress: Progress
+) -> Objects:
+    """Every object; `watch` is given each page of them."""
+    arrays = _ObjectArrays()
+    after = FIRST
+    while page := await store.obj_scan(after, OBJECTS_AT_ONCE):
+        for node in page:
+            arrays.take(node)
+        await watch(page)
+        after = page[-1].id
+        progress("objects", len(arrays.ids), 0)
+    return arrays.objects()
+
+
+async def read_links(store: Scanner, watch: Callable[[list[AssocRow]], Awaitable[None]], progress: Progress) -> Links:
+    """Every association, tombstones too; `watch` is given each page of them."""
+    pages: list[Links] = []
+    read = 0
+    after: Triple = (FIRST, FIRST, FIRST)
+    while page := await store.assoc_scan(after, ROWS_AT_ONCE):
+        pages.append(_columns(page))
+        await watch(page)
+        read += len(page)
+        after = page[-1][:3]
+        progress("associations", read, 0)
+    return _joined(pages)
+
+
+def _joined(pages: Sequence[Links]) -> Links:
+    def column(at: int) -> Any:
+        return np.concatenate([page[at] for page in pages])
+
+    return Links(*(column(at) for at in range(6))) if pages else _columns([])
+
+
+def _columns(rows: Sequence[AssocRow]) -> Links:
+    id1, atype, id2, moment, alive, data = zip(*rows, strict=True) if rows else ((),) * 6
+    return Links(
+        np.array(id1, np.int64),
+        np.array(atype, np.int64),
+        np.array(id2, np.int64),
+        np.array(moment, np.int64),
+        np.array(alive, np.bool_),
+        np.array(list(map(hash, data)), np.int64),
+    )
+
+
+async def read_counts(store: Scanner, progress: Progress) -> Counts:
+    """Every count that is not zero."""
+    pages = []
+    read = 0
+    after = (FIRST, FIRST)
+    while page := await store.count_scan(after, ROWS_AT_ONCE):
+        pages.append(np.array(page, np.int64))
+        read += len(page)
+        after = page[-1][:2]
+        progress("counts", read, 0)
+    rows = np.concatenate(pages) if pages else np.empty((0, 3), np.int64)
+    rows = rows[rows[:, 2] != 0]
+    return Counts(rows[:, 0], rows[:, 1], rows[:, 2])
+
+
+async def read_blocks(store: Scanner, progress: Progress) -> Blocks:
+    """Every block of a list that is read by position."""
+    pages = [np.empty((0, 5), np.int64)]
+    read = 0
+    after = (FIRST, FIRST_TYPE, FIRST_TYPE, FIRST)
+    while page := await store.block_scan(after, ROWS_AT_ONCE):
+        pages.append(np.array(page, np.int64))
+        read += len(page)
+        after = page[-1][:4]
+        progress("blocks", read, 0)
+    return Blocks(*np.concatenate(pages).T)

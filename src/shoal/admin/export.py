@@ -1,0 +1,639 @@
+"""Export of a member's own data: posts, uploads, reactions, relationships, follow periods, account history and settings.
+
+Other members' posts are quoted only as far as the member may see them now. Secrets are excluded. An export is written to a
+directory or a ZIP file, or streamed as a ZIP while it is created, without temporary files and in constant memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zipfile
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+import msgspec
+
+from shoal.admin import export_writer
+from shoal.admin.contract import AnyNetwork
+from shoal.admin.export_writer import Export, FileSource, entry_of, export_target, file_name, iso, when
+from shoal.admin.report import Progress, nothing
+from shoal.commands import members
+from shoal.commands.polls import poll_of, titles
+from shoal.commands.scheduled_posts import draft_of
+from shoal.core.errors import NotFound
+from shoal.core.model import Album, App, Media, Member, MemberList, Poll, Post, Revision, ScheduledPost, Token
+from shoal.core.signup import Invitation
+from shoal.graph.access import members_by_id
+from shoal.graph.contract import Assoc, AssocRow, Cursor, Store
+from shoal.graph.member_lookup import login_of
+from shoal.graph.payloads.follows import follow_terms, mute_terms
+from shoal.graph.payloads.members import MOST_PHOTOS, collected_of, filters_of, in_order, tastes_of
+from shoal.graph.payloads.posts import chosen_of
+from shoal.graph.schema import (
+    ASSOC_TYPES,
+    AUDITED,
+    BLOCKS,
+    BOOKMARKS,
+    COLLECTS,
+    ENDORSES,
+    FEATURES_TAG,
+    FOLLOWED_BY,
+    FOLLOWS,
+    FOLLOWS_TAG,
+    LIKES,
+    LISTS,
+    LOGGED_IN,
+    MUTES,
+    MUTES_THREAD,
+    NOTES,
+    OWNS,
+    OWNS_ALBUM,
+    OWNS_INVITATION,
+    OWNS_LIST,
+    PINS,
+    POSTED,
+    REACTS,
+    REQUESTED_BY,
+    REQUESTS,
+    REVISED,
+    SCHEDULES,
+    SHARES,
+    VOTES,
+    WATCHES,
+    AssocType,
+)
+from shoal.queries import moderation
+from shoal.queries.context import Reads
+from shoal.queries.follows import dated, known_since, told_periods
+from shoal.queries.hydration import hydrate
+
+
+async def write_posts(export: Export) -> None:
+    """Posts, comments, scheduled posts and media."""
+    await export.array("posts", _posts(export, comments=False))
+    await export.array("comments", _posts(export, comments=True))
+    await export.array("scheduled", _scheduled(export))
+    export.document("media", await _media(export))
+
+
+async def _posts(export: Export, *, comments: bool) -> AsyncGenerator[dict[str, Any], None]:
+    """Newest first, each with what it said before its edits."""
+    async with aclosing(export.pages(POSTED)) as pages:
+        async for page in pages:
+            ids = [entry.id2 for entry in page]
+            nodes = await export.graph.obj_get(ids)
+            pinned = (await export.graph.assoc_get(export.member.id, (PINS,), ids))[PINS]
+            for id_ in ids:
+                post = nodes.get(id_)
+                if isinstance(post, Post) and bool(post.parent_id) is comments:
+                    yield await _post(export, post, pinned=id_ in pinned)
+
+
+async def _post(export: Export, post: Post, *, pinned: bool) -> dict[str, Any]:
+    poll = await poll_of(export.graph, post)
+    return {
+        "id": str(post.id),
+        "written": iso(post.created_at),
+        "edited": iso(post.edited_at) or None,
+        "in_answer_to": str(post.parent_id) if post.parent_id else None,
+        "visibility": post.visibility,
+        "language": post.language,
+        "sensitive": post.sensitive,
+        "spoiler": post.spoiler,
+        "text": post.text,
+        "tags": post.tags,
+        "place": post.place._asdict() if post.place else None,
+        "data": msgspec.Raw(post.json.encode()) if post.json else None,
+        "media": await _media_file_names(export, post.media),
+        "poll": _poll(poll) if poll else None,
+        "pinned": pinned,
+        "history": await _history(export, post) if post.version > 1 else [],
+    }
+
+
+def _poll(poll: Poll) -> dict[str, Any]:
+    return {"options": titles(poll), "multiple": poll.multiple, "until": iso(poll.expires_at)}
+
+
+async def _history(export: Export, post: Post) -> list[dict[str, Any]]:
+    found = await export.graph.assoc_range(post.id, REVISED, Cursor(limit=10_000, oldest_first=True))
+    nodes = await export.graph.obj_get([revision.id2 for revision in found])
+    revisions = [node for r in found if isinstance(node := nodes.get(r.id2), Revision)]
+    return [{"written": iso(r.written), "spoiler": r.spoiler, "text": r.text} for r in revisions]
+
+
+async def _media_file_names(export: Export, ids: Sequence[int]) -> list[str]:
+    """Where in the export media are."""
+    found = await export.graph.obj_get(ids)
+    return [file_name(node) for id_ in ids if isinstance(node := found.get(id_), Media)]
+
+
+async def _scheduled(export: Export) -> AsyncGenerator[dict[str, Any], None]:
+    """Yield the posts that are scheduled."""
+    async with aclosing(export.pages(SCHEDULES)) as pages:
+        async for page in pages:
+            nodes = await export.graph.obj_get([entry.id2 for entry in page])
+            for entry in page:
+                if isinstance(node := nodes.get(entry.id2), ScheduledPost):
+                    yield await _plan(export, node)
+
+
+async def _plan(export: Export, scheduled: ScheduledPost) -> dict[str, Any]:
+    draft = draft_of(scheduled)
+    return {
+        "id": str(scheduled.id),
+        "at": iso(scheduled.at),
+        "in_answer_to": str(draft.parent_id) if draft.parent_id else None,
+        "visibility": draft.visibility,
+        "language": draft.language,
+        "sensitive": draft.sensitive,
+        "spoiler": draft.spoiler,
+        "text": draft.text,
+        "place": draft.place,
+        "data": draft.data,
+        "media": await _media_file_names(export, draft.media),
+        "poll": {"options": draft.poll.options, "multiple": draft.poll.multiple} if draft.poll else None,
+    }
+
+
+async def _media(export: Export) -> list[dict[str, Any]]:
+    """Every picture, video and sound that the member uploaded, and what is said of each; the files go along."""
+    told: list[dict[str, Any]] = []
+    async with aclosing(export.pages(OWNS)) as pages:
+        async for page in pages:
+            nodes = await export.graph.obj_get([entry.id2 for entry in page])
+            for node in nodes.values():
+                if isinstance(node, Media):
+                    # What is not made yet, or could not be, has no file.
+                    file = await export.file(node.key) if node.key else ""
+                    told.append(
+                        {
+                            "id": str(node.id),
+                            "kind": node.kind,
+                            "file": file,
+                            "description": node.description,
+                            "focus": node.focus,
+                        }
+                    )
+                    export.progress("media", len(told), 0)
+    return told
+
+
+class _People(NamedTuple):
+    """A list of members, and what stands beside each name."""
+
+    atype: AssocType
+    more: tuple[str, ...] = ()
+    told: Callable[[Assoc], tuple[str, ...]] = lambda _assoc: ()
+
+
+def _follow(assoc: Assoc) -> tuple[str, ...]:
+    terms = follow_terms(assoc.data)
+    return _yes(terms.shares), " ".join(terms.languages)
+
+
+def _request(assoc: Assoc) -> tuple[str, ...]:
+    return (*_follow(assoc), _yes(follow_terms(assoc.data).notify))
+
+
+def _mute(assoc: Assoc) -> tuple[str, ...]:
+    terms = mute_terms(assoc.data)
+    return _yes(terms.notifications), iso(terms.expires_at)
+
+
+def _note(assoc: Assoc) -> tuple[str, ...]:
+    return (assoc.data.decode(),)
+
+
+_PEOPLE = {
+    "follows": _People(FOLLOWS, ("shares", "languages"), _follow),
+    "followers": _People(FOLLOWED_BY),
+    "requests": _People(REQUESTS, ("shares", "languages", "notify"), _request),
+    "requested_by": _People(REQUESTED_BY),
+    "notified_of": _People(WATCHES),
+    "blocks": _People(BLOCKS),
+    "mutes": _People(MUTES, ("notifications", "until"), _mute),
+    "notes": _People(NOTES, ("note",), _note),
+    "endorsed": _People(ENDORSES),
+}
+_POSTS = {"likes": LIKES, "shares": SHARES, "bookmarks": BOOKMARKS, "muted_threads": MUTES_THREAD}
+_TAGS = {"followed_tags": FOLLOWS_TAG, "featured_tags": FEATURES_TAG}
+
+
+async def write_relationships(export: Export) -> None:
+    """Posts of others, votes, people and tags."""
+    for noun, atype in _POSTS.items():
+        await _posts_reacted_to(export, noun, atype)
+    await _reactions(export)
+    await _votes(export)
+    for noun, people in _PEOPLE.items():
+        await _people(export, noun, people)
+    for noun, atype in _TAGS.items():
+        await _tags(export, noun, atype)
+    await _audited(export)
+
+
+async def _posts_reacted_to(export: Export, noun: str, atype: AssocType) -> None:
+    """Posts that the member reacted to, with their author and text where the member may see them."""
+
+    async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
+        told = await _quoted(export, [assoc.id2 for assoc in page])
+        return [(when(a.time), str(a.id2), *told.get(a.id2, ("", ""))) for a in page]
+
+    await export.table(noun, atype, ("time", "post", "author", "text"), rows)
+
+
+async def _reactions(export: Export) -> None:
+    """Posts that the member put emoji on, as `_posts`, with the emoji."""
+
+    async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
+        told = await _quoted(export, [assoc.id2 for assoc in page])
+        return [
+            (when(a.time), str(a.id2), *told.get(a.id2, ("", "")), " ".join(place.emoji for place in chosen_of(a)))
+            for a in page
+        ]
+
+    await export.table("reactions", REACTS, ("time", "post", "author", "text", "emoji"), rows)
+
+
+async def _votes(export: Export) -> None:
+    """Export the member's votes in polls that still exist, with the texts that the member may see."""
+
+    async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
+        nodes = await export.graph.obj_get([assoc.id2 for assoc in page])
+        voted = [(assoc, poll) for assoc in page if isinstance(poll := nodes.get(assoc.id2), Poll)]
+        told = await _quoted(export, [poll.post_id for _, poll in voted])
+        return [
+            (when(assoc.time), str(poll.post_id), *told[poll.post_id], _chosen(assoc, poll))
+            if poll.post_id in told
+            else (when(assoc.time), str(poll.post_id), "", "", "")
+            for assoc, poll in voted
+        ]
+
+    await export.table("votes", VOTES, ("time", "post", "author", "text", "chosen"), rows)
+
+
+def _chosen(assoc: Assoc, poll: Poll) -> str:
+    return "; ".join(poll.options[position].title for position in assoc.data)
+
+
+async def _quoted(export: Export, post_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """Author and text of the posts that the member may see now."""
+    seen = await hydrate(export.graph, export.member.id, post_ids, unasked=False)
+    return {entry.id: (entry.author.member.name, entry.post.text) for entry in seen}
+
+
+async def _people(export: Export, noun: str, people: _People) -> None:
+    async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
+        found = await members_by_id(export.graph, [assoc.id2 for assoc in page])
+        return [
+            (_since(people, a), str(a.id2), found[a.id2].name if a.id2 in found else "", *people.told(a)) for a in page
+        ]
+
+    await export.table(noun, people.atype, ("time", "id", "name", *people.more), rows)
+
+
+def _since(people: _People, assoc: Assoc) -> str:
+    """A follow began before it was changed."""
+    follows = people.atype in (FOLLOWS, FOLLOWED_BY)
+    return when(follow_terms(assoc.data).began(assoc.time) if follows else assoc.time)
+
+
+async def _tags(export: Export, noun: str, atype: AssocType) -> None:
+    async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
+        return [(when(assoc.time), assoc.data.decode()) for assoc in page]
+
+    await export.table(noun, atype, ("time", "tag"), rows)
+
+
+async def _audited(export: Export) -> None:
+    """Acts on the member's own account, with the addresses they came from, and log-ins that failed."""
+
+    async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
+        entries = await moderation.own(export.graph, export.member.id, page)
+        return [
+            (when(id_), entry.verb.value, address, _words(entry.details.items())) for id_, entry, address in entries
+        ]
+
+    await export.table("account_activity", AUDITED, ("time", "act", "address", "details"), rows)
+
+
+def _words(details: Iterable[tuple[str, str | int]]) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in details)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+_BELOW_ALL = -(2**63)
+_FILES = {"follow_periods": FOLLOWS, "follower_periods": FOLLOWED_BY}
+
+
+async def write_follow_periods(export: Export) -> None:
+    """Every period that is still remembered, those that go on among them; the other member's name is as it is now."""
+    since = await known_since(export.reads)
+
+    async def rows(page: dict[int, list[AssocRow]]) -> list[tuple[str, ...]]:
+        return await _rows(export, page, since)
+
+    for noun, atype in _FILES.items():
+        await export.paged_table(noun, ("since", "until", "id", "name"), _pages(export, atype), rows)
+
+
+async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> list[tuple[str, ...]]:
+    names = await members_by_id(export.graph, list(page))
+    found: list[tuple[str, ...]] = []
+    for other, rows in page.items():
+        alive = next((Assoc(*row[2:4], row.data) for row in rows if row.alive), None)
+        ended = [Assoc(*row[2:4], row.data) for row in rows if not row.alive]
+        name = names[other].name if other in names else ""
+        found += [
+            (iso(period.since or 0), iso(period.until or 0), str(other), name)
+            for period in dated(told_periods(alive, ended), since)
+        ]
+    return found
+
+
+async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
+    """All rows about each of so many others: the association or its tombstone, and what is kept aside while it is alive."""
+    aside, after = ASSOC_TYPES[atype.history], _BELOW_ALL
+    while True:
+        own, kept = [await _part(export, kind, after) for kind in (atype, aside)]
+        full = [part[-1].id2 for part in (own, kept) if len(part) == export_writer.PAGE]
+        upto = min(full) if full else None
+        page: dict[int, list[AssocRow]] = {}
+        for row in (*own, *kept):
+            if upto is None or row.id2 <= upto:
+                page.setdefault(row.id2, []).append(row)
+        yield page
+        if upto is None:
+            return
+        after = upto
+
+
+async def _part(export: Export, atype: AssocType, after: int) -> list[AssocRow]:
+    id1 = export.member.id
+    page = await export.graph.assoc_scan((id1, atype.number, after), export_writer.PAGE)
+    return [row for row in page if (row.id1, row.atype) == (id1, atype.number)]
+
+
+_INTERNAL = frozenset({"login_id", "follows_inviter"})
+"""Fields of a member that say nothing about them."""
+
+
+async def write_settings(export: Export) -> None:
+    """The profile, lists, albums, invitations, logins, passkeys, filters and choices about ranking."""
+    await _profile(export)
+    await export.array("lists", _lists(export))
+    await export.array("albums", _albums(export))
+    await export.array("invitations", _invitations(export))
+    await export.array("sessions", _sessions(export))
+    await _passkeys(export)
+    await _filters(export)
+    await _ranking(export)
+
+
+async def _profile(export: Export) -> None:
+    """Export the member's profile, as others see it, and their settings."""
+    values = {name: value for name, value in msgspec.structs.asdict(export.member).items() if name not in _INTERNAL}
+    values["id"] = str(export.member.id)
+    values["created_at"] = values.pop("dated")
+    del values["email_hash"]
+    values["findable_by_email"] = export.member.findable_by_email
+    values["joined"] = iso(export.member.created_at)
+    inviter = export.member.invited_by
+    people = await members_by_id(export.graph, (inviter,)) if inviter else {}
+    values["invited_by"] = people[inviter].name if inviter in people else None
+    for name in ("avatar", "header"):
+        if values[name]:
+            values[name] = await export.file(values[name])
+    export.document("profile", values)
+
+
+async def _lists(export: Export) -> AsyncGenerator[dict[str, Any], None]:
+    """Lists of members, each with the names of those on it."""
+    async with aclosing(export.pages(OWNS_LIST)) as pages:
+        async for page in pages:
+            nodes = await export.graph.obj_get([entry.id2 for entry in page])
+            for entry in page:
+                if isinstance(node := nodes.get(entry.id2), MemberList):
+                    yield {
+                        "title": node.title,
+                        "replies": node.replies,
+                        "exclusive": node.exclusive,
+                        "members": await _list_member_names(export, node.id),
+                    }
+
+
+async def _list_member_names(export: Export, list_id: int) -> list[str]:
+    names: list[str] = []
+    async with aclosing(export.pages(LISTS, list_id)) as pages:
+        async for page in pages:
+            found = await members_by_id(export.graph, [entry.id2 for entry in page])
+            names += [found[entry.id2].name for entry in page if entry.id2 in found]
+    return names
+
+
+async def _albums(export: Export) -> AsyncGenerator[dict[str, Any], None]:
+    """Albums, each with its photos in their order: the post of each, and its file as `media.json` names it."""
+    async with aclosing(export.pages(OWNS_ALBUM)) as pages:
+        async for page in pages:
+            nodes = await export.graph.obj_get([entry.id2 for entry in page])
+            for entry in page:
+                if isinstance(node := nodes.get(entry.id2), Album):
+                    yield {
+                        "title": node.title,
+                        "description": node.description,
+                        "made": when(node.id),
+                        "photos": await _photos(export, node.id),
+                    }
+
+
+async def _invitations(export: Export) -> AsyncGenerator[dict[str, Any], None]:
+    """Invitations, without the codes by which somebody could sign up."""
+    async with aclosing(export.pages(OWNS_INVITATION)) as pages:
+        async for page in pages:
+            nodes = await export.graph.obj_get([entry.id2 for entry in page])
+            for entry in page:
+                if isinstance(node := nodes.get(entry.id2), Invitation):
+                    yield {
+                        "made": when(node.id),
+                        "until": iso(node.expires_at) or None,
+                        "uses": node.used,
+                        "most_uses": node.most or None,
+                        "follow": node.follow,
+                    }
+
+
+async def _sessions(export: Export) -> AsyncGenerator[dict[str, Any], None]:
+    """Browsers and apps where the member is logged in."""
+    async with aclosing(export.pages(LOGGED_IN)) as pages:
+        async for page in pages:
+            nodes = await export.graph.obj_get([entry.id2 for entry in page])
+            tokens = [node for entry in page if isinstance(node := nodes.get(entry.id2), Token)]
+            apps = await export.graph.obj_get(list({token.app_id for token in tokens} - {0}))
+            for token in tokens:
+                app, use = apps.get(token.app_id), token.use
+                yield {
+                    "app": app.name if isinstance(app, App) else None,
+                    "program": use.program or None,
+                    "system": use.system or None,
+                    "made": when(token.id),
+                    "made_from": use.made_from or None,
+                    "last_used": iso(use.at) or None,
+                    "last_used_from": use.used_from or None,
+                }
+
+
+async def _passkeys(export: Export) -> None:
+    """Export the member's passkeys: their names, and when they were used. The keys themselves say nothing to anybody else."""
+    login = await login_of(export.graph, export.member)
+    export.document(
+        "passkeys",
+        [
+            {"name": one.name, "made": iso(one.made_at), "last_used": iso(one.used_at) or None}
+            for one in (login.passkeys if login else ())
+        ],
+    )
+
+
+async def _photos(export: Export, album_id: int) -> list[dict[str, str]]:
+    held = in_order(await export.graph.assoc_range(album_id, COLLECTS, Cursor(limit=MOST_PHOTOS)))
+    nodes = await export.graph.obj_get([assoc.id2 for assoc in held]) if held else {}
+    return [
+        {"post": str(collected_of(assoc).post_id), "file": file_name(media)}
+        for assoc in held
+        if isinstance(media := nodes.get(assoc.id2), Media)
+    ]
+
+
+async def _filters(export: Export) -> None:
+    """Export the member's filters."""
+    export.document(
+        "filters",
+        [
+            {
+                "title": held.title,
+                "contexts": held.contexts,
+                "action": held.action,
+                "irreversible": held.irreversible,
+                "until": iso(held.expires_at) or None,
+                "keywords": [{"keyword": word.keyword, "whole_word": word.whole_word} for word in held.keywords],
+                "posts": [str(post.post_id) for post in held.posts],
+            }
+            for held in await filters_of(export.graph, export.member.id)
+        ],
+    )
+
+
+async def _ranking(export: Export) -> None:
+    """How feeds are ranked for the member, and what they said they want more or less of."""
+    tastes = await tastes_of(export.graph, export.member.id)
+    wishes = tastes.wishes
+    authors = await members_by_id(export.graph, list(wishes.authors))
+    export.document(
+        "ranking",
+        {
+            "on": tastes.taste is None or not tastes.taste.off,
+            "recipe": tastes.taste.recipe if tastes.taste is not None else None,
+            "interests": wishes.picked,
+            "authors": {authors[id_].name: taps for id_, taps in wishes.authors.items() if id_ in authors},
+            "tags": wishes.tags,
+        },
+    )
+
+
+async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = nothing) -> int:
+    """Write everything of the member of this name to a directory, or to a `.zip` file; nothing is there if it fails.
+
+    How many of their pictures, videos and sounds could not be found is what comes back.
+
+    Raises `NotFound` for a name that nobody has, `InvalidInput` where something is in the way.
+    """
+    member = await members.find(network.writes, name)
+    if member is None:
+        raise NotFound(f"there is no member {name!r}")
+    with export_target(to) as opened:
+        writing = Export(network.store, network.reads, network.media, member, opened, progress)
+        await write_all(writing)
+    return writing.lost
+
+
+async def write_all(writing: Export) -> None:
+    """Write every part of an export."""
+    await write_settings(writing)
+    await write_posts(writing)
+    await write_relationships(writing)
+    await write_follow_periods(writing)
+
+
+_MOST_HELD = 4 * 1024 * 1024
+"""Bytes that wait to be sent before more are read. One file is held besides."""
+
+
+class _Outlet:
+    """The file that a zip is written to: what comes is kept until somebody takes it. It cannot be gone back in."""
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._size = 0
+        self._changed = asyncio.Event()
+        self._taken = asyncio.Event()
+        self.ended = False
+
+    def write(self, data: bytes) -> int:
+        """Keep a copy of some bytes: whoever writes may use their place again."""
+        self._held.append(bytes(data))
+        self._size += len(data)
+        self._changed.set()
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: nothing is kept elsewhere."""
+
+    def end(self) -> None:
+        """Say that nothing comes any more."""
+        self.ended = True
+        self._changed.set()
+
+    async def room(self) -> None:
+        """Wait until there is room for more."""
+        while self._size > _MOST_HELD:
+            self._taken.clear()
+            await self._taken.wait()
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """Yield what comes, until the end."""
+        while self._held or not self.ended:
+            if self._held:
+                piece = b"".join(self._held)
+                self._held, self._size = [], 0
+                self._taken.set()
+                yield piece
+            else:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+async def streamed(store: Store, reads: Reads, files: FileSource, member: Member) -> AsyncGenerator[bytes, None]:
+    """Yield the bytes of a zip with all data of a member. What was begun ends when nobody takes any more."""
+    outlet = _Outlet()
+    writing = asyncio.create_task(_write(outlet, store, reads, files, member), name="shoal-export")
+    writing.add_done_callback(lambda _done: outlet.end())
+    try:
+        async for piece in outlet.pieces():
+            yield piece
+        # A zip that is not whole must not look as if it were.
+        await writing
+    finally:
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+
+
+async def _write(outlet: _Outlet, store: Store, reads: Reads, files: FileSource, member: Member) -> None:
+    with zipfile.ZipFile(cast("IO[bytes]", outlet), "w", zipfile.ZIP_DEFLATED) as archive:
+        await write_all(Export(store, reads, files, member, partial(entry_of, archive), nothing, outlet.room))

@@ -1,0 +1,211 @@
+"""Destination and shared writer of a member's export: a directory or one ZIP file, which appears complete or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+import zipfile
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import AbstractContextManager, aclosing, contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeVar
+
+import msgspec
+
+from shoal import private_files
+from shoal.admin.report import Progress
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.ids import milliseconds_of
+from shoal.core.model import Media, Member
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Store
+from shoal.graph.schema import AssocType
+from shoal.queries.context import Reads
+
+Open = Callable[[str], AbstractContextManager[IO[bytes]]]
+"""Begins a file by its name, to be written in one go and closed before the next one begins."""
+
+_STORED = (".jpg", ".png", ".webp", ".gif", ".avif")
+"""Suffixes of files that are compressed already."""
+
+
+@contextmanager
+def export_target(to: Path) -> Iterator[Open]:
+    """A place for files: a zip when `to` ends in `.zip`, else a directory that is empty or not there yet.
+
+    Raises `InvalidInput` where something is in the way. What was begun is removed when it fails.
+    """
+    zipped = to.suffix == ".zip"
+    if to.exists() and (zipped or not to.is_dir() or any(to.iterdir())):
+        raise InvalidInput(f"{to} is there already: name another place, or remove it first")
+    begun = to.with_name(f"{to.name}.part")
+    with _zip(begun) if zipped else _folder(begun) as opened:
+        yield opened
+    begun.replace(to)
+
+
+@contextmanager
+def _folder(root: Path) -> Iterator[Open]:
+    @contextmanager
+    def opened(name: str) -> Iterator[IO[bytes]]:
+        path = root / name
+        private_files.make_folder(path.parent)
+        with os.fdopen(private_files.open_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
+            yield file
+
+    # Left behind by an export that was killed.
+    shutil.rmtree(root, ignore_errors=True)
+    private_files.make_folder(root)
+    try:
+        yield opened
+    except BaseException:
+        shutil.rmtree(root)
+        raise
+
+
+@contextmanager
+def _zip(path: Path) -> Iterator[Open]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with (
+            os.fdopen(private_files.open_file(path, os.O_RDWR | os.O_TRUNC), "w+b") as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            yield partial(entry_of, archive)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def entry_of(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
+    """Begin a file in a zip by its name."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_STORED if name.endswith(_STORED) else zipfile.ZIP_DEFLATED
+    with archive.open(entry, "w", force_zip64=True) as file:
+        yield file
+
+
+PAGE = 500
+
+PageT = TypeVar("PageT", bound=Sized)
+Rows = Callable[[Sequence[Assoc]], Awaitable[Iterable[Sequence[str]]]]
+Pace = Callable[[], Awaitable[None]]
+"""Waits until there is room for more of an export."""
+
+
+class FileSource(Protocol):
+    """Where pictures, videos and sounds are."""
+
+    async def read(self, key: str) -> tuple[bytes, str]:
+        """Return a stored file and its content type. Raises `NotFound`."""
+        ...
+
+
+async def at_once() -> None:
+    """Wait for nothing: there is room for all of an export."""
+
+
+class Export:
+    """The data of one member on their way into files. Lists are read page by page, so they take the same memory however long."""
+
+    def __init__(
+        self,
+        store: Store,
+        reads: Reads,
+        files: FileSource,
+        member: Member,
+        opened: Open,
+        progress: Progress,
+        pace: Pace = at_once,
+    ) -> None:
+        self.graph = store
+        self.reads = reads
+        self.member = member
+        self.progress = progress
+        self._files = files
+        self._open = opened
+        self._pace = pace
+        self.lost = 0
+        """Pictures, videos and sounds whose file is not there."""
+
+    async def pages(self, atype: AssocType, of: int = 0) -> AsyncGenerator[list[Assoc], None]:
+        """A list of the member's, or of another object, newest first."""
+        before = MAX_TIME
+        while page := await self.graph.assoc_range(of or self.member.id, atype, Cursor(before=before, limit=PAGE)):
+            yield page
+            before = page[-1].time
+
+    async def table(self, noun: str, atype: AssocType, header: Sequence[str], rows: Rows) -> None:
+        """A CSV file of a list, with a line for each of its entries that `rows` has one for."""
+        await self.paged_table(noun, header, self.pages(atype), rows)
+
+    async def paged_table(
+        self,
+        noun: str,
+        header: Sequence[str],
+        pages: AsyncGenerator[PageT, None],
+        rows: Callable[[PageT], Awaitable[Iterable[Sequence[str]]]],
+    ) -> None:
+        """A CSV file with the lines that `rows` makes of each page."""
+        with self._open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
+            table = csv.writer(text)
+            table.writerow(header)
+            read = 0
+            async with aclosing(pages):
+                async for page in pages:
+                    table.writerows(await rows(page))
+                    await self._pace()
+                    read += len(page)
+                    self.progress(noun, read, 0)
+
+    async def array(self, noun: str, values: AsyncGenerator[dict[str, Any], None]) -> None:
+        """A JSON file of a list, which is written as it comes."""
+        written = 0
+        with self._open(f"{noun}.json") as file:
+            file.write(b"[")
+            async with aclosing(values):
+                async for value in values:
+                    file.write(b",\n" if written else b"\n")
+                    file.write(msgspec.json.encode(value))
+                    await self._pace()
+                    written += 1
+                    self.progress(noun, written, 0)
+            file.write(b"\n]\n")
+
+    def document(self, noun: str, value: object) -> None:
+        """A JSON file of something short."""
+        with self._open(f"{noun}.json") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(value)))
+
+    async def file(self, key: str) -> str:
+        """A stored file goes along; under which name. Empty where it is not there."""
+        name = f"media/{Path(key).name}"
+        await self._pace()
+        try:
+            data, _ = await self._files.read(key)
+        except NotFound:
+            # The file is lost, or was replaced a moment ago: the rest is worth having.
+            self.lost += 1
+            return ""
+        with self._open(name) as file:
+            file.write(data)
+        return name
+
+
+def file_name(media: Media) -> str:
+    """Where in the export a picture, video or sound is; empty for one that could not be made, or is not yet."""
+    return f"media/{Path(media.key).name}" if media.key else ""
+
+
+def when(time: int) -> str:
+    """The moment of an id, or of the time of an association, as text."""
+    return iso(milliseconds_of(time))
+
+
+def iso(moment: int) -> str:
+    """Unix milliseconds as text; empty for 0, which stands for no moment."""
+    return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds") if moment else ""

@@ -1,0 +1,319 @@
+"""Feeds and suggestions of members as an operator inspects them, and replays with another ranking recipe.
+
+A replay compares the ranked feeds of a sample of recently active members under the server's recipe and under another one.
+It reads and stores nothing. It ranks as of now, from current follows, likes, reactions and views: it shows what would
+change from now on, not what would have been shown in the past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace as with_changes
+from typing import Annotated, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from shoal.admin.contract import AnyNetwork
+from shoal.admin.report import Progress
+from shoal.core.ids import floor_at
+from shoal.core.model import Post, Share, Token
+from shoal.core.ranking.comparison import ReplayFigures, ShownAuthor, TopPost, TwoTops, figures
+from shoal.core.ranking.recipes import Recipe
+from shoal.core.ranking.terms import words_of
+from shoal.graph.access import members_by_id
+from shoal.graph.contract import Cursor, Reader, Store
+from shoal.graph.schema import LIKED_BY, AnyNode
+from shoal.queries import home, suggestions
+from shoal.queries.context import Reads, Remembered
+from shoal.queries.foryou import feed
+from shoal.queries.foryou.catchup import catch_up
+from shoal.queries.foryou.feed import RankedEntry
+from shoal.queries.foryou.preview import LeftOut, first_entries
+from shoal.queries.hydration import Entry
+from shoal.timelines.contract import Timelines
+
+PATIENT_SECONDS = 10.0
+"""An operator waits longer than a client."""
+
+
+class TermReason(msgspec.Struct):
+    """A term that moves a post or a member up, or down where the contribution is below 0."""
+
+    name: str
+    contribution: float
+    words: str
+
+
+class FeedLine(msgspec.Struct):
+    """An entry of a feed."""
+
+    author: str
+    text: str
+    score: float | None = None
+    sources: list[str] = []
+    reasons: list[TermReason] = []
+    places_lost: int = 0
+    lost_to: str = ""
+
+
+class FeedShown(msgspec.Struct):
+    """The first entries of a feed."""
+
+    lines: list[FeedLine]
+    by_time: str = ""
+    """Why For you is shown by time; empty where it is ranked, and for a home timeline."""
+    quiet: int = 0
+    """How many of the first are by friends who post rarely, where it was asked what the member missed."""
+    words: str = ""
+    """Words for the end of it."""
+
+
+class SuggestionLine(msgspec.Struct):
+    """A member who is suggested. The contributions of the reasons add up to the score."""
+
+    name: str
+    score: float
+    reasons: list[TermReason]
+
+
+class SuggestionsShown(msgspec.Struct):
+    """The first members who are suggested to a member, the likeliest first."""
+
+    lines: list[SuggestionLine]
+
+
+async def show_suggestions(reads: Reads, member: int, limit: int) -> SuggestionsShown:
+    """Return whom a member is suggested to follow."""
+    found = await suggestions.suggestions(reads, member, limit)
+    return SuggestionsShown(
+        [
+            SuggestionLine(
+                one.profile.member.name,
+                one.score,
+                [TermReason(reason.source, reason.contribution, reason.words) for reason in one.reasons],
+            )
+            for one in found
+        ]
+    )
+
+
+async def show(reads: Reads, member: int, limit: int, *, for_you: bool, explain: bool) -> FeedShown:
+    """Return the first entries of a member's home timeline or, ranked, of For you."""
+    if not for_you:
+        page = await home.page(reads, member, Cursor(limit=limit))
+        return FeedShown([_line(entry) for entry in page.entries])
+    ranked = await feed.page(reads, member, limit, explain=explain, deadline=PATIENT_SECONDS)
+    return FeedShown([_ranked(one) for one in ranked.entries], ranked.by_time)
+
+
+async def missed(reads: Reads, member: int, limit: int, *, explain: bool) -> FeedShown:
+    """Return the best of what a member missed since they were last here."""
+    found = await catch_up(reads, member, None, limit, explain=explain)
+    return FeedShown(
+        [_ranked(one) for one in (*found.quiet, *found.best)],
+        "off" if found.by_time else "",
+        len(found.quiet),
+        found.words,
+    )
+
+
+def _line(entry: Entry) -> FeedLine:
+    return FeedLine(entry.author.member.name, entry.post.text)
+
+
+def _ranked(one: RankedEntry) -> FeedLine:
+    line, why = _line(one.entry), one.why
+    if why is None:
+        return line
+    line.sources = [source.key for source in why.sources]
+    line.places_lost, line.lost_to = why.lost, why.rule
+    if why.terms:
+        line.score = why.score
+        line.reasons = [
+            TermReason(term.name, term.contribution, words_of(term.name, term.value, why.recipe, one.entry.reactions))
+            for term in sorted(why.terms, key=lambda term: -abs(term.contribution))
+            if term.contribution
+        ]
+    return line
+
+
+PAGES = 200
+OBJECTS_AT_ONCE = 1_000
+_LIKES_EACH = 5
+_MOST_WARM = 100_000
+_MEMBERS_AT_ONCE = 500
+FINDING = "active members"
+"""The phase of which progress is told."""
+
+
+class Active(NamedTuple):
+    """Members who were active."""
+
+    members: list[int]
+    """In the order of their ids."""
+    complete: bool
+    """Whether everything that was made in that time was looked at; otherwise there are more than these."""
+
+
+async def active_since(
+    store: Store,
+    timelines: Timelines,
+    since: int,
+    now: int,
+    progress: Progress,
+    *,
+    pages: int = PAGES,
+    page_size: int = OBJECTS_AT_ONCE,
+) -> Active:
+    """Return the members who were active between two moments (Unix ms).
+
+    The objects of that time are read in at most so many pages. Where that is not enough, the pages begin at equal distances in
+    time, and what lies between the end of one and the beginning of the next is not looked at.
+    """
+    found = set(await timelines.members(_MOST_WARM))
+    after, complete = floor_at(since) - 1, True
+    for at in range(pages):
+        progress(FINDING, at, pages)
+        begin = max(after, floor_at(since + (now - since) * at // pages) - 1)
+        complete = complete and begin == after
+        page = await store.obj_scan(begin, page_size)
+        if not page:
+            break
+        found.update(_who(page, since))
+        found.update(await _likers(store, page, since))
+        after = page[-1].id
+    else:
+        complete = complete and not await store.obj_scan(after, 1)
+    progress(FINDING, pages, pages)
+    return Active(sorted(found), complete)
+
+
+def _who(page: Sequence[AnyNode], since: int) -> Iterator[int]:
+    """Yield the members who made these objects. An imported post is as old as it says."""
+    for node in page:
+        match node:
+            case Post() if node.created_at >= since:
+                yield node.author_id
+            case Share():
+                yield node.author_id
+            case Token(member_id=member_id) if member_id:
+                yield member_id
+
+
+async def _likers(graph: Reader, page: Sequence[AnyNode], since: int) -> set[int]:
+    """Return the members who liked these posts last."""
+    posts = [node.id for node in page if isinstance(node, Post)]
+    lists = await graph.assoc_ranges(posts, LIKED_BY, Cursor(after=floor_at(since) - 1, limit=_LIKES_EACH))
+    return {row.id2 for rows in lists.values() for row in rows}
+
+
+async def sample(graph: Reader, active: Active, most: int, seed: int) -> list[int]:
+    """Return so many of the active members who are there and not suspended; the same ones for the same seed."""
+    order = np.random.default_rng(seed).permutation(np.array(active.members, np.int64)).tolist()
+    chosen: list[int] = []
+    for at in range(0, len(order), _MEMBERS_AT_ONCE):
+        asked = order[at : at + _MEMBERS_AT_ONCE]
+        members = await members_by_id(graph, asked)
+        chosen += [id_ for id_ in asked if id_ in members and not members[id_].suspended]
+        if len(chosen) >= most:
+            break
+    return chosen[:most]
+
+
+MOST_DAYS = 30
+MOST_MEMBERS = 1_000
+MOST_TOP = 100
+MOST_SEED = 2**32 - 1
+RANKING = "members ranked"
+"""The phase of which progress is told."""
+_DAY_MS = 86_400_000
+_HOUR_MS = 3_600_000
+
+
+class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The members and posts that take part."""
+
+    days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = 7
+    """Posts of so many days; members who were active in them."""
+    members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)] = 100
+    """Active members who are drawn."""
+    top: Annotated[int, Meta(ge=1, le=MOST_TOP)] = 20
+    """Places that are compared."""
+    seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] = 0
+    """It draws the same members again, as long as the same are active."""
+
+
+class ReplayReport(msgspec.Struct, kw_only=True):
+    """The figures of a replay, and of whom they are."""
+
+    options: ReplayOptions
+    at: int
+    """The moment as of which posts were ranked, in Unix milliseconds."""
+    before: Recipe
+    """The recipe of the server."""
+    after: Recipe
+    active: int
+    """Members who were active."""
+    all_found: bool
+    """False where so much happened that only a part of it was looked at: then more members were active."""
+    sampled: int
+    own_recipe: int
+    """Members of the sample who are left out, since they chose a recipe themselves."""
+    ranking_off: int
+    """Members of the sample who are left out, since they turned ranking off."""
+    nothing_to_rank: int
+    """Members of the sample for whom there is no post of that time."""
+    figures: ReplayFigures
+
+
+async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, progress: Progress) -> ReplayReport:
+    """Compare the recipe of the server with another one."""
+    # The server remembers the interests of those who read; these members do not take their room.
+    reads = with_changes(network.reads, interests=Remembered(1), near=Remembered(1))
+    now = reads.tags.clock()
+    since = now - options.days * _DAY_MS
+    active = await active_since(network.store, network.timelines, since, now, progress)
+    chosen = await sample(reads.graph, active, options.members, options.seed)
+    left_out = dict.fromkeys(LeftOut, 0)
+    authors: dict[int, ShownAuthor] = {}
+    pairs: list[TwoTops] = []
+    for done, member in enumerate(chosen):
+        progress(RANKING, done, len(chosen))
+        found = await first_entries(reads, member, (reads.recipe, recipe), options.top, since)
+        if isinstance(found, LeftOut):
+            left_out[found] += 1
+            continue
+        pairs.append(TwoTops(*(_top(entries, authors, now) for entries in found)))
+        # Where everything is remembered, nothing above waits: those who read their feeds have their turn.
+        await asyncio.sleep(0)
+    progress(RANKING, len(chosen), len(chosen))
+    return ReplayReport(
+        options=options,
+        at=now,
+        before=reads.recipe,
+        after=recipe,
+        active=len(active.members),
+        all_found=active.complete,
+        sampled=len(chosen),
+        own_recipe=left_out[LeftOut.OWN_RECIPE],
+        ranking_off=left_out[LeftOut.OFF],
+        nothing_to_rank=_empty(pairs),
+        figures=figures(pairs, authors),
+    )
+
+
+def _top(entries: Sequence[Entry], authors: dict[int, ShownAuthor], now: int) -> list[TopPost]:
+    """Return entries as places of a top, and note their authors."""
+    for entry in entries:
+        authors[entry.post.author_id] = ShownAuthor(entry.author.member.name, entry.author.followers)
+    return [
+        TopPost(entry.post.id, entry.post.author_id, entry.post.tags, max(0, now - entry.post.created_at) / _HOUR_MS)
+        for entry in entries
+    ]
+
+
+def _empty(pairs: Iterable[TwoTops]) -> int:
+    return sum(not (pair.before or pair.after) for pair in pairs)

@@ -1,0 +1,110 @@
+"""Input files of an import, and spool files that keep records on disk between two passes, so that memory does not grow with
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from shoal.admin.throttling import PATIENCE_SECONDS
+from shoal.core.errors import InvalidInput
+
+MATCH, BEST_CONNECTED = "match", "best-connected"
+PHOTO_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
+
+
+class Sources(msgspec.Struct, frozen=True, kw_only=True):
+    """Which files to read, and how."""
+
+    members: Path | None = None
+    """Without it, follows and posts are of members who are there already, by name."""
+    follows: Path | None = None
+    mutual: bool = False
+    """Each row of follows is two: either follows the other."""
+    posts: Path | None = None
+    authors: str = MATCH
+    """`match`: authors are members by id or name; `best-connected`: who posted most is the best-connected member, and so on."""
+    photos: Path | None = None
+    """A directory of pictures, attached in turn, in the order of their names, to the newest posts."""
+    photos_newest: int = 500
+    bulk: bool | None = None
+    """Whether rows are written straight into the store, which only an empty network allows; None: wherever it is possible."""
+    columns: Mapping[str, str] = {}
+    """Columns by field, such as `posts.title`, where they have not their usual names."""
+    patience: float = PATIENCE_SECONDS
+    """Seconds for which a store that is away is asked again, before the import ends."""
+
+
+def in_directory(folder: Path) -> Sources:
+    """The files of a directory laid out as `graph/nodes.csv`, `graph/edges.csv`, `posts/*.jsonl.gz` and `photos/`.
+
+    Some may be absent. Raises `InvalidInput` where all are.
+    """
+    if not folder.is_dir():
+        raise InvalidInput(f"{folder} is not a directory")
+    members, follows, photos = folder / "graph" / "nodes.csv", folder / "graph" / "edges.csv", folder / "photos"
+    found = sorted((folder / "posts").glob("*.jsonl*"))
+    sources = Sources(
+        members=members if members.exists() else None,
+        follows=follows if follows.exists() else None,
+        mutual=True,
+        posts=found[0] if found else None,
+        authors=BEST_CONNECTED,
+        photos=photos if photos.is_dir() else None,
+    )
+    if not (sources.members or sources.follows or sources.posts):
+        raise InvalidInput(
+            f"{folder} has neither graph/nodes.csv nor graph/edges.csv nor posts/*.jsonl.gz: name the files"
+        )
+    return sources
+
+
+def photos_in(folder: Path) -> list[Path]:
+    """The pictures of a directory, in the order of their names. Raises `InvalidInput` if there are none."""
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PHOTO_SUFFIXES)
+    if not found:
+        raise InvalidInput(f"{folder} has no pictures ({', '.join(sorted(PHOTO_SUFFIXES))})")
+    return found
+
+
+R = TypeVar("R")
+
+_AT_ONCE = 1_000
+
+
+class RecordSpool(Generic[R]):
+    """Records of one type in a file, in blocks of a thousand; `count` is how many there are."""
+
+    def __init__(self, path: Path, record: type[R]) -> None:
+        self.count = 0
+        self._path = path
+        self._encode = msgspec.msgpack.encode
+        self._decoder: msgspec.msgpack.Decoder[list[R]] = msgspec.msgpack.Decoder(list[record])  # type: ignore[valid-type]
+
+    def fill(self, records: Iterable[R]) -> None:
+        """Put these aside; only once."""
+        waiting = iter(records)
+        with self._path.open("wb") as file:
+            while block := list(islice(waiting, _AT_ONCE)):
+                packed = self._encode(block)
+                file.write(len(packed).to_bytes(4) + packed)
+                self.count += len(block)
+
+    def blocks(self, size: int) -> Iterator[list[R]]:
+        """The records in their order, at least `size` at a time but for the last ones."""
+        if not self.count:
+            return
+        block: list[R] = []
+        with self._path.open("rb") as file:
+            while head := file.read(4):
+                block += self._decoder.decode(file.read(int.from_bytes(head)))
+                if len(block) >= size:
+                    yield block
+                    block = []
+        if block:
+            yield block

@@ -1,0 +1,596 @@
+"""Follows of an import: read in blocks of rows, held as packed arrays (24 MB for a million), and written one by one or as
+whole lists.
+
+A row of CSV read in blocks costs a third of a record of its own. A follow has the date of its row, as posts have theirs
+(`BackdatedIds`). Without a date, row n has the n-th millisecond after the epoch of ids. So lists are in the order of dates
+or of the file, and a second run has the same result.
+
+No `FollowChanged` is emitted. Its consumer merges the followee's posts into a *warm* timeline of the follower; an import
+owns the store, so only timelines read by this process are warm, and those are dropped at the end and rebuilt when read.
+Half a million events without effect would cost as much as the follows.
+
+A bulk import into an empty network sorts follows on disk into the order of the tables. Each follow is an entry of two
+lists. All entries are partitioned into files by list owner; each *part* fits into memory and holds its lists completely. A
+list is stored with its length in one transaction, so a stored list is complete, and an interrupted import continues with
+the others. If the file has dates, two follows may have the same time: rows are first partitioned by follower and moved
+apart.
+
+    rows of the file -> entries (position, other position, row, direction) -> parts by position -> sorted, deduplicated -> stored
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import time
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import compress, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.admin.consistency.scan import Column
+from shoal.admin.contract import AnyNetwork
+from shoal.admin.imports.members import PER_MS, ImportedMembers, LoadedMembers
+from shoal.admin.imports.records import (
+    TICKS,
+    UNEVEN,
+    Fields,
+    NumberedRow,
+    Summary,
+    moment_of,
+    opened,
+    read_lines,
+    ticks_of,
+    written_as_csv,
+)
+from shoal.admin.report import Progress
+from shoal.admin.throttling import run_bounded
+from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.ids import EPOCH_MS, SEQUENCE_BITS, SHARD_BITS, compose, shard_of
+from shoal.graph.bulk import Loading, LoadPart, Occupied, Table
+from shoal.graph.contract import AssocOp, Batch
+from shoal.graph.schema import ASSOC_TYPES, BLOCKED_BY, BLOCKS, FOLLOWED_BY, FOLLOWS
+
+_ROWS = 200_000
+
+
+class FollowBlock(NamedTuple):
+    """Rows that name two members each, and the moment of each in ticks (`row_moment`); rows without two are counted too."""
+
+    followers: Sequence[str]
+    followees: Sequence[str]
+    moments: NDArray[np.int64]
+    dated: bool = False
+    """Whether the file tells dates: two rows may then have the same moment."""
+
+
+def row_moment(since: str, number: int, latest: int) -> int:
+    """Return the moment of the row of that number, in ticks (`backdated`): that of its date, or without one that of its place.
+
+    Rows of one second, as most files tell it, are a tick apart. Raises `InvalidInput` for a date that is none, or later than
+    `latest` (Unix milliseconds).
+    """
+    if not since:
+        return (1 + number) * TICKS
+    moment = moment_of(since)
+    if moment > latest:
+        raise InvalidInput("its date is in the future")
+    return ticks_of(moment) + number % TICKS
+
+
+def follow_blocks(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[FollowBlock]:
+    """The rows as they come; those that cannot be read are refused. Raises as `read_lines`."""
+    if written_as_csv(path):
+        yield from _of_csv(path, named, summary)
+    else:
+        yield from _of_lines(path, named, summary)
+
+
+def _of_csv(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[FollowBlock]:
+    with opened(path) as file:
+        reader = csv.reader(file)
+        head = next(reader, [])
+        number, place = reader.line_num, 0
+        columns: tuple[itemgetter[int], ...] = ()
+        while rows := list(islice(reader, _ROWS)):
+            after = place + len(rows)
+            places: Sequence[int] = range(place, after)
+            if set(map(len, rows)) != {len(head)}:
+                after = place + sum(map(bool, rows))
+                rows, places = _even(rows, len(head), number, place, summary)
+            if rows:
+                columns = columns or _columns(head, named)
+                followers, followees, *dates = (list(map(column, rows)) for column in columns)
+                yield _block(followers, followees, places, *dates, summary=summary)
+            number, place = reader.line_num, after
+
+
+def _columns(head: list[str], named: Mapping[str, str]) -> tuple[itemgetter[int], ...]:
+    """Return getters of both ends of a row, and of its date if there is one."""
+    fields = Fields("follows", dict.fromkeys(head), named)
+    # Of columns with the same name the last one counts, as for the other kinds.
+    last = {name: at for at, name in enumerate(head)}
+    wanted = ("follower", "followee", "since") if fields.has("since") else ("follower", "followee")
+    return tuple(itemgetter(last[fields.column(field)]) for field in wanted)
+
+
+def _block(
+    followers: list[str],
+    followees: list[str],
+    places: Sequence[int],
+    dates: list[str] | None = None,
+    *,
+    summary: Summary,
+) -> FollowBlock:
+    """Give each row its moment; those whose date is none are refused."""
+    if dates is None:
+        return FollowBlock(followers, followees, (np.asarray(places, np.int64) + 1) * TICKS)
+    latest = time.time_ns() // 1_000_000
+    moments: list[int] = []
+    good: list[bool] = []
+    for follower, followee, place, since in zip(followers, followees, places, dates, strict=True):
+        try:
+            moments.append(row_moment(since, place, latest))
+            good.append(True)
+        except InvalidInput as error:
+            summary.refuse("follows", f"{follower} -> {followee}", str(error))
+            good.append(False)
+    return FollowBlock(
+        list(compress(followers, good)), list(compress(followees, good)), np.array(moments, np.int64), dated=True
+    )
+
+
+def _even(
+    rows: list[list[str]], width: int, number: int, place: int, summary: Summary
+) -> tuple[list[list[str]], Sequence[int]]:
+    """The rows of the right width, and their numbers. `number` is of the line before them; empty lines are no rows."""
+    even, places = [], []
+    for row in rows:
+        number += 1 + sum(cell.count("\n") for cell in row)
+        if len(row) == width:
+            even.append(row)
+            places.append(place)
+        elif row:
+            summary.refuse("follows", f"line {number}", UNEVEN)
+        place += bool(row)
+    return even, places
+
+
+def _of_lines(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[FollowBlock]:
+    fields: Fields | None = None
+    numbered = enumerate(read_lines(path))
+    while lines := list(islice(numbered, _ROWS)):
+        followers: list[str] = []
+        followees: list[str] = []
+        dates: list[str] = []
+        places: list[int] = []
+        for place, line in lines:
+            if line.error:
+                summary.refuse("follows", f"line {line.number}", line.error)
+                continue
+            fields = fields or Fields("follows", line.row, named)
+            followers.append(fields.text(line.row, "follower"))
+            followees.append(fields.text(line.row, "followee"))
+            dates.append(fields.text(line.row, "since"))
+            places.append(place)
+        told = dates if fields is not None and fields.has("since") else None
+        yield _block(followers, followees, places, told, summary=summary)
+
+
+OPERATIONS = 1_000
+"""Follows in one batch, at most."""
+_AT_ONCE = 1_024
+"""Batches under way: what waits together is committed together, and a commit costs by the pages that it touches."""
+
+
+class Edges(NamedTuple):
+    """Follows by positions in `ImportedMembers`, in the order of the file; `moment` is in ticks (`backdated.ticks_of`)."""
+
+    follower: Column
+    followee: Column
+    moment: Column
+
+    def degrees(self, people: int) -> Column:
+        """How many follow each, and whom each follows, together."""
+        return np.bincount(self.follower, minlength=people) + np.bincount(self.followee, minlength=people)
+
+
+class _Job(NamedTuple):
+    """Follows of one member: ids of the followees, and the moment of each, which no two share."""
+
+    follower: int
+    followees: list[int]
+    moments: list[int]
+
+
+def references(lines: Iterable[NumberedRow], named: Mapping[str, str]) -> Iterator[str]:
+    """Everybody whom a file of follows names."""
+    fields: Fields | None = None
+    for line in lines:
+        if not line.error:
+            fields = fields or Fields("follows", line.row, named)
+            yield from (fields.text(line.row, "follower"), fields.text(line.row, "followee"))
+
+
+def read_follows(
+    lines: Iterable[NumberedRow], named: Mapping[str, str], people: ImportedMembers, summary: Summary, *, mutual: bool
+) -> Edges:
+    """The follows of a file; each row is two where they are mutual."""
+    columns = (array("q"), array("q"), array("q"))
+    fields: Fields | None = None
+    latest = time.time_ns() // 1_000_000
+    for number, line in enumerate(lines):
+        if line.error:
+            summary.refuse("follows", f"line {line.number}", line.error)
+            continue
+        fields = fields or Fields("follows", line.row, named)
+        ends = fields.text(line.row, "follower"), fields.text(line.row, "followee")
+        one, other = people.find(ends[0]), people.find(ends[1])
+        try:
+            moment = row_moment(fields.text(line.row, "since"), number, latest)
+        except InvalidInput as error:
+            summary.refuse("follows", " -> ".join(ends), str(error))
+            continue
+        if one is None or other is None:
+            summary.refuse("follows", " -> ".join(ends), f"{_which(one, other)} not among the members")
+        elif one == other:
+            summary.refuse("follows", " -> ".join(ends), "nobody follows themselves")
+        else:
+            for follow in ((one, other), (other, one)) if mutual else ((one, other),):
+                for column, value in zip(columns, (*follow, moment), strict=True):
+                    column.append(value)
+    return Edges(*(np.array(column, np.int64) for column in columns))
+
+
+async def take_follows(
+    network: AnyNetwork, people: ImportedMembers, edges: Edges, summary: Summary, progress: Progress, patience: float
+) -> None:
+    """Make the follows that are not there. `patience` is that of `run_bounded`."""
+    total = len(edges.follower)
+    once = _each_once(edges, len(people))
+    summary["follows"].there += total - len(once.follower)
+    seen = total - len(once.follower)
+
+    async def follow(job: _Job) -> None:
+        nonlocal seen
+        await _follow(network, job, summary)
+        seen += len(job.followees)
+        progress("follows", seen, total)
+
+    await run_bounded(_jobs(once, people, summary), follow, _AT_ONCE, lambda _: None, patience=patience)
+
+
+def _each_once(edges: Edges, people: int) -> Edges:
+    """The first of equal follows, those of one follower together and in the order of the file."""
+    _, first = np.unique(edges.follower * people + edges.followee, return_index=True)
+    first = first[np.lexsort((first, edges.follower[first]))]
+    return Edges(*(column[first] for column in edges))
+
+
+def _which(follower: int | None, followee: int | None) -> str:
+    if follower is None and followee is None:
+        return "the follower and the followee are"
+    return f"{_end(follower is not None)} is"
+
+
+def _end(follower: object) -> str:
+    """Which end is to blame, given whether the follower is there."""
+    return "the followee" if follower else "the follower"
+
+
+def _jobs(edges: Edges, people: ImportedMembers, summary: Summary) -> Iterator[_Job]:
+    ids = people.ids
+    cuts = np.nonzero(np.diff(edges.follower))[0] + 1
+    for followers, followees, moments in zip(*(np.split(column, cuts) for column in edges), strict=True):
+        if not len(followers):
+            continue
+        follower = ids[followers[0]]
+        apart = told_apart(moments).tolist()
+        pairs = [(ids[at], moment) for at, moment in zip(followees.tolist(), apart, strict=True)]
+        known = [pair for pair in pairs if pair[0] and follower]
+        for at in followees.tolist():
+            if not (follower and ids[at]):
+                names = people.records[followers[0]].name, people.records[at].name
+                summary.refuse("follows", " -> ".join(names), f"{_end(follower)} was refused")
+        for start in range(0, len(known), OPERATIONS):
+            part = known[start : start + OPERATIONS]
+            yield _Job(follower, [pair[0] for pair in part], [pair[1] for pair in part])
+
+
+def told_apart(moments: Column) -> Column:
+    """Move the moments of one follower's follows apart, a tick each. They are given in the order of the file.
+
+    Those of one millisecond stay in that order: by their ticks, which begin anew at every 1,024th row, they would not.
+    """
+    order = np.argsort(moments // TICKS, kind="stable")
+    steps = np.arange(len(moments))
+    apart = np.empty_like(moments)
+    apart[order] = np.maximum.accumulate(moments[order] - steps) + steps
+    return apart
+
+
+async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
+    """One read tells what is there already, and what a block forbids."""
+    stands = await network.store.assoc_get(job.follower, (FOLLOWS, BLOCKS, BLOCKED_BY), job.followees)
+    shard = shard_of(job.follower)
+    batch = Batch(shard)
+    there = [followee for followee in job.followees if followee in stands[FOLLOWS]]
+    barred = (stands[BLOCKS].keys() | stands[BLOCKED_BY].keys()) - stands[FOLLOWS].keys()
+    blocked = [followee for followee in job.followees if followee in barred]
+    passed = {*there, *blocked}
+    for followee, moment in zip(job.followees, job.moments, strict=True):
+        if followee not in passed:
+            at = compose(EPOCH_MS + moment // TICKS, shard, moment % TICKS)
+            batch.assoc_add(job.follower, FOLLOWS, followee, at)
+    if batch.assocs:
+        await _commit(network, batch)
+    # Counted when it is done: where the store was busy, all of this is begun anew.
+    summary["follows"].there += len(there)
+    summary["follows"].taken += len(batch.assocs)
+    for followee in blocked:
+        summary.refuse("follows", f"{job.follower} -> {followee}", "one of them has blocked the other")
+
+
+async def _commit(network: AnyNetwork, batch: Batch) -> None:
+    """In as many parts as the store wants: some take only a few changes at once."""
+    try:
+        await network.store.commit(batch)
+    except TooLarge:
+        if len(batch.assocs) == 1:
+            raise
+        half = len(batch.assocs) // 2
+        for follows in (batch.assocs[:half], batch.assocs[half:]):
+            part = Batch(batch.shard)
+            part.assocs = follows
+            await _commit(network, part)
+
+
+ENTRIES = 400_000
+"""Entries of a part, unless a single list has more."""
+_MOST_PARTS = 500
+"""Files that are open at once."""
+_DEALT = 1_000_000
+_OPERATIONS = 1_000
+_BULK_CONCURRENCY = 64
+_SHARD_MASK = (1 << SHARD_BITS) - 1
+
+_ROW = np.dtype([("follower", "<i4"), ("followee", "<i4"), ("moment", "<i8")])
+_ENTRY = np.dtype([("of", "<i4"), ("other", "<i4"), ("moment", "<i8"), ("atype", "i1")])
+
+Rows = NDArray[np.void]
+
+
+class Prepared(NamedTuple):
+    """A part, how many entries of the file it stands for, and how many follows of those came twice or were refused."""
+
+    part: LoadPart
+    entries: int
+    twice: int
+    refused: Sequence[tuple[int, int]]
+
+
+class LoadedFollows:
+    """The follows of a file, put aside in a directory as pairs of positions."""
+
+    def __init__(self, folder: Path, people: LoadedMembers) -> None:
+        self._folder = folder
+        self._people = people
+        self._rows = folder / "follows"
+        self._dated = False
+        self.following, self.followers = (np.zeros(len(people), np.int64) for _ in range(2))
+        """How many follows each has in the file, and how many lead to them."""
+
+    def degrees(self) -> NDArray[np.int64]:
+        """Return both together."""
+        return self.following + self.followers
+
+    def read(self, blocks: Iterator[FollowBlock], summary: Summary, *, mutual: bool) -> None:
+        """Put the follows aside."""
+        with self._rows.open("wb") as file:
+            for block in blocks:
+                rows = self._found(block, summary)
+                rows = np.column_stack((rows, _turned(rows))).ravel() if mutual else rows
+                rows.tofile(file)
+                self._dated |= block.dated
+                self.following += np.bincount(rows["follower"], minlength=len(self._people))
+                self.followers += np.bincount(rows["followee"], minlength=len(self._people))
+
+    def _found(self, block: FollowBlock, summary: Summary) -> Rows:
+        find = self._people.references.find
+        followers, followees = find(block.followers), find(block.followees)
+        good = (followers >= 0) & (followees >= 0) & (followers != followees)
+        for at in np.nonzero(~good)[0].tolist():
+            ends = f"{block.followers[at]} -> {block.followees[at]}"
+            summary.refuse("follows", ends, _wrong(int(followers[at]), int(followees[at])))
+        rows = np.empty(int(good.sum()), _ROW)
+        rows["follower"], rows["followee"] = followers[good], followees[good]
+        rows["moment"] = block.moments[good]
+        return rows
+
+    async def load(
+        self, network: AnyNetwork, store: Loading, summary: Summary, progress: Progress, patience: float
+    ) -> None:
+        """Store the lists that are not there. `patience` is that of `run_bounded`."""
+        paths = await asyncio.to_thread(self._dealt)
+        total, seen = int(self.following.sum()), 0
+        for path in paths:
+            prepared = await asyncio.to_thread(self._prepared, path)
+            for follower, followee in prepared.refused:
+                self._refuse(follower, followee, summary)
+            await _store(network, store, prepared.part, summary, patience)
+            summary["follows"].there += prepared.twice
+            path.unlink()
+            # Each follow is an entry of two lists.
+            seen += prepared.entries
+            progress("follows", seen // 2, total)
+
+    def _refuse(self, follower: int, followee: int, summary: Summary) -> None:
+        absent = self._people.absent
+        end = "follower" if follower in absent else "followee"
+        summary.refuse("follows", absent.get(follower) or absent[followee], f"the {end} was refused")
+
+    def _dealt(self) -> list[Path]:
+        """Deal the entries into files, each of the lists of members who stand together, in their order."""
+        if self._dated:
+            self._tell_apart()
+        entries = (
+            np.concatenate((_entries(rows, FOLLOWS.number), _entries(_turned(rows), FOLLOWED_BY.number)))
+            for rows in _in_turn(self._rows, _ROW)
+        )
+        paths = _deal(entries, "of", _parts(self.degrees()), self._folder / "part")
+        self._rows.unlink()
+        return paths
+
+    def _tell_apart(self) -> None:
+        """Give each of a follower's follows a moment of its own, which both ends have; equal ones have that of the first."""
+        paths = _deal(_in_turn(self._rows, _ROW), "follower", _parts(self.following), self._folder / "dated")
+        with self._rows.open("wb") as file:
+            for path in paths:
+                _told_apart(np.fromfile(path, _ROW)).tofile(file)
+                path.unlink()
+
+    def _prepared(self, path: Path) -> Prepared:
+        entries = np.fromfile(path, _ENTRY)
+        ids = self._people.ids
+        of, other = ids[entries["of"]], ids[entries["other"]]
+        there = (of != 0) & (other != 0)
+        begins = entries["atype"] == FOLLOWS.number
+        lost = entries[~there & begins]
+        refused = list(zip(lost["of"].tolist(), lost["other"].tolist(), strict=True))
+        shards = (np.where(begins, of, other) >> SEQUENCE_BITS) & _SHARD_MASK
+        milliseconds, ticks = np.divmod(entries["moment"], TICKS)
+        times = milliseconds << (SEQUENCE_BITS + SHARD_BITS) | shards << SEQUENCE_BITS | ticks
+        links = np.column_stack((of, entries["atype"].astype(np.int64), other, times))[there]
+        links = links[np.lexsort((links[:, 3], links[:, 2], links[:, 1], links[:, 0]))]
+        # Of equal follows the first one counts.
+        first = np.ones(len(links), np.bool_)
+        first[1:] = (links[1:, :3] != links[:-1, :3]).any(axis=1)
+        twice = int((~first & (links[:, 1] == FOLLOWS.number)).sum())
+        links = np.ascontiguousarray(links[first])
+        return Prepared(LoadPart(links=links, counts=_lengths(links)), len(entries), twice, refused)
+
+
+def _turned(rows: Rows) -> Rows:
+    """Turn rows around, so that they are seen from their other end."""
+    turned = np.empty(len(rows), _ROW)
+    turned["follower"], turned["followee"], turned["moment"] = rows["followee"], rows["follower"], rows["moment"]
+    return turned
+
+
+def _entries(rows: Rows, atype: int) -> Rows:
+    entries = np.empty(len(rows), _ENTRY)
+    entries["of"], entries["other"], entries["moment"] = rows["follower"], rows["followee"], rows["moment"]
+    entries["atype"] = atype
+    return entries
+
+
+def _told_apart(rows: Rows) -> Rows:
+    """Move apart the follows of some members, all of them, given in the order of the file."""
+    pairs = np.column_stack((rows["follower"], rows["followee"]))
+    once, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    order = np.lexsort((first, once[:, 0]))
+    cuts = np.nonzero(np.diff(once[order, 0]))[0] + 1
+    apart = np.empty(len(once), np.int64)
+    apart[order] = np.concatenate([told_apart(part) for part in np.split(rows["moment"][first[order]], cuts)])
+    rows["moment"] = apart[which.ravel()]
+    return rows
+
+
+def _deal(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
+    """Deal rows into files by the part of the position that they have in a column. Their order stays."""
+    paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("wb")) for path in paths]
+        for rows in blocks:
+            to = parts[rows[by]]
+            order = np.argsort(to, kind="stable")
+            cuts = np.searchsorted(to[order], np.arange(len(paths) + 1))
+            dealt = rows[order]
+            for at in np.unique(to).tolist():
+                dealt[cuts[at] : cuts[at + 1]].tofile(files[at])
+    return paths
+
+
+def _in_turn(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
+    with path.open("rb") as file:
+        while len(rows := np.fromfile(file, form, _DEALT)):
+            yield rows
+
+
+def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The part of each position. Members whose ids say the same millisecond stay together, for they stand in no order."""
+    groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
+    most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
+    ends = (np.cumsum(groups) - 1) // most
+    # Parts that would be empty, behind a list that is longer than a part, are left out.
+    _, numbered = np.unique(ends, return_inverse=True)
+    return np.repeat(numbered.astype(np.int64), PER_MS)[: len(entries)]
+
+
+def _lengths(links: Table) -> Table:
+    """The lists of these entries, which are sorted by them, and how long each is."""
+    if not len(links):
+        return np.empty((0, 3), np.int64)
+    begins = np.nonzero(np.concatenate(([True], (links[1:, :2] != links[:-1, :2]).any(axis=1))))[0]
+    return np.column_stack((links[begins, :2], np.diff(np.append(begins, len(links)))))
+
+
+def _wrong(follower: int, followee: int) -> str:
+    if follower < 0 and followee < 0:
+        return "the follower and the followee are not among the members"
+    if follower == followee:
+        return "nobody follows themselves"
+    return f"the {'follower' if follower < 0 else 'followee'} is not among the members"
+
+
+async def _store(network: AnyNetwork, store: Loading, part: LoadPart, summary: Summary, patience: float) -> None:
+    try:
+        await store.load(part)
+        new = part
+    except Occupied:
+        new, begun = await _not_there(network, part)
+        if new:
+            await store.load(new)
+        await _complete(network, begun, patience)
+        new = LoadPart(links=np.concatenate((new.links, begun.links)))
+    taken = int((new.links[:, 1] == FOLLOWS.number).sum())
+    summary["follows"].taken += taken
+    summary["follows"].there += int((part.links[:, 1] == FOLLOWS.number).sum()) - taken
+
+
+async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, LoadPart]:
+    """Return the lists of which nothing is there, and those of which something is, but not all."""
+    ids = np.unique(part.counts[:, 0]).tolist()
+    stored = await network.store.assoc_count(ids, (FOLLOWS, FOLLOWED_BY))
+    lengths = np.array([stored[ASSOC_TYPES[atype]].get(id1, 0) for id1, atype in part.counts[:, :2].tolist()], np.int64)
+    of_list = np.repeat(np.arange(len(part.counts)), part.counts[:, 2])
+    new, begun = lengths == 0, (lengths > 0) & (lengths != part.counts[:, 2])
+    return (
+        LoadPart(links=part.links[new[of_list]], counts=part.counts[new]),
+        LoadPart(links=part.links[begun[of_list]], counts=part.counts[begun]),
+    )
+
+
+async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> None:
+    """Add to lists that somebody has begun already: entry by entry, as a repair does."""
+
+    async def add(batch: Batch) -> None:
+        await network.store.commit(batch)
+
+    def batches() -> Iterator[Batch]:
+        cuts = np.nonzero((begun.links[1:, :2] != begun.links[:-1, :2]).any(axis=1))[0] + 1
+        for rows in np.split(begun.links, cuts):
+            for start in range(0, len(rows), _OPERATIONS):
+                batch = Batch(shard_of(int(rows[0, 0])))
+                for id1, atype, id2, moment in rows[start : start + _OPERATIONS].tolist():
+                    batch.put(AssocOp(id1, atype, id2, moment, alive=True, plain=True))
+                yield batch
+
+    if len(begun.links):
+        await run_bounded(batches(), add, _BULK_CONCURRENCY, lambda _: None, patience=patience)

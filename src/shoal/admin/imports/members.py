@@ -1,0 +1,409 @@
+"""Members of an import: registered through the services, or written directly into an empty store, and found again by their
+records.
+
+References to members take 24 bytes each. They are 64-bit hashes with a key that is random in each process: of ten million
+members two share a hash with a probability of 3e-6. In a bulk import, ids follow from positions in the file and the start
+time of the import, so an interrupted import finds its members again without lookups and creates the missing ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.admin.contract import AnyNetwork
+from shoal.admin.imports.files import RecordSpool
+from shoal.admin.imports.records import Fields, MemberRecord, NumberedRow, Summary, member_record
+from shoal.admin.report import Progress
+from shoal.admin.throttling import run_bounded
+from shoal.commands import members
+from shoal.commands.context import Limits
+from shoal.core.credentials import Login
+from shoal.core.errors import InvalidInput, ShoalError, Taken, Unavailable
+from shoal.core.ids import compose
+from shoal.core.model import Member
+from shoal.core.placement import place
+from shoal.core.text import check_user_name
+from shoal.graph.bulk import KeyRow, Loading, LoadPart, Occupied
+from shoal.graph.schema import Key, encode_node, import_key, user_name_key
+
+TWICE = "an earlier record has this name"
+_KEYS_AT_ONCE = 256
+_REGISTERED_AT_ONCE = 256
+
+
+class ImportedMembers:
+    """The members that an import is about. Other records name them by their id in the file, or else by user name."""
+
+    def __init__(self, records: Sequence[MemberRecord]) -> None:
+        self.records = records
+        self.ids = [0] * len(records)
+        """The member of each record; 0 as long as there is none."""
+        self._by_id = {record.id: at for at, record in enumerate(records)}
+        self._by_name = {record.name: at for at, record in enumerate(records)}
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def find(self, reference: str) -> int | None:
+        """The position of whom a record means."""
+        found = self._by_id.get(reference)
+        return found if found is not None else self._by_name.get(as_name(reference))
+
+
+def as_name(reference: str) -> str:
+    """Return the user name that a reference means when it is no id."""
+    return reference.lower().replace("-", "_")
+
+
+class _Job(NamedTuple):
+    at: int
+    record: MemberRecord
+    name: str
+
+
+def read_members(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> ImportedMembers:
+    """The records that may become members, in the order of the file."""
+    taken: dict[str, MemberRecord] = {}
+    for record in member_records(lines, named, summary):
+        if record.name in taken:
+            summary.refuse("members", record.name, TWICE)
+        else:
+            taken[record.name] = record
+    return ImportedMembers(list(taken.values()))
+
+
+def member_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> Iterator[MemberRecord]:
+    """The records with names that members may have, in the order of the file; names may come twice."""
+    fields: Fields | None = None
+    for line in lines:
+        if line.error:
+            summary.refuse("members", f"line {line.number}", line.error)
+            continue
+        fields = fields or Fields("members", line.row, named)
+        try:
+            record = member_record(fields, line)
+            check_user_name(record.name, reserved=True)
+        except InvalidInput as error:
+            summary.refuse("members", fields.text(line.row, "name") or f"line {line.number}", str(error))
+            continue
+        yield record
+
+
+async def take_members(
+    network: AnyNetwork,
+    people: ImportedMembers,
+    origin: str,
+    first_posts: Mapping[int, int],
+    summary: Summary,
+    progress: Progress,
+    patience: float,
+) -> None:
+    """Register those who are not there. `first_posts` says when somebody first posted: nobody joined after that.
+
+    `patience` is that of `run_bounded`.
+    """
+    keys = {at: import_key(place(r.name).shard, f"member:{origin}/{r.id}") for at, r in enumerate(people.records)}
+    known = await bulk_keys(network, list(keys.values()))
+    missing = []
+    for at, key in keys.items():
+        if found := known.get(key):
+            people.ids[at] = found
+            summary["members"].there += 1
+        else:
+            missing.append(_Job(at, people.records[at], key.name))
+
+    async def register(job: _Job) -> None:
+        people.ids[job.at] = await _registered(network, job, _joined(job, first_posts), summary)
+
+    await run_bounded(
+        missing, register, _REGISTERED_AT_ONCE, _watched(progress, "members", len(missing)), patience=patience
+    )
+
+
+def _joined(job: _Job, first_posts: Mapping[int, int]) -> int:
+    times = [moment for moment in (job.record.created_at, first_posts.get(job.at, 0)) if moment > 0]
+    return min(times, default=0)
+
+
+async def _registered(network: AnyNetwork, job: _Job, joined: int, summary: Summary) -> int:
+    """The id of the new member, or 0."""
+    record, limits = job.record, network.writes.limits
+    try:
+        member = await members.register(
+            network.writes,
+            record.name,
+            display_name=record.display_name[: limits.display_name],
+            note=record.note[: limits.note],
+            created_at=joined,
+            reserved=True,
+            record=job.name,
+        )
+    except Unavailable:
+        # No fault of the record: the import ends here, and goes on when it is run again.
+        raise
+    except ShoalError as error:
+        summary.refuse("members", record.name, str(error))
+        return 0
+    summary["members"].taken += 1
+    return member.id
+
+
+async def members_there(network: AnyNetwork, names: Iterable[str]) -> ImportedMembers:
+    """Return the names that are members already. An import without a file of members is about them."""
+    wanted = {name: name.lower().replace("-", "_") for name in dict.fromkeys(names)}
+    keys = {user_name_key(name): name for name in wanted.values()}
+    found = await bulk_keys(network, list(keys))
+    people = ImportedMembers([MemberRecord(name, name, name, "", 0) for key, name in keys.items() if key in found])
+    people.ids[:] = [found[key] for key in keys if key in found]
+    return people
+
+
+async def bulk_keys(network: AnyNetwork, keys: Sequence[Key]) -> dict[Key, int]:
+    """Owners of many keys."""
+    found: dict[Key, int] = {}
+    for start in range(0, len(keys), _KEYS_AT_ONCE):
+        found |= await network.store.key_get(keys[start : start + _KEYS_AT_ONCE])
+    return found
+
+
+def _watched(progress: Progress, phase: str, total: int) -> Callable[[int], None]:
+    return lambda done: progress(phase, done, total)
+
+
+Positions = NDArray[np.int64]
+
+
+class _Index(NamedTuple):
+    """Hashes in ascending order, and the position of each."""
+
+    hashes: NDArray[np.int64]
+    positions: NDArray[np.int32]
+
+    def find(self, wanted: NDArray[np.int64]) -> Positions:
+        """The positions of these hashes, -1 for those that are not here; the last one of equal hashes."""
+        found = np.full(len(wanted), -1, np.int64)
+        if len(self.hashes):
+            # In ascending order one look-up is near the last: a third of the time.
+            order = np.argsort(wanted)
+            ascending = wanted[order]
+            at = np.maximum(np.searchsorted(self.hashes, ascending, side="right") - 1, 0)
+            found[order] = np.where(self.hashes[at] == ascending, self.positions[at], -1)
+        return found
+
+
+class References:
+    """Members by position, found by their id in the file, or else by user name. `add` all of them, then `settle`."""
+
+    def __init__(self) -> None:
+        self._added = (array("q"), array("q"))
+        self.twice: NDArray[np.bool_] = np.empty(0, np.bool_)
+        """By position, whether an earlier record has the name: it is not found."""
+
+    def __len__(self) -> int:
+        return len(self.twice)
+
+    def add(self, id_: str, name: str) -> None:
+        """The next position is that of a record with this id and user name."""
+        ids, names = self._added
+        ids.append(hash(id_))
+        names.append(hash(name))
+
+    def settle(self) -> None:
+        """Make it possible to find them."""
+        ids, names = (
+            np.frombuffer(column, np.int64) if len(column) else np.empty(0, np.int64) for column in self._added
+        )
+        order = np.argsort(names, kind="stable")
+        again = np.nonzero(names[order[1:]] == names[order[:-1]])[0] + 1
+        self.twice = np.zeros(len(names), np.bool_)
+        self.twice[order[again]] = True
+        self._by_name = _index(names, order[~self.twice[order]])
+        order = np.argsort(ids, kind="stable")
+        self._by_id = _index(ids, order[~self.twice[order]])
+        del self._added
+
+    def find(self, references: Sequence[str]) -> Positions:
+        """The position that each means, -1 for nobody."""
+        found = self._by_id.find(_hashes(references))
+        unknown = np.nonzero(found < 0)[0]
+        if len(unknown):
+            found[unknown] = self._by_name.find(_hashes([as_name(references[at]) for at in unknown.tolist()]))
+        return found
+
+
+def _index(hashes: NDArray[np.int64], order: NDArray[np.int64]) -> _Index:
+    return _Index(hashes[order], order.astype(np.int32))
+
+
+def _hashes(texts: Sequence[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(hash, texts), np.int64, len(texts))
+
+
+PER_MS = 512
+"""Members whose ids say the same millisecond: each has two, and there are 1,024 of a shard."""
+_AT_ONCE = 20_000
+_TAKEN = "Username has already been taken"
+_SAME_ID = "an earlier record has this id"
+
+
+class Newcomer(NamedTuple):
+    """A member to be made, its login, and the name of its record in the store."""
+
+    member: Member
+    login: Login
+    record: str
+
+
+class LoadedMembers:
+    """The members that the import is about, by their positions in the file."""
+
+    def __init__(self, spool: RecordSpool[MemberRecord]) -> None:
+        self.references = References()
+        self.ids: NDArray[np.int64] = np.empty(0, np.int64)
+        """The member at each position, 0 where there is none."""
+        self.absent: dict[int, str] = {}
+        """Names of records that were refused, by position."""
+        self._spool = spool
+
+    def __len__(self) -> int:
+        return self._spool.count
+
+    def read(self, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> None:
+        """Put the records aside, and learn who they are."""
+        self._spool.fill(self._noted(member_records(lines, named, summary)))
+        self.references.settle()
+        self.ids = np.zeros(len(self), np.int64)
+
+    def _noted(self, records: Iterable[MemberRecord]) -> Iterable[MemberRecord]:
+        for record in records:
+            self.references.add(record.id, record.name)
+            yield record
+
+    async def load(
+        self,
+        network: AnyNetwork,
+        store: Loading,
+        origin: str,
+        since: int,
+        first_posts: NDArray[np.int64],
+        summary: Summary,
+        progress: Progress,
+    ) -> None:
+        """Make those who are not there. `first_posts` says when each first posted (Unix ms), 0 for never."""
+        start = 0
+        for records in self._spool.blocks(_AT_ONCE):
+            wanted = await asyncio.to_thread(
+                partial(self._newcomers, records, start, origin, since, first_posts, network.writes.limits, summary)
+            )
+            await self._store(network, store, wanted, summary)
+            start += len(records)
+            progress("members", start, len(self))
+
+    def _newcomers(
+        self,
+        records: Sequence[MemberRecord],
+        start: int,
+        origin: str,
+        since: int,
+        first_posts: NDArray[np.int64],
+        limits: Limits,
+        summary: Summary,
+    ) -> dict[int, Newcomer]:
+        found: dict[int, Newcomer] = {}
+        firsts = first_posts[start : start + len(records)].tolist()
+        for at, (record, first) in enumerate(zip(records, firsts, strict=True), start):
+            if self.references.twice[at]:
+                self._refuse(at, record.name, TWICE, summary)
+                continue
+            joined = min((moment for moment in (record.created_at, first) if moment > 0), default=0)
+            name, note = record.display_name[: limits.display_name], record.note[: limits.note]
+            try:
+                made = members.imported(limits, _ids(at, since, record.name), record.name, name, note, joined)
+            except ShoalError as error:
+                self._refuse(at, record.name, str(error), summary)
+                continue
+            found[at] = Newcomer(*made, f"member:{origin}/{record.id}")
+        return found
+
+    def _refuse(self, at: int, name: str, reason: str, summary: Summary) -> None:
+        self.absent[at] = name
+        summary.refuse("members", name, reason)
+
+    async def _store(
+        self, network: AnyNetwork, store: Loading, wanted: Mapping[int, Newcomer], summary: Summary
+    ) -> None:
+        missing = wanted
+        while missing:
+            try:
+                await store.load(await asyncio.to_thread(_part, list(missing.values())))
+            except Occupied:
+                known = await self._sorted_out(network, missing, summary)
+                if not known:
+                    # Two of them have the same id in the file, or somebody joins at this very moment.
+                    await self._each(network, missing, summary)
+                    return
+                missing = {at: newcomer for at, newcomer in missing.items() if at not in known}
+            else:
+                break
+        summary["members"].taken += len(missing)
+        for at, newcomer in missing.items():
+            self.ids[at] = newcomer.member.id
+
+    async def _sorted_out(self, network: AnyNetwork, wanted: Mapping[int, Newcomer], summary: Summary) -> set[int]:
+        """Return the positions of records that were made already, or that must be refused."""
+        names = {at: user_name_key(newcomer.member.name) for at, newcomer in wanted.items()}
+        records = {at: import_key(key.shard, wanted[at].record) for at, key in names.items()}
+        owners = await bulk_keys(network, [*names.values(), *records.values()])
+        known: set[int] = set()
+        for at, newcomer in wanted.items():
+            named, recorded = owners.get(names[at]), owners.get(records[at])
+            if named is None and recorded is None:
+                continue
+            known.add(at)
+            if named == recorded and named is not None:
+                self.ids[at] = named
+                summary["members"].there += 1
+            else:
+                self._refuse(at, newcomer.member.name, _TAKEN if named else _SAME_ID, summary)
+        return known
+
+    async def _each(self, network: AnyNetwork, wanted: Mapping[int, Newcomer], summary: Summary) -> None:
+        """Register them one after the other, as an import does that is not in bulk."""
+        for at, (member, _, record) in wanted.items():
+            try:
+                made = await members.register(
+                    network.writes,
+                    member.name,
+                    display_name=member.display_name,
+                    note=member.note,
+                    created_at=member.dated,
+                    reserved=True,
+                    record=record,
+                )
+            except Taken as error:
+                self._refuse(at, member.name, str(error), summary)
+            else:
+                self.ids[at] = made.id
+                summary["members"].taken += 1
+
+
+def _ids(at: int, since: int, name: str) -> tuple[int, int]:
+    moment, shard, sequence = since + at // PER_MS, place(name).shard, 2 * (at % PER_MS)
+    return compose(moment, shard, sequence), compose(moment, shard, sequence + 1)
+
+
+def _part(newcomers: Sequence[Newcomer]) -> LoadPart:
+    nodes = [node for newcomer in newcomers for node in (newcomer.member, newcomer.login)]
+    keys = [
+        KeyRow(space, name, newcomer.member.id, 0)
+        for newcomer in newcomers
+        for space, name in (("user_name", newcomer.member.name), ("import", newcomer.record))
+    ]
+    return LoadPart(sorted((node.id, node.version, encode_node(node)) for node in nodes), sorted(keys))

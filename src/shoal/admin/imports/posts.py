@@ -1,0 +1,430 @@
+"""Posts of an import, with their photos, created through the services or in bulk.
+
+Each post is found again by its record, however often the import is interrupted and restarted. An ordinary import holds the
+records in memory, a kilobyte each. Each photo is decoded once however many posts show it; each post has a media object and
+files of its own. The import decodes several photos concurrently, while a server decodes one at a time next to its requests.
+
+A bulk import into an empty network commits posts as usual but looks nothing up first. A post takes 200 bytes of memory: its
+id in the file, its time, its author and its new id. Its text is spooled to disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.admin.consistency.scan import Column
+from shoal.admin.contract import AnyNetwork
+from shoal.admin.imports.files import BEST_CONNECTED, RecordSpool, Sources, photos_in
+from shoal.admin.imports.members import ImportedMembers, LoadedMembers, bulk_keys
+from shoal.admin.imports.records import (
+    BackdatedIds,
+    Fields,
+    NumberedRow,
+    PostRecord,
+    Summary,
+    Wording,
+    post_record,
+    worded,
+)
+from shoal.admin.report import Progress
+from shoal.admin.throttling import run_bounded
+from shoal.commands import media, posts
+from shoal.commands.context import Writes
+from shoal.commands.posts import Draft
+from shoal.core.errors import Conflict, Gone, InvalidInput, ShoalError, Unavailable
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.graph.schema import import_key
+from shoal.media.decoder import Decoder
+from shoal.media.limits import UploadLimits
+from shoal.media.protocol import Rendering
+
+_AT_ONCE = 512
+"""Posts under way: what waits together is committed together."""
+_PICTURES_AT_ONCE = 32
+NO_AUTHOR = "its author is not among the members"
+_ID_TRIES = 8
+_REMEMBERED_BYTES = 256 * 1024 * 1024
+
+
+class Rememberer(Decoder):
+    """Decodes the same bytes once in a run, as long as the results fit into a bounded memory."""
+
+    def __init__(self, limits: UploadLimits, *, children: int) -> None:
+        super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
+        self._made: dict[bytes, asyncio.Task[Rendering]] = {}
+        self._room = _REMEMBERED_BYTES
+
+    async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False, still: bool = False) -> Rendering:
+        name = sha256(data).digest()
+        task = self._made.get(name)
+        if task is None:
+            task = asyncio.create_task(super().render(data, member=member, keep_kind=keep_kind, still=still))
+            self._room -= len(data)
+            if self._room > 0:
+                self._made[name] = task
+        return await asyncio.shield(task)
+
+
+class PostJob(NamedTuple):
+    """A post to be made."""
+
+    record: PostRecord
+    name: str
+    """Name of the record, in the store."""
+    author: int
+    id: int
+    photo: Path | None
+    photo_id: int
+
+
+def read_posts(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> list[PostRecord]:
+    """The records in order of time."""
+    records = list(post_records(lines, named, summary))
+    return sorted(records, key=lambda record: (record.created_at, record.id))
+
+
+def post_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> Iterator[PostRecord]:
+    """The records in the order of the file, those whose id an earlier one has left out."""
+    fields: Fields | None = None
+    seen: set[str] = set()
+    latest = time.time_ns() // 1_000_000
+    for line in lines:
+        if line.error:
+            summary.refuse("posts", f"line {line.number}", line.error)
+            continue
+        fields = fields or Fields("posts", line.row, named)
+        try:
+            record = post_record(fields, line)
+        except InvalidInput as error:
+            summary.refuse("posts", fields.text(line.row, "id") or f"line {line.number}", str(error))
+            continue
+        if record.created_at > latest:
+            summary.refuse("posts", record.id, "its time is in the future")
+        elif not record.id or record.id in seen:
+            summary.refuse("posts", record.id or f"line {line.number}", "its id is empty or that of an earlier record")
+        else:
+            seen.add(record.id)
+            yield record
+
+
+def authors_by_connection(records: Sequence[PostRecord], degrees: Column) -> dict[str, int]:
+    """Pair the author who posted most with the best-connected member, and so on; equals in the order of their ids."""
+    wrote = Counter(record.author for record in records)
+    ranked = sorted(wrote, key=lambda author: (-wrote[author], author))
+    best = np.argsort(-degrees, kind="stable")
+    return dict(zip(ranked, best.tolist(), strict=False))
+
+
+def authors_by_name(records: Sequence[PostRecord], people: ImportedMembers) -> dict[str, int]:
+    """Each author is the member of the same id or name."""
+    found = {record.author: people.find(record.author) for record in records}
+    return {author: at for author, at in found.items() if at is not None}
+
+
+def first_posts(records: Sequence[PostRecord], authors: Mapping[str, int]) -> dict[int, int]:
+    """When each author first posted."""
+    first: dict[int, int] = {}
+    for record in records:
+        if (at := authors.get(record.author)) is not None:
+            first.setdefault(at, record.created_at)
+    return first
+
+
+def plan(
+    records: Sequence[PostRecord],
+    authors: Mapping[str, int],
+    people: ImportedMembers,
+    origin: str,
+    photos: Sequence[Path],
+    newest: int,
+    summary: Summary,
+) -> list[PostJob]:
+    """Every post with its author, its id and its picture: the same in every run over the same files."""
+    known: list[tuple[PostRecord, int]] = []
+    for record in records:
+        at = authors.get(record.author)
+        if at is None or not people.ids[at]:
+            summary.refuse("posts", record.id, NO_AUTHOR)
+        else:
+            known.append((record, people.ids[at]))
+    ids = BackdatedIds()
+    post_ids = [ids.take(record.created_at, shard_of(author)) for record, author in known]
+    first = max(0, len(known) - newest) if photos else len(known)
+    jobs = []
+    for at, (record, author) in enumerate(known):
+        # The newest post has the first photo.
+        photo = photos[(len(known) - 1 - at) % len(photos)] if at >= first else None
+        photo_id = ids.after(post_ids[at], shard_of(author)) if photo else 0
+        jobs.append(PostJob(record, f"{origin}/{record.id}", author, post_ids[at], photo, photo_id))
+    return jobs
+
+
+async def take_posts(
+    network: AnyNetwork, jobs: Sequence[PostJob], writes: Writes, summary: Summary, progress: Progress, patience: float
+) -> None:
+    """Make the posts that are not there. `writes` is that of the network, with a media library of the import's own.
+
+    `patience` is that of `run_bounded`.
+    """
+    keys = [import_key(shard_of(job.author), f"post:{job.name}") for job in jobs]
+    known = await bulk_keys(network, keys)
+    missing = [job for job, key in zip(jobs, keys, strict=True) if key not in known]
+    summary["posts"].there += len(jobs) - len(missing)
+    await _count_photos(network, [job for job, key in zip(jobs, keys, strict=True) if key in known], summary)
+
+    turns = asyncio.Semaphore(_PICTURES_AT_ONCE)
+
+    async def make(job: PostJob) -> None:
+        picture = 0
+        if job.photo:
+            async with turns:
+                picture = await _picture(writes, job, job.photo, summary)
+        await imported_post(writes, job, picture, summary)
+
+    # The ones with pictures first: their decoding goes on in other processes beside the rest.
+    missing.sort(key=lambda job: job.photo is None)
+    total = len(missing)
+    await run_bounded(missing, make, _AT_ONCE, lambda done: progress("posts", done, total), patience=patience)
+
+
+async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: Summary) -> None:
+    """Count the pictures of posts that are there already. Some lack theirs: it was refused, or none was named."""
+    keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
+    known = await bulk_keys(network, list(keys))
+    summary["photos"].there += len(known)
+    for key, photo in keys.items():
+        if key not in known:
+            summary.refuse("photos", photo.name, "its post is there already, without it")
+
+
+def draft_of(record: PostRecord, text: str, picture: int) -> Draft:
+    """Return the post of a record, worded as `text`, with its picture (0: none)."""
+    return Draft(text=text, sensitive=record.sensitive, language=record.language, media=(picture,) if picture else ())
+
+
+async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Summary) -> None:
+    """Make a post through its service, or say why it is refused."""
+    wording = worded(job.record, writes.limits.text)
+    try:
+        await _create(writes, job, draft_of(job.record, wording.text, picture))
+    except Unavailable:
+        # No fault of the record: the import ends here, and goes on when it is run again.
+        raise
+    except ShoalError as error:
+        summary.refuse("posts", job.record.id, str(error))
+        return
+    note_wording(wording, summary)
+
+
+def note_wording(wording: Wording, summary: Summary) -> None:
+    """Count a post that was taken, with its tags and the changes that were made to it."""
+    summary["posts"].taken += 1
+    summary["tags"].taken += wording.tags
+    for name, reason in wording.refused_tags:
+        summary.refuse("tags", name, reason)
+    if wording.cut:
+        summary.note("text was cut at the limit", "texts were cut at the limit")
+    if wording.cleaned:
+        summary.note("text lost characters that are not text", "texts lost characters that are not text")
+
+
+async def _create(writes: Writes, job: PostJob, draft: Draft) -> None:
+    """The id may be that of a post of another import: then the next one is taken."""
+    record = f"post:{job.name}"
+    for step in range(_ID_TRIES):
+        id_ = job.id + step
+        moment = job.record.created_at
+        told = 0 if milliseconds_of(id_) == moment else moment
+        try:
+            await posts.create(writes, job.author, draft, id_=id_, created_at=told, record=record)
+        except Conflict:
+            if step == _ID_TRIES - 1:
+                raise
+        except Gone:
+            # Its author deleted it since the first import.
+            return
+        else:
+            return
+
+
+async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) -> int:
+    """The media object of the post; 0 for a file that is no picture."""
+    data = await asyncio.to_thread(photo.read_bytes)
+    try:
+        found = await media.upload(writes, job.author, data, id_=job.photo_id, record=f"photo:{job.name}")
+    except InvalidInput as error:
+        summary.refuse("photos", photo.name, str(error))
+        return 0
+    summary["photos"].taken += 1
+    return found.id
+
+
+@asynccontextmanager
+async def with_own_decoder(network: AnyNetwork) -> AsyncIterator[Writes]:
+    """Give what services write with, its media decoded by as many processes as there are cores."""
+    async with Rememberer(network.media.limits, children=os.cpu_count() or 1) as decoder:
+        yield dataclasses.replace(network.writes, media=network.media.with_decoder(decoder))
+
+
+_BLOCK = 5_000
+_BULK_CONCURRENCY = 1_024
+"""Posts under way: what waits together is committed together."""
+
+
+class LoadedPosts:
+    """The posts of a file, by their positions in it."""
+
+    def __init__(self, spool: RecordSpool[PostRecord]) -> None:
+        self._spool = spool
+        self._ids: list[str] = []
+        self._moments: list[int] = []
+        self._author: list[int] = []
+        self._authors: dict[str, int] = {}
+
+    def read(self, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> None:
+        """Put the records aside."""
+        self._spool.fill(self._noted(post_records(lines, named, summary)))
+
+    def _noted(self, records: Iterable[PostRecord]) -> Iterator[PostRecord]:
+        for record in records:
+            self._ids.append(record.id)
+            self._moments.append(record.created_at)
+            self._author.append(self._authors.setdefault(record.author, len(self._authors)))
+            yield record
+
+    def authors(self, sources: Sources, people: LoadedMembers, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the position of each post's author among the members, -1 for nobody."""
+        if not self._ids:
+            return np.empty(0, np.int64)
+        names = list(self._authors)
+        if sources.authors != BEST_CONNECTED:
+            return people.references.find(names)[self._author]
+        wrote = Counter(self._author)
+        ranked = sorted(range(len(names)), key=lambda author: (-wrote[author], names[author]))
+        best = np.argsort(-degrees[~people.references.twice], kind="stable")
+        best = np.nonzero(~people.references.twice)[0][best]
+        found = np.full(len(names), -1, np.int64)
+        found[ranked[: len(best)]] = best[: len(ranked)]
+        return found[self._author]
+
+    def firsts(self, authors: NDArray[np.int64], people: int) -> NDArray[np.int64]:
+        """Return when each member first posted (Unix ms), 0 for never."""
+        never = np.iinfo(np.int64).max
+        first = np.full(people, never, np.int64)
+        known = authors >= 0
+        np.minimum.at(first, authors[known], np.array(self._moments, np.int64)[known])
+        first[first == never] = 0
+        return first
+
+    async def load(
+        self,
+        network: AnyNetwork,
+        writes: Writes,
+        sources: Sources,
+        authors: NDArray[np.int64],
+        people: LoadedMembers,
+        summary: Summary,
+        progress: Progress,
+        *,
+        anew: bool,
+    ) -> None:
+        """Make the posts that are not there. `anew`: the import was begun before, so some may be."""
+        origin = sources.posts.name if sources.posts else ""
+        # Told also where there are none.
+        summary["posts"], summary["photos"]
+        plan = await asyncio.to_thread(self._plan, sources, authors, people)
+        start = 0
+        for records in self._spool.blocks(_BLOCK):
+            jobs = [job for job in plan.jobs(records, start, origin) if self._has_author(job, summary)]
+            pictured = [job for job in jobs if job.photo]
+            if pictured:
+                await take_posts(network, pictured, writes, summary, lambda *_: None, sources.patience)
+            plain = [job for job in jobs if not job.photo]
+            await _take(network, writes, plain, summary, sources.patience, anew=anew)
+            start += len(records)
+            progress("posts", start, len(self._ids))
+
+    def _has_author(self, job: PostJob, summary: Summary) -> bool:
+        if not job.author:
+            summary.refuse("posts", job.record.id, NO_AUTHOR)
+        return bool(job.author)
+
+    def _plan(self, sources: Sources, authors: NDArray[np.int64], people: LoadedMembers) -> _Plan:
+        members = np.where(authors >= 0, people.ids[authors], 0) if len(people) else np.zeros(len(authors), np.int64)
+        order = np.array(sorted(range(len(self._ids)), key=self._ids.__getitem__), np.int64)
+        order = order[np.argsort(np.array(self._moments, np.int64)[order], kind="stable")]
+        known = [at for at in order.tolist() if members[at]]
+        ids = BackdatedIds()
+        post_ids = np.zeros(len(order), np.int64)
+        for at in known:
+            post_ids[at] = ids.take(self._moments[at], shard_of(int(members[at])))
+        photos = photos_in(sources.photos) if sources.photos and sources.posts else []
+        pictures: dict[int, tuple[Path, int]] = {}
+        first = max(0, len(known) - sources.photos_newest) if photos else len(known)
+        for place in range(first, len(known)):
+            at = known[place]
+            # The newest post has the first photo.
+            photo = photos[(len(known) - 1 - place) % len(photos)]
+            pictures[at] = photo, ids.after(int(post_ids[at]), shard_of(int(members[at])))
+        return _Plan(members, post_ids, pictures)
+
+
+class _Plan:
+    """Author, id and picture of every post: the same in every run over the same files."""
+
+    def __init__(
+        self, members: NDArray[np.int64], post_ids: NDArray[np.int64], pictures: Mapping[int, tuple[Path, int]]
+    ) -> None:
+        self._members = members
+        self._post_ids = post_ids
+        self._pictures = pictures
+
+    def jobs(self, records: Sequence[PostRecord], start: int, origin: str) -> Iterator[PostJob]:
+        """The posts of these records, the first of which stands at `start`."""
+        for at, record in enumerate(records, start):
+            photo, photo_id = self._pictures.get(at, (None, 0))
+            author, id_ = int(self._members[at]), int(self._post_ids[at])
+            yield PostJob(record, f"{origin}/{record.id}", author, id_, photo, photo_id)
+
+
+async def _take(
+    network: AnyNetwork, writes: Writes, jobs: Sequence[PostJob], summary: Summary, patience: float, *, anew: bool
+) -> None:
+    missing = jobs
+    if anew:
+        keys = [import_key(shard_of(job.author), f"post:{job.name}") for job in jobs]
+        there = await bulk_keys(network, keys)
+        missing = [job for job, key in zip(jobs, keys, strict=True) if key not in there]
+        summary["posts"].there += len(jobs) - len(missing)
+
+    async def make(job: PostJob) -> None:
+        wording = worded(job.record, writes.limits.text)
+        moment = job.record.created_at
+        told = 0 if milliseconds_of(job.id) == moment else moment
+        draft = draft_of(job.record, wording.text, 0)
+        try:
+            record = f"post:{job.name}"
+            await writes.graph.commit(
+                await posts.imported(writes, job.author, draft, id_=job.id, created_at=told, record=record)
+            )
+        except Conflict:
+            # It is there, or a post of somebody else has its id: the usual way sees which.
+            await imported_post(writes, job, 0, summary)
+        except InvalidInput as error:
+            summary.refuse("posts", job.record.id, str(error))
+        else:
+            note_wording(wording, summary)
+
+    await run_bounded(missing, make, _BULK_CONCURRENCY, lambda _: None, patience=patience)

@@ -1,0 +1,336 @@
+"""Move a whole network to other stores: every row, then the pending events, compared before the move is reported as complete.
+
+No other process may have either end open. A move may be interrupted and run again: rows that exist are compared and not
+written again, and extra rows are deleted. Until the move finishes, the target has a mark, so only an interrupted move is
+ever overwritten. Pending events are emitted again in the target, which is safe because consumers are idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from shoal.admin.consistency.scan import FIRST
+from shoal.admin.report import Progress
+from shoal.core.errors import Conflict, InvalidInput, Unavailable
+from shoal.core.events import AnyEvent
+from shoal.core.ids import shard_of
+from shoal.core.placement import source_of
+from shoal.graph.bulk import KeyRow, Movable, Rows
+from shoal.graph.contract import Batch, Job, Store
+from shoal.graph.schema import Key, encode_node
+
+_AT_ONCE = 500
+_LEASE_SECONDS = 60.0
+_PATIENCE_SECONDS = 90.0
+"""An event that a worker died over is to be had when its lease has ended."""
+_POLL_SECONDS = 0.5
+
+
+async def forget_events(store: Store) -> None:
+    """Drop the events that an earlier run brought before it was interrupted."""
+    await store.unbury([job for job, _ in await store.buried()])
+    await store.ack(await claimed(store))
+    while await store.backlog():  # noqa: ASYNC110  # an acknowledgement may be written a moment later
+        await asyncio.sleep(_POLL_SECONDS / 10)
+
+
+async def emit_again(store: Store, found: Sequence[AnyEvent]) -> None:
+    """Commit events by themselves, in their order."""
+    for start in range(0, len(found), _AT_ONCE):
+        batch = Batch(0)
+        for event in found[start : start + _AT_ONCE]:
+            batch.emit(event)
+        await store.commit(batch)
+
+
+async def bury_events(store: Store, found: Sequence[tuple[AnyEvent, str]]) -> None:
+    """Commit events that were set aside, and set them aside with their errors. No other event may wait in the store."""
+    await emit_again(store, [event for event, _ in found])
+    for job, (_, error) in zip(await claimed(store), found, strict=True):
+        await store.bury(job, error)
+
+
+async def claimed(store: Store) -> list[Job]:
+    """Every event of a store, oldest first. They are given to others again when it is closed."""
+    jobs: dict[tuple[int, int], Job] = {}
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE_SECONDS
+    while len(jobs) < await store.backlog():
+        page = await store.claim(_AT_ONCE, _LEASE_SECONDS + _PATIENCE_SECONDS)
+        jobs.update({(job.store, job.seq): job for job in page})
+        if not page:
+            if loop.time() > deadline:
+                raise Unavailable("some events are still in the hands of a worker: stop it first")
+            await asyncio.sleep(_POLL_SECONDS)
+    return [jobs[at] for at in sorted(jobs)]
+
+
+R = TypeVar("R")
+K = TypeVar("K", bound=Any)
+
+_ROWS_AT_ONCE = 5_000
+
+_MARK = KeyRow("move", "unfinished", 1, 0)
+_MARK_KEY = Key(_MARK.shard, _MARK.space, _MARK.name)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class WholeStore(Store, Movable, Protocol):
+    """A store whose rows can be taken out and put in."""
+
+
+class Sums:
+    """Rows counted and hashed, by kind and data source. The order in which they come does not matter."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, int], int] = {}
+        self._hashes: dict[tuple[str, int], int] = {}
+
+    def add(self, kind: str, source: int, row: bytes) -> None:
+        """One row, as the bytes that it has on every store."""
+        place = (kind, source)
+        self._counts[place] = self._counts.get(place, 0) + 1
+        self._hashes[place] = self._hashes.get(place, 0) + int.from_bytes(blake2b(row, digest_size=8).digest())
+
+    def rows(self, kind: str | None = None) -> int:
+        """How many, of one kind or all."""
+        return sum(count for (each, _), count in self._counts.items() if kind in {None, each})
+
+    def differences(self, other: Sums) -> list[str]:
+        """Where two stores differ, in words."""
+        places = sorted({*self._counts, *other._counts})
+        return [
+            f"{kind} of data source {source}"
+            for kind, source in places
+            if (self._counts.get((kind, source)), self._hashes.get((kind, source)))
+            != (other._counts.get((kind, source)), other._hashes.get((kind, source)))
+        ]
+
+    @property
+    def digest(self) -> str:
+        """One hash of all rows, for people to compare."""
+        whole = repr(sorted((place, count, self._hashes[place]) for place, count in self._counts.items()))
+        return blake2b(whole.encode(), digest_size=8).hexdigest()
+
+
+class MovedNetwork(NamedTuple):
+    """The result of a move: the rows that were there, and are now at the other end."""
+
+    sums: Sums
+    written: int
+    """Rows that were not there yet."""
+    events: int
+    buried: int
+
+
+class _Kind(NamedTuple, Generic[R, K]):
+    """How rows of one kind are read, named, and become bytes."""
+
+    name: str
+    first: K
+    scan: Callable[[WholeStore, K, int], Awaitable[list[R]]]
+    key: Callable[[R], K]
+    shard: Callable[[R], int]
+    pack: Callable[[R], bytes]
+    rows: Callable[[Sequence[R]], Rows]
+    counts: Callable[[R], bool] = lambda _row: True
+    """Whether the row says anything: a count of zero does not."""
+
+
+_KINDS: tuple[_Kind[Any, Any], ...] = (
+    _Kind(
+        "objects",
+        FIRST,
+        lambda store, after, limit: store.obj_scan(after, limit),
+        lambda node: node.id,
+        lambda node: shard_of(node.id),
+        encode_node,
+        lambda found: Rows(objects=found),
+    ),
+    _Kind(
+        "associations",
+        (FIRST, FIRST, FIRST),
+        lambda store, after, limit: store.assoc_scan(after, limit),
+        lambda row: row[:3],
+        lambda row: shard_of(row[0]),
+        _encode,
+        lambda found: Rows(assocs=found),
+    ),
+    _Kind(
+        "counts",
+        (FIRST, FIRST),
+        lambda store, after, limit: store.count_scan(after, limit),
+        lambda row: row[:2],
+        lambda row: shard_of(row[0]),
+        _encode,
+        lambda found: Rows(counts=found),
+        lambda row: row[2] != 0,
+    ),
+    _Kind(
+        "keys",
+        ("", ""),
+        lambda store, after, limit: store.key_scan(after, limit),
+        lambda row: row[:2],
+        lambda row: row.shard,
+        _encode,
+        lambda found: Rows(keys=found),
+        lambda row: row != _MARK,
+    ),
+)
+
+
+async def move_network(source: Store, target: Store, tell: Progress) -> MovedNetwork:
+    """Take everything to an empty target, or go on with a move that was interrupted.
+
+    Raises `InvalidInput` for ends that cannot be these, `Conflict` when they are not equal in the end.
+    """
+    here, there = whole(source), whole(target)
+    await _begin(here, there)
+    sums = Sums()
+    written = sum([await _merge(kind, here, there, sums, tell) for kind in _KINDS])
+    found = Sums()
+    for kind in _KINDS:
+        await _add_up(kind, there, found, tell)
+    if differences := sums.differences(found):
+        raise Conflict(f"the copy is not equal: {', '.join(differences[:5])}; run the move again")
+    events, buried = await _move_events(here, there, tell)
+    await there.remove_rows(Rows(keys=[_MARK]))
+    return MovedNetwork(sums, written, events, buried)
+
+
+def whole(store: Store) -> WholeStore:
+    """Return the store as one whose rows can be moved. Raises `InvalidInput`."""
+    if not isinstance(store, Movable):
+        raise InvalidInput("a network cannot be moved to or from a store of this kind")
+    return store
+
+
+async def _begin(here: WholeStore, there: WholeStore) -> None:
+    if await here.key_get([_MARK_KEY]):
+        raise InvalidInput("the store to move from is itself the target of a move that was interrupted")
+    if not await there.key_get([_MARK_KEY]) and await holds_something(there):
+        raise InvalidInput("the store to move to is not empty: name an empty one")
+    await there.put_rows(Rows(keys=[_MARK]))
+    if await here.key_get([_MARK_KEY]):
+        await there.remove_rows(Rows(keys=[_MARK]))
+        raise InvalidInput("these are two names of one store")
+
+
+async def holds_something(store: WholeStore) -> bool:
+    """Return whether anything is in a store: rows, or events."""
+    for kind in _KINDS:
+        if await kind.scan(store, kind.first, 1):
+            return True
+    return bool(await store.backlog() or await store.buried())
+
+
+async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: Sums, tell: Progress) -> int:
+    """Make the rows of a kind equal; how many were written. Both ends are read in order, side by side."""
+    behind = _Ahead(kind, there)
+    after, read, written = kind.first, 0, 0
+    writing = asyncio.ensure_future(_nothing())
+    try:
+        while page := await kind.scan(here, after, _ROWS_AT_ONCE):
+            after = kind.key(page[-1])
+            wanted = {kind.key(row): row for row in page if kind.counts(row)}
+            for row in wanted.values():
+                sums.add(kind.name, source_of(kind.shard(row)), kind.pack(row))
+            stored = await behind.until(after)
+            await writing
+            put = [row for key, row in wanted.items() if stored.get(key) != row]
+            # The next page is read and added up while this one is written.
+            writing = asyncio.ensure_future(_write(kind, there, put, _strays(stored, wanted)))
+            read, written = read + len(page), written + len(put)
+            tell(kind.name, read, 0)
+    finally:
+        await writing
+    while strays := await behind.page():
+        await there.remove_rows(kind.rows(strays))
+    return written
+
+
+async def _write(kind: _Kind[R, K], there: WholeStore, put: Sequence[R], remove: Sequence[R]) -> None:
+    if remove:
+        await there.remove_rows(kind.rows(remove))
+    if put:
+        await there.put_rows(kind.rows(put))
+
+
+def _strays(stored: dict[K, R], wanted: dict[K, R]) -> list[R]:
+    return [row for key, row in stored.items() if key not in wanted]
+
+
+async def _nothing() -> None:
+    """Nothing is being written yet."""
+
+
+class _Ahead(Generic[R, K]):
+    """The rows of the target, read as far as the source has come. A row that says nothing counts as not there."""
+
+    def __init__(self, kind: _Kind[R, K], store: WholeStore) -> None:
+        self._kind = kind
+        self._store = store
+        self._after = kind.first
+        self._rows: list[R] = []
+        self._ended = False
+
+    async def until(self, last: K) -> dict[K, R]:
+        """All up to a key."""
+        key = self._kind.key
+        while not self._ended and not (self._rows and key(self._rows[-1]) > last):
+            await self._read()
+        found = {key(row): row for row in self._rows if key(row) <= last}
+        self._rows = self._rows[len(found) :]
+        return {name: row for name, row in found.items() if self._kind.counts(row)}
+
+    async def page(self) -> list[R]:
+        """Some of those that are left; none at the end."""
+        while not self._rows and not self._ended:
+            await self._read()
+            self._rows = [row for row in self._rows if self._kind.counts(row)]
+        rows, self._rows = self._rows, []
+        return rows
+
+    async def _read(self) -> None:
+        page = await self._kind.scan(self._store, self._after, _ROWS_AT_ONCE)
+        self._rows += page
+        self._ended = not page
+        if page:
+            self._after = self._kind.key(page[-1])
+
+
+async def _add_up(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Progress) -> None:
+    after, read = kind.first, 0
+    while page := await kind.scan(store, after, _ROWS_AT_ONCE):
+        after = kind.key(page[-1])
+        read += len(page)
+        for row in page:
+            if kind.counts(row):
+                sums.add(kind.name, source_of(kind.shard(row)), kind.pack(row))
+        tell(f"compare {kind.name}", read, 0)
+
+
+async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> tuple[int, int]:
+    """Emit again what was not acted on; its consequences begin anew, which does no harm. How many, and how many buried."""
+    await forget_events(there)
+    buried = await here.buried()
+    await bury_events(there, [(job.event, error) for job, error in buried])
+    jobs = await claimed(here)
+    await emit_again(there, [job.event for job in jobs])
+    tell("events", len(jobs), len(jobs))
+    if (await there.backlog(), len(await there.buried())) != (len(jobs), len(buried)):
+        raise Conflict("the events are not equal; run the move again")
+    return len(jobs), len(buried)
+
+
+def told(moved: MovedNetwork) -> Iterable[str]:
+    """Describe the move for a person, a line for each fact."""
+    for kind in _KINDS:
+        yield f"{moved.sums.rows(kind.name):,} {kind.name}, counts and hashes equal on both sides"
+    yield f"{moved.events:,} events, {moved.buried:,} buried"
+    yield f"hash of all rows: {moved.sums.digest}"

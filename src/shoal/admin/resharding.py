@@ -1,0 +1,374 @@
+"""Distribution of a network over its stores and its 64 data sources, and moves of data sources while the network runs.
+
+Rows are copied while they change; changes are logged and copied again until few remain. Then counts and hashes of all rows
+are compared. The data sources are frozen while the last changes are copied and compared, and are handed over together with
+the new shard map. No process may write to the new location until every process uses that map, and no process writes to the
+old location again. So no write is lost, and no stale value is read after a newer one was acknowledged.
+
+The old rows remain, and changes in the new location are logged, until the move is finished: until then it can be rolled
+back. The mover may stop at any moment: the network keeps running, and the same command resumes the move.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from statistics import fmean, pstdev
+from typing import NamedTuple, TypeVar
+
+from shoal.admin.consistency.scan import FIRST, OBJECTS_AT_ONCE, ROWS_AT_ONCE
+from shoal.admin.report import Progress
+from shoal.core.errors import Conflict, InvalidInput, Unavailable
+from shoal.core.ids import shard_of
+from shoal.core.placement import DATA_SOURCES, source_of
+from shoal.graph.bulk import ASSOC_BYTES, Spread, Spreading, weigh
+from shoal.graph.contract import Store
+from shoal.graph.sharding.shard_map import DEAD_SECONDS, Digest, RowKind, RowNames, ShardMap, Side, ranges_of, shown_url
+
+
+class Evenness(NamedTuple):
+    """The mean, standard deviation, least and greatest of some numbers."""
+
+    mean: float
+    deviation: float
+    least: int
+    most: int
+
+    @classmethod
+    def of(cls, numbers: Sequence[int]) -> Evenness:
+        """There must be one at least."""
+        return cls(fmean(numbers), pstdev(numbers), min(numbers), max(numbers))
+
+
+async def spread_of(store: Store, tell: Progress) -> list[Spread]:
+    """Return what each of the 64 data sources holds. A store that cannot tell is read through."""
+    held = await store.spread() if isinstance(store, Spreading) else await _counted(store, tell)
+    return [held.get(source, Spread()) for source in range(DATA_SOURCES)]
+
+
+def by_store(known: ShardMap, held: Sequence[Spread]) -> list[Spread]:
+    """Add up the data sources that each store of a map has."""
+    return [_total(held[source] for source in known.of(place)) for place in range(len(known.stores))]
+
+
+def evenness(held: Sequence[Spread]) -> Mapping[str, Evenness]:
+    """Return how evenly members, posts and bytes lie."""
+    parts: Mapping[str, Callable[[Spread], int]] = {
+        "members": lambda each: each.members,
+        "posts": lambda each: each.posts,
+        "bytes": lambda each: each.bytes,
+    }
+    return {name: Evenness.of([part(each) for each in held]) for name, part in parts.items()}
+
+
+def _total(held: Iterable[Spread]) -> Spread:
+    total = Spread()
+    for each in held:
+        total = total.plus(each)
+    return total
+
+
+async def _counted(store: Store, tell: Progress) -> dict[int, Spread]:
+    held: dict[int, Spread] = {}
+    read = 0
+
+    def add(id_: int, weight: Spread) -> None:
+        source = source_of(shard_of(id_))
+        held[source] = held.get(source, Spread()).plus(weight)
+
+    after = FIRST
+    while objects := await store.obj_scan(after, OBJECTS_AT_ONCE):
+        for node in objects:
+            add(node.id, weigh(node))
+        after = objects[-1].id
+        tell("objects", read := read + len(objects), 0)
+    read = 0
+    triple = (FIRST, FIRST, FIRST)
+    while assocs := await store.assoc_scan(triple, ROWS_AT_ONCE):
+        for row in assocs:
+            add(row.id1, Spread(bytes=ASSOC_BYTES + len(row.data)))
+        triple = assocs[-1][:3]
+        tell("associations", read := read + len(assocs), 0)
+    return held
+
+
+K = TypeVar("K")
+
+OpenSide = Callable[..., Awaitable[Side]]
+"""Opens a store for moving, by its URL; with `joins` it may be an empty database still."""
+
+_FREEZE_SECONDS = 1.5
+"""A frozen data source thaws by itself after so long: its mover is dead, or too slow and tries again."""
+_FREEZES = 40
+_ENTRIES_AT_ONCE = 5_000
+_FEW_ENTRIES = 300
+"""So many changes are copied within the freeze: some tens of milliseconds."""
+_MANY_NAMES = 50_000
+"""More changed rows than these are not compared within a freeze, but all rows once more before it."""
+_POLL_SECONDS = 0.01
+
+
+class MoveResult(NamedTuple):
+    """The result of a move of data sources."""
+
+    sources: list[int]
+    rows: int
+    """Compared on both sides, and equal."""
+    frozen: float
+    """Seconds from the freeze until the new place could be written."""
+
+
+class Move(NamedTuple):
+    """One store gives data sources to another."""
+
+    sources: list[int]
+    a: Side
+    b: Side
+    mover: int
+
+
+class Mover:
+    """Makes one with `open_mover`. `map` is the newest there is, whatever it does."""
+
+    def __init__(self, known: ShardMap, sides: dict[str, Side], open_side: OpenSide, tell: Progress) -> None:
+        self.map = known
+        self._sides = sides
+        self._open_side = open_side
+        self._tell = tell
+
+    async def move(self, sources: Sequence[int], url: str) -> list[MoveResult]:
+        """Give these to the store of a URL. Raises `InvalidInput`, `Unavailable` and `Conflict` (the copy is not equal)."""
+        sources = sorted(set(sources))
+        here = [source for source in sources if self.map.stores[self.map.owners[source]] == url]
+        if pending := sorted({*self.map.moved, *self.map.left} & set(sources) - set(here)):
+            raise InvalidInput(
+                f"the last move of {ranges_of(pending)} is not finished: finish it or roll it back first"
+            )
+        await self._settle_all([source for source in here if source in self.map.moved])
+        done = []
+        for place, part in self._by_owner(set(sources) - set(here)):
+            b = await self._side(url, joins=url not in self.map.stores)
+            work = Move(part, await self._side(self.map.stores[place]), b, secrets.randbits(62))
+            done.append(await self._transfer(work, copies=True))
+        return done
+
+    async def rollback(self, sources: Sequence[int]) -> list[MoveResult]:
+        """Bring these back to where they were, with all that was written since; a move that was not switched is given up."""
+        sources = sorted(set(sources))
+        await self._give_up([source for source in sources if source not in {*self.map.moved, *self.map.left}])
+        back = [source for source in sources if source in self.map.moved]
+        await self._settle_all(back)
+        done = []
+        for (place, before), part in _grouped(back, lambda source: (self.map.owners[source], self.map.moved[source])):
+            a, b = await self._side(self.map.stores[place]), await self._side(self.map.stores[before])
+            done.append(await self._transfer(Move(part, a, b, secrets.randbits(62)), copies=False))
+        await self._clear([source for source in sources if source in self.map.left])
+        return done
+
+    async def finish(self, sources: Sequence[int]) -> int:
+        """Delete what the old places still have; there is no way back then. How many rows those were."""
+        sources = sorted(set(sources))
+        known = self.map
+        if others := [source for source in sources if source not in {*known.moved, *known.left}]:
+            raise InvalidInput(f"{ranges_of(others)} has no move to finish: `shoal shards` shows those there are")
+        moved = {source: place for source, place in known.moved.items() if source not in sources}
+        left = {**known.left, **{source: known.moved[source] for source in sources if source in known.moved}}
+        await self._settle_all(sources)
+        # Once this is known there is no way back, so nothing is missed of what is deleted next.
+        await self._publish(known._replace(version=known.version + 1, moved=moved, left=left))
+        return await self._clear(sources)
+
+    async def _clear(self, sources: Sequence[int]) -> int:
+        """Delete what was left behind; how many rows."""
+        await self._settle_all(sources)
+        wiped = 0
+        for (place, before), part in _grouped(sources, lambda source: (self.map.owners[source], self.map.left[source])):
+            owner, old = await self._side(self.map.stores[place]), await self._side(self.map.stores[before])
+            await owner.end(part)
+            self._tell("delete", 0, 0)
+            wiped += await old.wipe(part)
+            await old.forget_noted(part)
+        left = {source: place for source, place in self.map.left.items() if source not in sources}
+        if sources:
+            await self._publish(self.map._replace(version=self.map.version + 1, left=left))
+        return wiped
+
+    # One move
+
+    async def _transfer(self, work: Move, *, copies: bool) -> MoveResult:
+        await self._begin(work, copies=copies)
+        try:
+            if copies:
+                await self._copy(work)
+            await self._drain(work)
+            rows = await self._compare_all(work)
+            frozen = await self._switch(work, returns=not copies)
+        except Conflict:
+            if copies:
+                await work.a.end(work.sources)
+            raise
+        return MoveResult(work.sources, rows, frozen)
+
+    async def _begin(self, work: Move, *, copies: bool) -> None:
+        self._tell("mark", 0, 0)
+        await work.a.mark(work.sources, "copying", work.mover, work.b.url)
+        if copies and work.b.url not in self.map.stores and await work.b.holds_others(work.sources):
+            await work.a.end(work.sources)
+            raise InvalidInput(f"{shown_url(work.b.url)} holds something already, and is not part of this network")
+        await work.b.mark(work.sources, "away", work.mover, work.a.url)
+
+    async def _copy(self, work: Move) -> None:
+        self._tell("clean", 0, 0)
+        await work.b.wipe(work.sources)
+        # What was noted until now is in the copy, which begins later.
+        await work.a.forget_noted(work.sources)
+        for kind in RowKind:
+            copied = 0
+
+            def tell(size: int, kind: RowKind = kind) -> None:
+                nonlocal copied
+                copied += size
+                self._tell(f"{kind.value} KB", copied // 1024, 0)
+
+            tell(0)
+            await work.a.copy_to(work.b, kind, work.sources, tell)
+
+    async def _drain(self, work: Move, *, few: int = _FEW_ENTRIES) -> RowNames:
+        """Copy what has changed, until no more than `few` changes are left; which rows those were."""
+        touched = RowNames()
+        while True:
+            entries, names = await work.a.noted(work.sources, _ENTRIES_AT_ONCE)
+            if entries:
+                # Read after the entries: so they are at least as new as what the entries tell of.
+                await work.b.make_equal(names, await work.a.rows_of(names))
+                await work.a.done(entries)
+                touched = touched.plus(names)
+                self._tell("changes", touched.size, 0)
+            if len(entries) <= few:
+                return touched
+
+    async def _compare_all(self, work: Move) -> int:
+        """All rows as they are at one moment in the old place, but for those whose changes are not copied yet."""
+        self._tell("compare", 0, 0)
+        here, changing = await work.a.digest(work.sources)
+        there = await work.b.digest_but(work.sources, changing)
+        _check_equal(here, there)
+        return here.rows
+
+    async def _switch(self, work: Move, *, returns: bool) -> float:
+        """Freeze, copy and compare the rest, and give away; how many seconds nobody could write."""
+        loop = asyncio.get_running_loop()
+        touched = RowNames()
+        for _ in range(_FREEZES):
+            touched = touched.plus(await self._drain(work))
+            if touched.size > _MANY_NAMES:
+                await self._compare_all(work)
+                touched = await self._drain(work)
+            self._tell("freeze", 0, 0)
+            began = loop.time()
+            await work.a.mark(work.sources, "frozen", work.mover, work.b.url, _FREEZE_SECONDS)
+            # Whatever fails from here on, the freeze ends by itself; whether the switch was made only the store knows.
+            touched = touched.plus(await self._drain(work, few=0))
+            _check_equal(*await asyncio.gather(work.a.digest_of(touched), work.b.digest_of(touched)))
+            given = await self._give(work, returns=returns)
+            if given:
+                await self._settle(work)
+                return loop.time() - began
+        raise Unavailable("the last changes could not be copied fast enough: try again when less is written")
+
+    async def _give(self, work: Move, *, returns: bool) -> bool:
+        known = self.map.with_store(work.b.url)
+        a, b = known.stores.index(work.a.url), known.stores.index(work.b.url)
+        new = known.moving(work.sources, a, b, returns=returns)
+        self._tell("switch", 0, 0)
+        if not await work.a.switch(work.sources, work.mover, work.b.url, new):
+            return False
+        self.map = new
+        return True
+
+    # After the switch
+
+    async def _settle(self, work: Move) -> None:
+        """Tell everybody, wait until nobody goes by the old map, and let the new place be written."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + DEAD_SECONDS
+        self._tell("settle", 0, 0)
+        await work.b.publish(self.map)
+        # Should we die now, it opens by itself when nobody can go by the old map any more.
+        await work.b.admit(work.sources, self.map.version, DEAD_SECONDS)
+        await self._publish(self.map)
+        # Whoever has not said so by then believes nothing either: its two seconds are over.
+        while loop.time() < deadline:
+            if not await work.a.laggards(self.map.version, DEAD_SECONDS):
+                break
+            await asyncio.sleep(_POLL_SECONDS)
+        self._tell("open", 0, 0)
+        await work.b.mark(work.sources, "copying", work.mover, work.a.url)
+
+    async def _settle_all(self, sources: Iterable[int]) -> None:
+        """The end of switches whose mover may have died over them."""
+        olds = {**self.map.moved, **self.map.left}
+        for (place, before), part in _grouped(sources, lambda source: (self.map.owners[source], olds[source])):
+            old, owner = await self._side(self.map.stores[before]), await self._side(self.map.stores[place])
+            await self._settle(Move(part, old, owner, secrets.randbits(62)))
+
+    async def _publish(self, new: ShardMap) -> None:
+        self.map = new
+        sides = [await self._side(url) for url in new.stores]
+        await asyncio.gather(*[side.publish(new) for side in sides])
+
+    async def _give_up(self, sources: Sequence[int]) -> None:
+        for place, part in self._by_owner(sources):
+            owner = await self._side(self.map.stores[place])
+            marks = await owner.marks()
+            if unmarked := [source for source in part if source not in marks]:
+                raise InvalidInput(
+                    f"{ranges_of(unmarked)} has no move to roll back: `shoal shards` shows those there are"
+                )
+            for peer, theirs in _grouped(part, {source: mark.peer or "" for source, mark in marks.items()}.__getitem__):
+                await (await self._side(peer)).wipe(theirs)
+            await owner.end(part)
+
+    def _by_owner(self, sources: Iterable[int]) -> list[tuple[int, list[int]]]:
+        return _grouped(sources, lambda source: self.map.owners[source])
+
+    async def _side(self, url: str, *, joins: bool = False) -> Side:
+        if url not in self._sides:
+            self._sides[url] = await self._open_side(url, joins=joins)
+        return self._sides[url]
+
+
+@asynccontextmanager
+async def open_mover(known: ShardMap, open_side: OpenSide, tell: Progress) -> AsyncIterator[Mover]:
+    """The only mover of the network of this map. Raises `Unavailable` when there is another, or a store cannot be reached."""
+    sides: dict[str, Side] = {}
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(_close, sides)
+        seen = None
+        while seen != known.version:
+            seen = known.version
+            for url in known.stores:
+                if url not in sides:
+                    sides[url] = await open_side(url, joins=False)
+            maps = [found for side in sides.values() if (found := await side.map())]
+            known = max([known, *maps], key=lambda each: each.version)
+        yield Mover(known, sides, open_side, tell)
+
+
+async def _close(sides: dict[str, Side]) -> None:
+    for side in sides.values():
+        await side.close()
+
+
+def _check_equal(here: Digest, there: Digest) -> None:
+    if here != there:
+        raise Conflict(f"the copy is not equal in {', '.join(here.differences(there))}: nothing was switched")
+
+
+def _grouped(sources: Iterable[int], by: Callable[[int], K]) -> list[tuple[K, list[int]]]:
+    groups: dict[K, list[int]] = {}
+    for source in sorted(sources):
+        groups.setdefault(by(source), []).append(source)
+    return list(groups.items())

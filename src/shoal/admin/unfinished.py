@@ -1,0 +1,105 @@
+"""Marks in a store that a restore or a bulk import has not finished. A server does not start on such a store.
+
+The mark of a restore is a key whose owner is a number derived from the backup. The mark of a bulk import is two keys next
+to `EVERYBODY` that identify its files and when it began; both are numbers that fit into the timestamp bits of an id. Until
+the import finishes, its lists lack their inverse associations.
+"""
+
+from __future__ import annotations
+
+import time
+from hashlib import blake2b, md5
+from pathlib import Path
+from typing import NamedTuple
+
+from shoal.admin.imports.files import Sources
+from shoal.core.errors import Unavailable
+from shoal.core.ids import EPOCH_MS, compose, milliseconds_of, shard_of
+from shoal.graph.bulk import KeyRow
+from shoal.graph.contract import Batch, Graph, Reader
+from shoal.graph.schema import EVERYBODY, import_key
+
+_KEY = import_key(shard_of(EVERYBODY), "restore")
+_BYTES = 5
+
+
+def mark_of(generation: str) -> KeyRow:
+    """Return the mark of a restore of this generation."""
+    number = int.from_bytes(blake2b(generation.encode(), digest_size=_BYTES).digest())
+    return KeyRow(_KEY.space, _KEY.name, compose(EPOCH_MS + number, _KEY.shard), 0)
+
+
+async def marked(graph: Reader) -> int:
+    """Return the owner of the mark; 0 where there is none."""
+    return (await graph.key_get((_KEY,))).get(_KEY, 0)
+
+
+async def check_restored(graph: Reader) -> None:
+    """Raise `Unavailable` where a restore is not finished: a part of the network is missing."""
+    if await marked(graph):
+        raise Unavailable("a backup was being restored here, which is not finished: run `shoal restore` again")
+
+
+_SHARD = shard_of(EVERYBODY)
+_FILES, _SINCE = import_key(_SHARD, "bulk:files"), import_key(_SHARD, "bulk:since")
+_BITS = 40
+_SAMPLE_BYTES = 65_536
+
+
+class Begun(NamedTuple):
+    """An import in bulk: a number made of its files, and when it began (Unix ms)."""
+
+    files: int
+    since: int
+
+
+async def begun(graph: Graph) -> Begun | None:
+    """Return the one that is not finished; None if there is none."""
+    found = await graph.key_get((_FILES, _SINCE))
+    if len(found) < 2:
+        return None
+    return Begun(milliseconds_of(found[_FILES]) - EPOCH_MS, milliseconds_of(found[_SINCE]))
+
+
+async def check_none(graph: Graph) -> None:
+    """Raise `Unavailable` where an import is not finished: members would see follows that their other ends do not know of."""
+    if await begun(graph) is not None:
+        raise Unavailable(
+            "an import in bulk was begun here and is not finished: run `shoal import` again with its files"
+        )
+
+
+async def begin(graph: Graph, files: int) -> Begun:
+    """Mark the beginning of one."""
+    new = Begun(files, time.time_ns() // 1_000_000)
+    batch = Batch(_SHARD)
+    batch.key_add(_FILES, compose(EPOCH_MS + new.files, _SHARD))
+    batch.key_add(_SINCE, compose(new.since, _SHARD))
+    await graph.commit(batch)
+    return new
+
+
+async def finish(graph: Graph, done: Begun) -> None:
+    """Take the mark away."""
+    batch = Batch(_SHARD)
+    batch.key_del(_FILES, compose(EPOCH_MS + done.files, _SHARD))
+    batch.key_del(_SINCE, compose(done.since, _SHARD))
+    await graph.commit(batch)
+
+
+def number_of(sources: Sources) -> int:
+    """Return a number of 40 bits that tells these files, and how they are read, from others: by sizes, beginnings and ends."""
+    digest = md5(usedforsecurity=False)
+    told = (sources.mutual, sources.authors, sources.photos_newest, sorted(sources.columns.items()))
+    digest.update(repr(told).encode())
+    for path in (sources.members, sources.follows, sources.posts):
+        digest.update(_sample(path) if path else b"none")
+    return int.from_bytes(digest.digest()[:8]) >> (64 - _BITS)
+
+
+def _sample(path: Path) -> bytes:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        first = file.read(_SAMPLE_BYTES)
+        file.seek(max(0, size - _SAMPLE_BYTES))
+        return b"%d:" % size + first + file.read(_SAMPLE_BYTES)

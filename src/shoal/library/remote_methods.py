@@ -1,0 +1,260 @@
+"""Methods of the library that another process may call, derived from its classes, and their arguments and results as plain
+values.
+
+Only types named by those methods are decoded. A plain value is None, a boolean, a number, text, bytes or a list. Anything
+else is a map of one item: the number of its type and its parts. Type numbers follow from the methods, so both sides need
+the same version of the library.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from datetime import datetime
+from enum import Enum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple, cast, get_args, get_type_hints
+
+import msgspec
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Member
+from shoal.library.acting import Identity
+from shoal.library.handle import Handle
+from shoal.wiring import Network
+
+
+class _Elsewhere:
+    """A network that another process has. Objects of the library can be made of it; they must not use it."""
+
+    def __getattr__(self, name: str) -> _Elsewhere:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+
+ELSEWHERE = cast("Network", _Elsewhere())
+
+
+class Method(NamedTuple):
+    """A public method, as it can be called from another process."""
+
+    function: Callable[..., Any]
+    signature: inspect.Signature
+    streams: bool
+    """Whether it yields answers until the caller stops."""
+    recognised: bool
+    """Whether it takes a `request`, by which a call that is repeated is recognised."""
+    paths: frozenset[str]
+    """Arguments that are paths."""
+    decoder: msgspec.msgpack.Decoder[Any] | None
+    """A decoder of its answers; None where they are sent as plain values (handles, and items of streams)."""
+
+    def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        """Return arguments by name, with absolute paths. Raises `TypeError` for those that the method does not take."""
+        found = self.signature.bind(None, *args, **kwargs)
+        for name in self.paths & found.arguments.keys():
+            found.arguments[name] = Path(found.arguments[name]).absolute()
+        return found
+
+
+Nouns = Mapping[str, Mapping[str, Method]]
+"""Methods by name, by noun."""
+
+
+def methods_of(kind: type) -> dict[str, Method]:
+    """Return the asynchronous public methods of a class by name."""
+    found = {name: _method(value) for name, value in inspect.getmembers(kind, inspect.isfunction) if name[0] != "_"}
+    return {name: method for name, method in found.items() if method is not None}
+
+
+def _method(function: Callable[..., Any]) -> Method | None:
+    streams = str(function.__annotations__.get("return", "")).startswith("AsyncGenerator[")
+    if not streams and not inspect.iscoroutinefunction(function):
+        return None
+    hints = get_type_hints(function)
+    answer = hints.pop("return")
+    plain = streams or (isinstance(answer, type) and issubclass(answer, Identity))
+    return Method(
+        function,
+        inspect.signature(function),
+        streams,
+        recognised="request" in hints,
+        paths=frozenset(name for name, hint in hints.items() if Path in get_args(hint)),
+        decoder=None if plain else msgspec.msgpack.Decoder(answer),
+    )
+
+
+def nouns_of(thing: object) -> dict[str, type]:
+    """Return the classes of the nouns that an object has, such as `handle.lists`, by attribute."""
+    return {name: type(value) for name, value in vars(thing).items() if name[0] != "_" and _is_noun(type(value))}
+
+
+def _is_noun(kind: type) -> bool:
+    return kind.__module__.startswith("shoal.library.") and bool(methods_of(kind))
+
+
+def handle_for(network: Network, id_: int, name: str) -> Handle:
+    """Return a handle of the library itself, which calls this network. A handle needs no more of a member than this."""
+    return Handle(network, cast("Member", Identity(id_, name)))
+
+
+def kinds_of(shoal: object) -> dict[str, type]:
+    """Return the classes of a network, of its members and of their nouns: `shoal`, `shoal.tags`, `member`, `member.lists`."""
+    kinds: dict[str, type] = {}
+    for name, root in (("shoal", shoal), ("member", handle_for(ELSEWHERE, 0, ""))):
+        kinds[name] = type(root)
+        kinds |= {f"{name}.{noun}": kind for noun, kind in nouns_of(root).items()}
+    return kinds
+
+
+def surface(kinds: Mapping[str, type]) -> Nouns:
+    """Return the methods of each class."""
+    return {noun: methods_of(kind) for noun, kind in kinds.items()}
+
+
+_PLAIN: tuple[Any, ...] = (type(None), bool, int, float, str, bytes)
+_SEQUENCES: tuple[type, ...] = (tuple, set, frozenset)
+
+
+class Values:
+    """Types by number. `identity` makes what stands for a member on this side."""
+
+    def __init__(self, nouns: Nouns, identity: Callable[[int, str], object]) -> None:
+        found: set[type] = set()
+        for methods in nouns.values():
+            for method in methods.values():
+                for hint in get_type_hints(method.function).values():
+                    _collect(hint, found)
+        structured = sorted(found, key=_name)
+        self.identity = identity
+        self._kinds: list[type] = [*_SEQUENCES, dict, datetime, msgspec.UnsetType, Identity, *structured]
+        self._numbers = {kind: number for number, kind in enumerate(self._kinds)}
+        shape = [(noun, name, _shape(method)) for noun, methods in nouns.items() for name, method in methods.items()]
+        fields = [(_name(kind), _fields(kind)) for kind in structured]
+        self.fingerprint = hashlib.sha256(repr((version("shoal"), sorted(shape), fields)).encode()).hexdigest()
+        """A digest that is equal on two sides of the same version."""
+
+    def with_handles(self, identity: Callable[[int, str], object]) -> Values:
+        """Return the same types, with something else that stands for a member."""
+        other = copy(self)
+        other.identity = identity
+        return other
+
+    def plain(self, value: Any) -> Any:
+        """Return a value as plain ones. Raises `TypeError` for one of another type, `InvalidInput` for one too deep."""
+        try:
+            return self._plain(value)
+        except RecursionError:
+            raise InvalidInput("the value has too many levels") from None
+
+    def made(self, plain: Any) -> Any:
+        """Return the value that the other side had. Raises `ValueError` for anything that is no such value."""
+        try:
+            return self._made(plain)
+        except (LookupError, TypeError, RecursionError) as error:
+            raise ValueError("not a value of the library") from error
+
+    def _plain(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is list:
+            return [self._plain(one) for one in value]
+        number = self._numbers.get(kind)
+        if number is None:
+            return self._near(value)
+        return {number: self._parts(kind, value)}
+
+    def _parts(self, kind: type, value: Any) -> Any:
+        if kind in _SEQUENCES or issubclass(kind, tuple):
+            return [self._plain(one) for one in value]
+        if kind is dict:
+            return [[self._plain(key), self._plain(one)] for key, one in value.items()]
+        if kind is datetime:
+            return value.isoformat()
+        if kind is msgspec.UnsetType:
+            return None
+        if issubclass(kind, Enum):
+            return value.value
+        return [self._plain(getattr(value, field)) for field in _fields(kind)]
+
+    def _near(self, value: Any) -> Any:
+        """A value of a class that derives from a known one: a handle, text of another library, a list that counts."""
+        if isinstance(value, Identity):
+            return {self._numbers[Identity]: [value.id, value.name]}
+        for kind in _PLAIN[1:]:
+            if isinstance(value, kind):
+                return kind(value)
+        if isinstance(value, bytearray | memoryview):
+            return bytes(value)
+        if isinstance(value, Path):
+            return str(value.absolute())
+        if isinstance(value, Mapping):
+            return self._plain(dict(value))
+        if isinstance(value, Iterable):
+            return [self._plain(one) for one in value]
+        raise TypeError(f"{type(value).__name__} cannot be sent to the process that has the store")
+
+    def _made(self, plain: Any) -> Any:
+        if isinstance(plain, list):
+            return [self._made(one) for one in plain]
+        if not isinstance(plain, dict):
+            return plain
+        ((number, parts),) = plain.items()
+        if not isinstance(number, int) or number < 0:
+            raise ValueError("not a type of the library")
+        kind = self._kinds[number]
+        if kind in _SEQUENCES:
+            return kind(map(self._made, parts))
+        if kind is dict:
+            return {self._made(key): self._made(one) for key, one in parts}
+        if kind is datetime:
+            return datetime.fromisoformat(parts)
+        if kind is msgspec.UnsetType:
+            return msgspec.UNSET
+        if kind is Identity:
+            return self.identity(*parts)
+        if issubclass(kind, Enum):
+            return kind(parts)
+        values = map(self._made, parts)
+        return kind(*values) if issubclass(kind, tuple) else kind(**dict(zip(_fields(kind), values, strict=True)))
+
+
+def _shape(method: Method) -> str:
+    """Return the arguments and the answer of a method as text, which is the same in every process."""
+    given = method.signature.parameters.values()
+    arguments = [(one.name, one.kind.name, str(one.annotation), one.default is one.empty) for one in given]
+    return f"{arguments} {method.signature.return_annotation}"
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _fields(kind: type) -> tuple[str, ...]:
+    if issubclass(kind, Enum):
+        return tuple(str(one.value) for one in kind)
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    return tuple(getattr(kind, "_fields", ()))
+
+
+def _collect(hint: Any, found: set[type]) -> None:
+    """Add the structured types that a type names, and those that their fields name."""
+    for part in get_args(hint):
+        _collect(part, found)
+    if not isinstance(hint, type) or hint in found:
+        return
+    if issubclass(hint, Enum):
+        found.add(hint)
+    elif issubclass(hint, msgspec.Struct) or dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
+        found.add(hint)
+        for field in get_type_hints(hint).values():
+            _collect(field, found)

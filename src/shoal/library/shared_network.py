@@ -1,0 +1,320 @@
+"""One store for several processes: one of them opens the network, and the others call its methods over a socket.
+
+The process that holds the store's lock is the owner. The other processes send it the calls of their application. When the
+owner ends, another process takes the lock and opens the network.
+
+    no owner ---- the lock is free ----> owner (until this process ends)
+       |  ^
+       |  +----- the owner ended -----+
+       +-- the owner answers --> caller
+
+A call whose owner ended is repeated with the next owner if the old one had not begun to change the store for it, or if the
+call has a `request` that identifies it. For any other call the outcome is unknown: `OutcomeUnknown`. The application's
+objects are subclasses of the library's classes, so a handle is a `Handle` and is accepted wherever one is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from shoal.core.errors import InUse, InvalidInput, OutcomeUnknown, ShoalError, Unavailable
+from shoal.library.handle import Handle
+from shoal.library.remote_calls import (
+    SILENCE_SECONDS,
+    Call,
+    CallerConnection,
+    NotListening,
+    OwnedNetwork,
+    OwnerGone,
+    answering,
+    connected,
+)
+from shoal.library.remote_methods import ELSEWHERE, Method, Nouns, Values, kinds_of, surface
+from shoal.settings import Settings
+from shoal.wiring import Network, calls_path, open_network
+
+_log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 30.0
+_MOST_REPEATS = 4
+"""A call that ends its owner must not end one process after the other."""
+_CLOSED = "this Shoal is closed"
+_UNKNOWN = "the process that has the store ended while it made this change: it was stored or not"
+_KILLED = "the process that has the store ended each time that it made this call"
+
+
+class SharingSession:
+    """Calls methods of the library on the network of a store, in whichever process that is."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        path: Path,
+        root: Callable[[Network], Any],
+        nouns: Nouns,
+        values: Values,
+        *,
+        patience: float = PATIENCE_SECONDS,
+        silence: float = SILENCE_SECONDS,
+    ) -> None:
+        self._settings = settings
+        self._path = path
+        self._root = root
+        self._nouns = nouns
+        self._values = values
+        self._patience = patience
+        self._silence = silence
+        self._side: OwnedNetwork | CallerConnection | None = None
+        self._reason = _CLOSED
+        self._open = False
+
+    @property
+    def owner(self) -> bool:
+        """Whether this process has the network."""
+        return isinstance(self._side, OwnedNetwork)
+
+    @asynccontextmanager
+    async def opened(self, *, wait: bool) -> AsyncIterator[None]:
+        """Take part until the block ends. With `wait`, raise `Unavailable` where the store cannot be used; else calls do."""
+        self._found, self._ending = asyncio.Event(), asyncio.Event()
+        self._broken: Exception | None = None
+        self._side, self._open, self._reason = None, True, "the store is being opened"
+        keeping = asyncio.create_task(self._keep())
+        try:
+            if wait:
+                await self._present()
+            yield
+        finally:
+            self._open = False
+            self._ending.set()
+            await keeping
+
+    async def call(self, call: Call) -> Any:
+        """Return what the method returns, or raise what it raises; `Unavailable` and `OutcomeUnknown` besides."""
+        for _ in range(_MOST_REPEATS):
+            side = await self._present()
+            if isinstance(side, OwnedNetwork):
+                return self._own_answer(await self._made(side, call))
+            try:
+                return await side.call(call)
+            except OwnerGone as gone:
+                if gone.changing and not _recognised(call):
+                    raise OutcomeUnknown(_UNKNOWN) from gone
+        raise OutcomeUnknown(_KILLED) if _recognised(call) else Unavailable(_KILLED)
+
+    async def stream(self, call: Call) -> AsyncGenerator[Any, None]:
+        """Yield what the method yields. Live updates go on with the next owner, others raise `Unavailable`."""
+        resumes = "after" in call.method.signature.parameters
+        while True:
+            side = await self._present()
+            items = self._made(side, call) if isinstance(side, OwnedNetwork) else side.stream(call)
+            try:
+                async with aclosing(items):
+                    async for item in items:
+                        call = _resumed(call, getattr(item, "position", ""))
+                        yield item
+            except OwnerGone as gone:
+                if not resumes:
+                    raise Unavailable(str(gone)) from gone
+                # A position that the next owner does not know: it says that something may have been missed.
+                call = _resumed(call, _position(call))
+            else:
+                return
+
+    def _made(self, side: OwnedNetwork, call: Call) -> Any:
+        return call.method.function(side.target(call.noun, call.member), *call.args, **call.kwargs)
+
+    def _own_answer(self, answer: Any) -> Any:
+        return self._values.identity(answer.id, answer.name) if isinstance(answer, Handle) else answer
+
+    async def _present(self) -> OwnedNetwork | CallerConnection:
+        """Wait for an owner. Raises `Unavailable` where none is found for long."""
+        if not self._open:
+            raise RuntimeError(_CLOSED)
+        if isinstance(self._side, CallerConnection) and self._side.ended.done():
+            self._lose()
+        if self._side is None:
+            try:
+                async with asyncio.timeout(self._patience):
+                    await self._found.wait()
+            except TimeoutError as error:
+                raise Unavailable(self._reason) from error
+        if self._broken is not None:
+            raise self._broken
+        if self._side is None:
+            return await self._present()
+        return self._side
+
+    def _find(self, side: OwnedNetwork | CallerConnection) -> None:
+        self._side = side
+        self._found.set()
+
+    def _lose(self) -> None:
+        self._side = None
+        self._reason = "the process that has the store has ended"
+        self._found.clear()
+
+    async def _keep(self) -> None:
+        """Call the owner or be it, until this process ends its part."""
+        pause = 0.0
+        while not self._ending.is_set():
+            try:
+                if await self._attend() or await self._own():
+                    pause = 0.0
+                    continue
+            except Unavailable as error:
+                self._reason = str(error)
+            except Exception as error:  # noqa: BLE001  # it is raised where the network is opened or called
+                # A setting that no store takes, at the beginning; it stays wrong.
+                if not isinstance(error, ShoalError | ValueError):
+                    _log.exception("the shared store cannot be opened")
+                self._broken = error
+                self._found.set()
+                return
+            # Processes that wait for the lock of one that ended do not all try at the same moment.
+            pause = min(0.5, pause * 2 + 0.01)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause * random.uniform(0.5, 1.5)):  # noqa: S311  # it is no secret
+                    await self._ending.wait()
+
+    async def _attend(self) -> bool:
+        """Call the owner until it ends; False where there is none."""
+        try:
+            side = await connected(self._path, self._nouns, self._values, silence=self._silence)
+        except NotListening as error:
+            self._reason = str(error)
+            return False
+        self._find(side)
+        ending = asyncio.create_task(self._ending.wait())
+        try:
+            await asyncio.wait((ending, side.ended), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ending.cancel()
+            self._lose()
+            await side.close()
+        return True
+
+    async def _own(self) -> bool:
+        """Have the network until this process ends its part; False where another process has it."""
+        async with AsyncExitStack() as stack:
+            try:
+                network = await stack.enter_async_context(open_network(self._settings))
+            except InUse as error:
+                self._reason = f"{error}, or have that one share it"
+                return False
+            shoal = self._root(network)
+            await stack.enter_async_context(shoal.closing)
+            owned = OwnedNetwork(shoal, network, self._nouns, self._values)
+            await stack.enter_async_context(answering(owned, self._path))
+            self._find(owned)
+            try:
+                await self._ending.wait()
+            finally:
+                self._lose()
+        return True
+
+
+def _recognised(call: Call) -> bool:
+    return call.method.recognised and bool(call.method.bound(call.args, call.kwargs).arguments.get("request"))
+
+
+def _position(call: Call) -> str:
+    return call.method.bound(call.args, call.kwargs).arguments.get("after") or ""
+
+
+def _resumed(call: Call, position: str) -> Call:
+    """Return the call of a stream that goes on after a position."""
+    if "after" not in call.method.signature.parameters:
+        return call
+    bound = call.method.bound(call.args, call.kwargs)
+    bound.arguments["after"] = position
+    return call._replace(args=bound.args[1:], kwargs=bound.kwargs)
+
+
+_NO_NETWORK = (
+    "a shared network is used by its methods: it may be in another process, so what is beneath them cannot be had"
+)
+
+
+class SharedNetwork:
+    """A shared store for one application. `root` makes the library's object of a network, such as `Shoal`.
+
+    `shoal` may be made before a process is forked; `opened` belongs to one process and its event loop.
+    """
+
+    def __init__(self, settings: Settings, root: Callable[[Network], Any], **waits: float) -> None:
+        path = calls_path(settings)
+        if path is None:
+            raise InvalidInput("a shared network is a store in one SQLite file: sqlite:///shoal.db")
+        kinds = kinds_of(root(ELSEWHERE))
+        nouns = surface(kinds)
+        values = Values(nouns, self._handle)
+        self.session = SharingSession(settings, path, root, nouns, values, **waits)
+        self._kinds = {
+            noun: type(kind.__name__, (kind,), {"__module__": kind.__module__, **_methods(noun, nouns[noun])})
+            for noun, kind in kinds.items()
+        }
+        self._kinds["shoal"].network = property(_no_network)  # type: ignore[attr-defined]
+        self.shoal: Any = self._made("shoal", None)
+        self.shoal.closing = AsyncExitStack()
+
+    @asynccontextmanager
+    async def opened(self, *, wait: bool = True) -> AsyncIterator[Any]:
+        """Take part in the store until the block ends. Raises as `SharingSession.opened`."""
+        async with self.session.opened(wait=wait), self.shoal.closing:
+            yield self.shoal
+
+    def _handle(self, id_: int, name: str) -> Any:
+        handle = self._made("member", (id_, name))
+        handle.id, handle.name = id_, name
+        return handle
+
+    def _made(self, root: str, member: tuple[int, str] | None) -> Any:
+        """Make a network or a handle with its nouns. Nothing of what the class itself would have is there."""
+        thing = self._bare(root, member)
+        for noun in self._kinds:
+            if noun.startswith(f"{root}."):
+                setattr(thing, noun.partition(".")[2], self._bare(noun, member))
+        return thing
+
+    def _bare(self, noun: str, member: tuple[int, str] | None) -> Any:
+        thing: Any = object.__new__(self._kinds[noun])
+        thing._session, thing._member = self.session, member
+        return thing
+
+
+def _no_network(_self: object) -> Network:
+    raise RuntimeError(_NO_NETWORK)
+
+
+def _methods(noun: str, methods: Mapping[str, Method]) -> dict[str, Any]:
+    return {name: (_streaming if method.streams else _calling)(noun, name, method) for name, method in methods.items()}
+
+
+def _calling(noun: str, name: str, method: Method) -> Callable[..., Any]:
+    @functools.wraps(method.function)
+    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return await self._session.call(_call(self, noun, name, method, args, kwargs))
+
+    return call
+
+
+def _streaming(noun: str, name: str, method: Method) -> Callable[..., Any]:
+    @functools.wraps(method.function)
+    def stream(self: Any, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        items: AsyncGenerator[Any, None] = self._session.stream(_call(self, noun, name, method, args, kwargs))
+        return items
+
+    return stream
+
+
+def _call(thing: Any, noun: str, name: str, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    bound = method.bound(args, kwargs)
+    return Call(noun, name, method, thing._member, bound.args[1:], bound.kwargs)

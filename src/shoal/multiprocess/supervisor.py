@@ -1,0 +1,260 @@
+"""Supervisor of several processes: restart a process that exits, kill and restart one whose event loop hangs.
+
+A child is the same program with a variable in its environment, so it needs no arguments of its own. It sends a heartbeat
+while its event loop runs, and exits when its supervisor does. Jobs of a child that died go to other workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+
+from shoal.multiprocess import service_manager
+
+VARIABLE = "SHOAL_HEARTBEAT"
+"""In the environment of a child: the number of the file that it writes its heartbeat to, the id of its supervisor, and its
+place among the children, from 0 on."""
+
+_BEAT_SECONDS = 0.25
+_SET_PARENT_DEATH_SIGNAL = 1
+
+
+def is_child(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a supervisor started this process."""
+    return VARIABLE in environ
+
+
+def place(environ: Mapping[str, str] = os.environ) -> int:
+    """Return the place of this process among the children of its supervisor, from 0 on; 0 without a supervisor.
+
+    A child that is started again has the place of the one that it replaces.
+    """
+    return int(environ[VARIABLE].split(":")[2]) if is_child(environ) else 0
+
+
+@asynccontextmanager
+async def beating(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None]:
+    """Beat for as long as the block runs; nothing happens in a process that has no supervisor."""
+    if not is_child(environ):
+        yield
+        return
+    heartbeat, parent = map(int, environ[VARIABLE].split(":")[:2])
+    os.set_inheritable(heartbeat, False)
+    _end_with(parent)
+    task = asyncio.create_task(_beat(heartbeat), name="shoal-heartbeat")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        os.close(heartbeat)
+
+
+async def until_told() -> None:
+    """Return when this process is told to end: SIGTERM, or Ctrl-C."""
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    try:
+        await told.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def _beat(heartbeat: int) -> None:
+    while True:
+        # A supervisor that does not read for a while has enough of it in the pipe.
+        with contextlib.suppress(BlockingIOError):
+            os.write(heartbeat, b".")
+        await asyncio.sleep(_BEAT_SECONDS)
+
+
+def _end_with(parent: int) -> None:
+    """Have the kernel kill this process when its supervisor ends, however that ends: nobody else watches it."""
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        # It had ended before.
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.25
+_LONGEST_PAUSE_SECONDS = 30.0
+_HEALTHY_SECONDS = 60.0
+"""A child that lived so long is started again at once when it dies."""
+
+
+class _Child:
+    """A place for a process: it is empty while `process` is None. Places are numbered from 0 on."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+        self.process: subprocess.Popen[bytes] | None = None
+        self.heartbeat = -1
+        self.started = 0.0
+        self.last_beat = 0.0
+        self.failures = 0
+        self.not_before = 0.0
+
+
+class Supervisor:
+    """Runs `count` processes of `command` until it is told to end.
+
+    A child that is silent for `limit` seconds (for `start_limit` before its first word) is killed. At the end children
+    have `grace` seconds to finish what they have in hand. `pass_fds` are files that they inherit, such as a listening socket.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        count: int,
+        *,
+        limit: float = 30.0,
+        start_limit: float = 120.0,
+        grace: float = 60.0,
+        first_pause: float = 0.5,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        self._command = list(command)
+        self._limit = limit
+        self._start_limit = start_limit
+        self._grace = grace
+        self._first_pause = first_pause
+        self._pass_fds = tuple(pass_fds)
+        self._children = [_Child(place) for place in range(count)]
+        self._selector = selectors.DefaultSelector()
+        self._ending = False
+        self._said_at = -float("inf")
+
+    def run(self) -> None:
+        """Start the children and watch them; returns after SIGTERM or Ctrl-C, when all of them have ended.
+
+        To be called in the main thread: signals come there, and children end with the thread that started them.
+        """
+        with self._told_by_signals():
+            service_manager.ready()
+            try:
+                while not self._ending:
+                    for child in self._children:
+                        self._look_after(child)
+                    self._listen()
+                    self._say_that_we_live()
+                self._end()
+            finally:
+                for child in self._children:
+                    self._kill(child)
+                self._selector.close()
+
+    def _look_after(self, child: _Child) -> None:
+        now = time.monotonic()
+        if child.process is None:
+            if now >= child.not_before:
+                self._start(child)
+        elif child.process.poll() is not None:
+            self._bereave(child)
+        elif now - child.last_beat > (self._limit if child.last_beat > child.started else self._start_limit):
+            _log.error("process %d is stuck: it is killed and started again", child.process.pid)
+            self._kill(child)
+
+    def _start(self, child: _Child) -> None:
+        child.heartbeat, theirs = os.pipe()
+        try:
+            for end in (child.heartbeat, theirs):
+                os.set_blocking(end, False)
+            child.process = subprocess.Popen(  # noqa: S603  # our own program
+                self._command,
+                env={**os.environ, VARIABLE: f"{theirs}:{os.getpid()}:{child.place}"},
+                pass_fds=(theirs, *self._pass_fds),
+            )
+        finally:
+            os.close(theirs)
+        child.started = child.last_beat = time.monotonic()
+        self._selector.register(child.heartbeat, selectors.EVENT_READ, child)
+
+    def _listen(self) -> None:
+        """Hear the children, or wait a moment."""
+        for key, _ in self._selector.select(_LOOK_SECONDS):
+            child: _Child = key.data
+            with contextlib.suppress(BlockingIOError):
+                if os.read(child.heartbeat, 4096):
+                    child.last_beat = time.monotonic()
+                else:
+                    # It has closed its end, or died: `_look_after` will see.
+                    self._selector.unregister(child.heartbeat)
+
+    def _say_that_we_live(self) -> None:
+        pause = service_manager.pause()
+        if pause is not None and time.monotonic() - self._said_at > pause:
+            self._said_at = time.monotonic()
+            service_manager.lives()
+
+    def _kill(self, child: _Child) -> None:
+        if child.process is not None:
+            child.process.kill()
+            child.process.wait()
+            self._bereave(child)
+
+    def _bereave(self, child: _Child) -> None:
+        """The process of this place has ended: clear up, and decide when another one begins."""
+        if child.process is None:
+            return
+        if not self._ending:
+            _log.error("process %d has ended with status %s", child.process.pid, child.process.returncode)
+        now = time.monotonic()
+        child.failures = 0 if now - child.started > _HEALTHY_SECONDS else child.failures + 1
+        pause = self._first_pause * 2.0 ** (child.failures - 1) if child.failures else 0.0
+        child.not_before = now + min(pause, _LONGEST_PAUSE_SECONDS)
+        child.process = None
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(child.heartbeat)
+        os.close(child.heartbeat)
+
+    def _end(self) -> None:
+        """Tell the children to end, and wait for them."""
+        for child in self._children:
+            if child.process is not None:
+                child.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + self._grace
+        while time.monotonic() < deadline:
+            for child in self._children:
+                if child.process is not None and child.process.poll() is not None:
+                    self._bereave(child)
+            if not any(child.process for child in self._children):
+                return
+            self._listen()
+            self._say_that_we_live()
+        _log.error("processes that did not end in time are killed")
+
+    @contextmanager
+    def _told_by_signals(self) -> Iterator[None]:
+        """SIGTERM and Ctrl-C end the watch; they also wake it."""
+        ours, theirs = os.pipe()
+        os.set_blocking(theirs, False)
+
+        def told(_number: int, _frame: object) -> None:
+            self._ending = True
+            os.write(theirs, b".")
+
+        before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
+        woken = _Child(-1)
+        woken.heartbeat = ours
+        self._selector.register(ours, selectors.EVENT_READ, woken)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            os.close(ours)
+            os.close(theirs)

@@ -1,0 +1,389 @@
+"""Collectors of metrics: process and pauses, requests, caches, deliveries, engines and backups.
+
+A pause is a time in which the whole process stood still: its event loop was late, or garbage was collected. The age of the
+newest backup is read from the store, where `shoal backup` writes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from prometheus_client.metrics_core import Metric
+
+from shoal.core.errors import ShoalError
+from shoal.core.events import PostCreated
+from shoal.core.ids import milliseconds_of
+from shoal.graph.contract import Job
+from shoal.graph.schema import EVERYBODY, LOUD, backup_key
+from shoal.observability.health import EngineWatch, VitalName
+from shoal.observability.metrics import Families
+from shoal.observability.readiness import Readiness
+from shoal.observability.request_metrics import EDGES_MS, RouteTotals
+from shoal.push.courier import Sent
+from shoal.server import RunningFront
+from shoal.timelines.memory import MemoryTimelines
+from shoal.wiring import Network
+
+_EVERY_SECONDS = 0.025
+_PAUSE_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_WINDOW_SECONDS = 60
+"""Scrapes are further apart than pauses are long: the longest one is told for a minute."""
+
+
+class PauseTimes:
+    """A histogram of pauses in seconds since the process began, and the longest one of the last minute."""
+
+    def __init__(self) -> None:
+        self._steps = [0] * (len(_PAUSE_EDGES) + 1)
+        self._seconds = 0.0
+        # Pauses that none after them was longer than, with their moments: the first is the longest.
+        self._longest: deque[tuple[float, float]] = deque()
+
+    def note(self, seconds: float, now: float) -> None:
+        """Count a pause that ended now, by a clock that never steps back."""
+        self._steps[bisect_left(_PAUSE_EDGES, seconds)] += 1
+        self._seconds += seconds
+        while self._longest and self._longest[-1][1] <= seconds:
+            self._longest.pop()
+        self._longest.append((now, seconds))
+        self._expire(now)
+
+    def longest(self, now: float) -> float:
+        """Return the seconds of the longest pause that ended in the last minute; 0 if there was none."""
+        self._expire(now)
+        return self._longest[0][1] if self._longest else 0.0
+
+    def add_to(self, families: Families, name: str, longest: str) -> None:
+        """Add the histogram, and the longest pause, under these names."""
+        families.add_histogram(name, _PAUSE_EDGES, self._steps, self._seconds)
+        families.add(longest, self.longest(time.perf_counter()))
+
+    def _expire(self, now: float) -> None:
+        while self._longest and self._longest[0][0] <= now - _WINDOW_SECONDS:
+            self._longest.popleft()
+
+
+class ProcessPauses(NamedTuple):
+    """Delays of the event loop, and times of collections of garbage."""
+
+    loop: PauseTimes
+    garbage: PauseTimes
+
+
+@asynccontextmanager
+async def pauses_watched() -> AsyncIterator[ProcessPauses]:
+    """Count the pauses of this process during the block."""
+    pauses = ProcessPauses(PauseTimes(), PauseTimes())
+    async with loop_watched(pauses.loop):
+        with garbage_watched(pauses.garbage):
+            yield pauses
+
+
+@asynccontextmanager
+async def loop_watched(delays: PauseTimes) -> AsyncIterator[None]:
+    """Count delays of the event loop during the block: those of a timer that is due 25 ms after it has rung.
+
+    A loop that is blocked for longer than that is always seen, and its delay is at most that much too short. Of shorter
+    stops one is seen as often as its share of 25 ms.
+    """
+    loop = asyncio.get_running_loop()
+    handle: asyncio.TimerHandle
+
+    def ring(begun: float) -> None:
+        # The loop's own clock has whole milliseconds, and stands still within a turn.
+        now = time.perf_counter()
+        delays.note(max(0.0, now - begun - _EVERY_SECONDS), now)
+        wait()
+
+    def wait() -> None:
+        nonlocal handle
+        handle = loop.call_later(_EVERY_SECONDS, ring, time.perf_counter())
+
+    wait()
+    try:
+        yield
+    finally:
+        handle.cancel()
+
+
+@contextmanager
+def garbage_watched(pauses: PauseTimes) -> Iterator[None]:
+    """Count the times that collections of garbage take during the block, in whichever thread: all threads wait."""
+    began = 0.0
+
+    def called(phase: str, _info: Mapping[str, Any]) -> None:
+        nonlocal began
+        now = time.perf_counter()
+        if phase == "start":
+            began = now
+        elif began:
+            pauses.note(now - began, now)
+
+    gc.callbacks.append(called)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(called)
+
+
+class BackupFigures:
+    """A source of this figure. It is left out while the store does not answer."""
+
+    def __init__(self, network: Network) -> None:
+        # Another process wrote it: what this one remembers may be old.
+        self._graph = network.memory.beneath()
+
+    async def read(self) -> Iterable[Metric]:
+        """Return the figure as it is now."""
+        families = Families()
+        try:
+            found = (await self._graph.key_get((backup_key(),))).get(backup_key())
+        except ShoalError:
+            return ()
+        families.add("shoal_last_backup_timestamp_seconds", milliseconds_of(found) / 1_000 if found else 0)
+        return families.made()
+
+
+_LAG_EDGES = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0)
+_LONGEST_SECONDS = 86_400.0
+"""A post that seems to be older was imported under the moment at which it was written elsewhere."""
+
+
+class DeliveryLag:
+    """Times from the commit of an event to the end of its consequences."""
+
+    def __init__(self) -> None:
+        self._steps = [0] * (len(_LAG_EDGES) + 1)
+        self._seconds = 0.0
+
+    def note(self, job: Job) -> None:
+        """Count a job that has just ended. One that was put back says no moment, but a new post does by its id."""
+        at = job.at or (milliseconds_of(job.event.post_id) if isinstance(job.event, PostCreated) else 0)
+        seconds = time.time() - at / 1_000
+        if seconds < _LONGEST_SECONDS:
+            seconds = max(0.0, seconds)
+            self._steps[bisect_left(_LAG_EDGES, seconds)] += 1
+            self._seconds += seconds
+
+    def add_to(self, families: Families) -> None:
+        """Add the histogram."""
+        families.add_histogram("shoal_delivery_lag_seconds", _LAG_EDGES, self._steps, self._seconds)
+
+
+class DeliveryFigures:
+    """A source of these figures. While a store does not answer, what it alone knows is left out."""
+
+    def __init__(self, network: Network, lag: DeliveryLag) -> None:
+        self._network = network
+        self._lag = lag
+
+    async def read(self) -> Iterable[Metric]:
+        """Return the figures as they are now."""
+        families = Families()
+        self._lag.add_to(families)
+        self._add_counts(families)
+        await self._add_answers(families)
+        return families.made()
+
+    def _add_counts(self, families: Families) -> None:
+        network = self._network
+        runner, counting = network.runner, network.counting
+        families.add("shoal_deliveries_behind_seconds", runner.behind())
+        families.add("shoal_jobs_done_total", runner.finished)
+        families.add("shoal_jobs_failed_total", runner.failed)
+        families.add("shoal_jobs_buried_total", runner.set_aside)
+        families.add("shoal_pushed_entries_total", network.reads.tally.pushed)
+        families.add("shoal_pulled_lists_total", network.reads.tally.pulled)
+        families.add("shoal_search_behind_seconds", network.search.behind())
+        families.add("shoal_search_written_total", network.search.written)
+        families.add("shoal_tag_merges_total", counting.collector.merges)
+        families.add("shoal_tag_increments_sent_total", counting.emitter.sent)
+        families.add("shoal_tag_increments_waiting", counting.collector.pending)
+
+    async def _add_answers(self, families: Families) -> None:
+        store = self._network.store
+        try:
+            families.add("shoal_events_waiting", await store.backlog())
+            families.add("shoal_oldest_event_seconds", await store.lag())
+            families.add("shoal_jobs_set_aside", len(await store.buried()))
+            loud = await store.assoc_count((EVERYBODY,), (LOUD,))
+            families.add("shoal_loud_sources", loud[LOUD].get(EVERYBODY, 0))
+        except ShoalError:
+            # `shoal_part_up` says so.
+            return
+
+
+NAMES: Mapping[VitalName, str] = {
+    "stored_bytes": "shoal_engine_stored_bytes",
+    "log_bytes": "shoal_engine_log_bytes",
+    "disk_free_bytes": "shoal_engine_disk_free_bytes",
+    "memory_bytes": "shoal_engine_memory_bytes",
+    "memory_most_bytes": "shoal_engine_memory_most_bytes",
+    "items": "shoal_engine_items",
+    "connections": "shoal_engine_connections",
+    "connections_most": "shoal_engine_connections_most",
+    "commits": "shoal_engine_commits_total",
+    "deadlocks": "shoal_engine_deadlocks_total",
+    "evicted": "shoal_engine_evicted_total",
+    "operations_per_second": "shoal_engine_operations_per_second",
+    "cache_hits": "shoal_engine_cache_hit_ratio",
+    "longest_transaction_seconds": "shoal_engine_longest_transaction_seconds",
+    "replica_behind_seconds": "shoal_engine_replica_behind_seconds",
+    "jobs_waiting": "shoal_engine_jobs_waiting",
+    "jobs_delayed": "shoal_engine_jobs_delayed",
+    "jobs_set_aside": "shoal_engine_jobs_set_aside",
+    "workers": "shoal_engine_workers",
+}
+"""The metric of each figure."""
+
+
+class EngineFigures:
+    """A source of the figures of all engines of a network. Each engine is asked at most every few seconds."""
+
+    def __init__(self, watch: EngineWatch) -> None:
+        self._watch = watch
+
+    async def read(self) -> Iterable[Metric]:
+        """Return the figures as the engines told them."""
+        families = Families()
+        seen: Counter[tuple[str, str]] = Counter()
+        for one in await self._watch.look():
+            # Files of one name may lie in two folders, and no two samples may have the same labels.
+            seen[one.engine, one.place] += 1
+            number = seen[one.engine, one.place]
+            place = one.place if number == 1 else f"{one.place} ({number})"
+            families.add("shoal_engine_up", one.reached, one.engine, place)
+            if one.version:
+                families.add("shoal_engine_info", 1, one.engine, place, one.version)
+            for vital in one.vitals:
+                families.add(NAMES[vital.name], vital.value, one.engine, place)
+                families.add("shoal_engine_attention", vital.wrong, one.engine, place, vital.name)
+        return families.made()
+
+
+_ENTRY_BYTES = 8
+
+
+class HoldingFigures:
+    """A source of these figures. Nothing is asked for them: they are counted in this process."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    async def read(self) -> Iterable[Metric]:
+        """Return the figures as they are now."""
+        families = Families()
+        self._add_timelines(families)
+        for name, memory in self._network.memory.memories.items():
+            families.add("shoal_cache_entries", len(memory), name)
+            if memory.asked:
+                families.add("shoal_cache_asked_total", memory.asked, name)
+                families.add("shoal_cache_missed_total", memory.missed, name)
+        for name, sent in self._network.statements.sent().items():
+            families.add("shoal_statements_total", sent, name)
+        self._add_media(families)
+        self._add_letters(families)
+        self._add_messages(families)
+        return families.made()
+
+    def _add_timelines(self, families: Families) -> None:
+        timelines = self._network.timelines
+        if isinstance(timelines, MemoryTimelines):
+            families.add("shoal_warm_timelines", len(timelines))
+            families.add("shoal_warm_timelines_most", timelines.capacity)
+            families.add("shoal_timelines_bytes", len(timelines) * timelines.length * _ENTRY_BYTES)
+
+    def _add_media(self, families: Families) -> None:
+        decoder, workshop = self._network.media.decoder, self._network.effects.workshop
+        families.add("shoal_pictures_decoding", decoder.busy)
+        families.add("shoal_pictures_waiting", decoder.waiting)
+        families.add("shoal_clips_at_work", workshop.at_work)
+        families.add("shoal_clips_waiting", workshop.waiting)
+
+    def _add_letters(self, families: Families) -> None:
+        postman = self._network.effects.postman
+        if postman is not None:
+            families.add("shoal_letters_under_way", postman.under_way)
+            families.add("shoal_letters_sent_total", postman.sent)
+            families.add("shoal_letters_refused_total", postman.refused)
+            families.add("shoal_letters_put_off_total", postman.put_off)
+
+    def _add_messages(self, families: Families) -> None:
+        courier = self._network.effects.courier
+        if courier is not None:
+            families.add("shoal_push_messages_under_way", courier.under_way)
+            for outcome in Sent:
+                families.add("shoal_push_messages_total", courier.outcomes[outcome], outcome.value)
+            families.add("shoal_push_messages_total", courier.put_off, "put_off")
+
+
+class ProcessFigures:
+    """A source of the figures of this process, which has a role: web or worker."""
+
+    def __init__(self, role: str, pauses: ProcessPauses, readiness: Readiness) -> None:
+        self._role = role
+        self._pauses = pauses
+        self._readiness = readiness
+
+    async def read(self) -> Iterable[Metric]:
+        """Return the figures as they are now."""
+        families = Families()
+        families.add("shoal_info", 1, version("shoal"), self._role)
+        self._pauses.loop.add_to(families, "shoal_loop_delay_seconds", "shoal_loop_delay_longest_seconds")
+        self._pauses.garbage.add_to(families, "shoal_garbage_pause_seconds", "shoal_garbage_pause_longest_seconds")
+        for part, answers in (await self._readiness.parts()).items():
+            families.add("shoal_part_up", answers, part)
+        return families.made()
+
+
+_REQUEST_EDGES = tuple(edge / 1_000 for edge in EDGES_MS)
+
+
+class RequestFigures:
+    """A source of the figures of a front end."""
+
+    def __init__(self, running: RunningFront) -> None:
+        self._running = running
+
+    async def read(self) -> Iterable[Metric]:
+        """Return the figures as they are now. Those by route are made while they are gone through, in any thread."""
+        front, gate, connections = self._running.front, self._running.gate, self._running.connections
+        families = Families()
+        refused = {
+            "behind": front.writes.pressure.refused,
+            "blocked": front.ip_guard.refused,
+            "busy": gate.refused if gate else 0,
+            "connections": connections.refused,
+        }
+        for reason, number in refused.items():
+            families.add("shoal_requests_refused_total", number, reason)
+        for limit_class in sorted(front.limiter.classes):
+            families.add("shoal_rate_limited_total", front.limiter.refused.get(limit_class, 0), limit_class)
+        if gate is not None:
+            families.add("shoal_requests_at_work", gate.at_work)
+            families.add("shoal_requests_waiting", gate.waiting)
+        families.add("shoal_connections", connections.open)
+        families.add("shoal_listeners", front.streams.number)
+        for name, memory in front.present.memories.items():
+            families.add("shoal_cache_entries", len(memory), name)
+        if (answers := front.answers) is not None:
+            families.add("shoal_cache_entries", len(answers), "answers")
+            families.add("shoal_cache_asked_total", answers.asked, "answers")
+            families.add("shoal_cache_missed_total", answers.missed, "answers")
+        return _with_routes(families, front.meter.totals())
+
+
+def _with_routes(families: Families, totals: Mapping[str, RouteTotals]) -> Iterator[Metric]:
+    for route, sums in totals.items():
+        for status, number in sums.statuses.items():
+            families.add("shoal_requests_total", number, route, str(status))
+        families.add_histogram("shoal_request_seconds", _REQUEST_EDGES, sums.steps, sums.milliseconds / 1_000, route)
+    yield from families.made()

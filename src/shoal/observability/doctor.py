@@ -1,0 +1,540 @@
+"""`shoal doctor`: run all checks concurrently, including the HTTP checks of the public endpoint and the running server.
+
+The checks of the public endpoint cover the name, the certificate and what the proxy passes on. The checks of the running
+server cover its control socket, its clients, Prometheus and failed jobs. Each HTTP request uses a connection of its own and
+reads a bounded response. No check changes anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import http.client
+import io
+import ipaddress
+import os
+import random
+import socket
+import ssl
+import stat
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from email.message import Message
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from shoal.admin import jobs
+from shoal.core.errors import InvalidInput, ShoalError, Unavailable, in_words
+from shoal.multiprocess.messages import at
+from shoal.observability import preflight
+from shoal.observability.preflight import SECONDS, Diagnosis, bad, engines, mail, ok, schema, warn
+from shoal.push.server_key import read_key
+from shoal.settings import Settings
+from shoal.wiring import control_path
+from shoal.wiring.outboxes import open_outboxes
+from shoal.wiring.places import check_base_url, push_key_path, store_files
+from shoal.wiring.small_parts import refusal_limit
+from shoal.wiring.vitals import engine_probes
+
+_MOST_HEAD = 65_536
+_MOST_BODY = 4 << 20
+
+
+class Destination(NamedTuple):
+    """Where a request goes."""
+
+    host: str
+    port: int
+    name: str = ""
+    """The host in the request and in the certificate, where it is not `host`."""
+    tls: ssl.SSLContext | None = None
+    source: str = ""
+    """The address from which to connect; empty: the system chooses."""
+
+
+class Answer(NamedTuple):
+    """An answer of a server."""
+
+    status: int
+    headers: Message
+    body: bytes
+    certificate: dict[str, Any]
+    """The certificate of the server, as `SSLSocket.getpeercert` gives it; empty without TLS."""
+
+
+async def ask(
+    place: Destination,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    method: str = "GET",
+    read_body: bool = True,
+) -> Answer:
+    """Send a request without a body and read the answer. Raises `OSError`, or `ValueError` for what is not HTTP.
+
+    The caller bounds the time.
+    """
+    name = place.name or place.host
+    reader, writer = await asyncio.open_connection(
+        place.host,
+        place.port,
+        ssl=place.tls,
+        server_hostname=name if place.tls else None,
+        local_addr=(place.source, 0) if place.source else None,
+        limit=_MOST_HEAD,
+    )
+    try:
+        host = f"[{name}]" if ":" in name else name
+        usual = 443 if place.tls else 80
+        lines = {
+            "Host": host if place.port == usual else f"{host}:{place.port}",
+            "Connection": "close",
+            **(headers or {}),
+        }
+        head = "".join(f"{key}: {value}\r\n" for key, value in lines.items())
+        writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode())
+        first, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
+        words = first.split(None, 2)
+        if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+            raise ValueError("it does not speak HTTP")
+        body = await _body(reader) if read_body else b""
+        certificate = writer.get_extra_info("peercert") or {}
+        return Answer(int(words[1]), http.client.parse_headers(io.BytesIO(rest)), body, certificate)
+    except asyncio.IncompleteReadError as error:
+        raise ConnectionResetError("it closed the connection without an answer") from error
+    except asyncio.LimitOverrunError as error:
+        raise ValueError("it answers with too long a head") from error
+    finally:
+        # Nothing more is expected of the other side, not even a goodbye.
+        writer.transport.abort()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _body(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    with suppress(ConnectionError):
+        while len(body) < _MOST_BODY and (piece := await reader.read(_MOST_HEAD)):
+            body += piece
+    return body
+
+
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # hosts of settings, to be asked at the loopback
+
+
+class RunningServer(NamedTuple):
+    """Where the server listens, and what `GET /ready` answered there; None where nobody answers."""
+
+    place: Destination
+    ready: Answer | None
+
+
+def local(settings: Settings) -> Destination:
+    """Return where the settings say that a server listens."""
+    return Destination(_EVERYWHERE.get(settings.host, settings.host), settings.port)
+
+
+async def find(settings: Settings) -> RunningServer:
+    """Ask the server at the address of the settings whether it is ready."""
+    place = local(settings)
+    try:
+        async with asyncio.timeout(SECONDS):
+            return RunningServer(place, await ask(place, "/ready"))
+    except (OSError, ValueError, TimeoutError):
+        return RunningServer(place, None)
+
+
+async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
+    """Whether a server runs, here and ready."""
+    where = f"{found.place.host}:{found.place.port}"
+    door = await _door(settings)
+    if found.ready is None:
+        if door:
+            said = f"a server has the store, but nobody answers at {where}"
+            return [bad("server", said, "look at its log; if it was started with --port, put that into the settings")]
+        return [warn("server", f"nobody answers at {where}", "start it: `shoal serve`, or its unit")]
+    if door is False:
+        said = f"who answers at {where} does not have this store open"
+        return [bad("server", said, "look at store and port: is it another server, or another user's?")]
+    if found.ready.status != 200:
+        told = found.ready.body.decode(errors="replace").strip()[:200]
+        return [bad("server", f"it is not ready: {told}", "look at the engines, and at its log")]
+    return [ok("server", f"it answers at {where}, and is ready")]
+
+
+async def _door(settings: Settings) -> bool | None:
+    """Whether somebody listens to operators beside the store; None for a store without files."""
+    path = control_path(settings)
+    if path is None:
+        return None
+    try:
+        async with asyncio.timeout(SECONDS):
+            with at(path) as address:
+                _, writer = await asyncio.open_unix_connection(address)
+            writer.close()
+    except (OSError, TimeoutError):
+        return False
+    return True
+
+
+async def work(settings: Settings) -> Iterable[Diagnosis]:
+    """Look at the jobs that were set aside."""
+    if any(not path.exists() for path in store_files(settings)):
+        return []
+    try:
+        async with asyncio.timeout(SECONDS):
+            if await _broker_is_empty(settings):
+                return [ok("jobs", "the broker has no queues yet: the first server or worker makes them")]
+        async with asyncio.timeout(SECONDS), open_outboxes(settings, read_only=True) as outboxes:
+            standing = await jobs.survey(outboxes, refusal_limit(settings))
+    except (ShoalError, OSError, TimeoutError):
+        return []
+    found = []
+    if standing.buried:
+        said = f"{len(standing.buried):,} jobs were set aside, the first with: {standing.buried[0].error}"
+        found.append(warn("jobs", said, "mend the cause, then `shoal jobs replay --all`"))
+    silent = standing.silent_workers or 0
+    if standing.workers is not None and standing.workers <= silent:
+        found.append(bad("workers", "no worker answers: posts do not reach followers", "start `shoal worker`"))
+    elif silent:
+        said = f"{silent} of {standing.workers} do not answer"
+        found.append(warn("workers", said, "look at their logs: they are busy, stopped or stuck"))
+    return found or [ok("jobs", f"none was set aside, {standing.waiting:,} wait")]
+
+
+async def _broker_is_empty(settings: Settings) -> bool:
+    """Whether there is a broker without our queues, which whoever opens the outboxes would make."""
+    for probe in engine_probes(settings):
+        if probe.engine == "RabbitMQ":
+            try:
+                return not any(told.vitals for told in await probe.ask())
+            except Exception as error:
+                raise Unavailable("the broker does not answer") from error
+    return False
+
+
+async def metrics(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
+    """Ask for the metrics as Prometheus does."""
+    if not settings.metrics_port:
+        return [warn("metrics", "metrics_port is not set, so nobody is alerted", "set it (docs/metrics.md)")]
+    place = Destination(_EVERYWHERE.get(settings.metrics_host, settings.metrics_host), settings.metrics_port)
+    where = f"{settings.metrics_host}:{settings.metrics_port}"
+    try:
+        async with asyncio.timeout(SECONDS):
+            told = await ask(place, "/metrics")
+    except (OSError, ValueError, TimeoutError) as error:
+        if found.ready is None:
+            return []
+        return [bad("metrics", f"{where}: {in_words(error) or 'no answer'}", "look at the log of the server")]
+    if told.status != 200 or b"shoal_" not in told.body:
+        return [bad("metrics", f"{where} is taken by something else", "set metrics_port to a free port")]
+    if _is_public(settings.metrics_host):
+        said = f"{where} can be reached by everybody"
+        return [warn("metrics", said, "set metrics_host to an address of your own network")]
+    return [ok("metrics", f"they are told at {where}")]
+
+
+def _is_public(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_global or address.is_unspecified
+
+
+def push_key(settings: Settings) -> Diagnosis:
+    """Look at the key for web push, which is never made here."""
+    if settings.push_key:
+        try:
+            read_key(settings.push_key)
+        except ShoalError as error:
+            return bad("push_key", str(error).removeprefix("push_key: "), "set what `shoal push key` prints")
+        return ok("push_key", "set")
+    path = push_key_path(settings)
+    if path is None:
+        advice = "set push_key to what `shoal push key` prints, in all processes"
+        return warn("push_key", "not set, so there is no web push with this store", advice)
+    if not path.exists():
+        return ok("push_key", "the first server makes one beside the store")
+    try:
+        read_key(path.read_text())
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        return bad("push_key", in_words(error), "run this as the user of the server")
+    except (ShoalError, ValueError):
+        return bad("push_key", f"{path} holds no key", "bring it back from a backup; a new one ends all subscriptions")
+    if mode & 0o077:
+        return bad("push_key", f"others can read {path}", f"chmod 600 {path}")
+    return ok("push_key", f"beside the store, {path.name}")
+
+
+_SOON_DAYS, _DAY = 14, 86_400
+_SKEW_SECONDS = 5.0
+_STREAM = "/api/v1/streaming"
+_INSTANCE = "/api/v2/instance"
+_UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "c2hvYWwgZG9jdG9yIDEyMw==",
+}
+_PROXY = "compare the proxy's configuration with deploy/nginx.conf or deploy/Caddyfile"
+
+
+async def front(settings: Settings, running: RunningServer) -> list[Diagnosis]:
+    """Reach the server as clients do, at `base_url`."""
+    try:
+        check_base_url(settings.base_url)
+    except InvalidInput:
+        return []
+    parts = urlsplit(settings.base_url)
+    name, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(SECONDS):
+            addresses = await _addresses(name, port)
+    except (OSError, TimeoutError):
+        return [bad("name", f"{name} has no address", "make a DNS entry for it, with the address of the proxy")]
+    tls = ssl.create_default_context() if parts.scheme == "https" else None
+    try:
+        async with asyncio.timeout(SECONDS):
+            place, told = await _first([Destination(one, port, name, tls, _source(one)) for one in addresses])
+    except ssl.SSLCertVerificationError as error:
+        return [bad("tls", f"the certificate of {name} is not valid: {error.verify_message}", "renew it")]
+    except (OSError, ValueError, TimeoutError) as error:
+        why = in_words(error) or f"no answer within {SECONDS:g} s"
+        said = f"{settings.base_url} ({', '.join(addresses)}): {why}"
+        return [bad("proxy", said, "start the proxy, and open its port")]
+    found = [*_certificate(name, told), _clock(told)]
+    if told.status != 200 or not _is_shoal(told):
+        said = f"{settings.base_url} answers {told.status}, and not as Shoal does"
+        return [*found, bad("proxy", said, _PROXY)]
+    if running.ready is not None and not await _is_ours(told, running):
+        said = f"another server answers at {settings.base_url} than at {running.place.host}:{running.place.port}"
+        return [*found, bad("proxy", said, _PROXY)]
+    # By itself, for it counts requests.
+    found += await _bounded(_forwarded(place, running))
+    for findings in await asyncio.gather(_bounded(_upgrade(place)), _bounded(_uploads(place, settings))):
+        found += findings
+    return found
+
+
+async def _addresses(name: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+async def _first(places: Sequence[Destination]) -> tuple[Destination, Answer]:
+    """The first address that answers, with what it answers. Raises what the last one raised, or at once for a certificate."""
+    for place in places[:-1]:
+        try:
+            return place, await ask(place, _INSTANCE)
+        except ssl.SSLCertVerificationError:
+            raise
+        except OSError:
+            continue
+    return places[-1], await ask(places[-1], _INSTANCE)
+
+
+async def _bounded(look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
+    try:
+        async with asyncio.timeout(SECONDS):
+            return list(await look)
+    except (OSError, ValueError, TimeoutError) as error:
+        return [warn("proxy", f"it broke off: {in_words(error) or 'no answer in time'}", "look at the proxy's log")]
+
+
+def _source(address: str) -> str:
+    """An address of our own, so that a proxy on this machine is not asked from the address that it has itself."""
+    if not ipaddress.ip_address(address.partition("%")[0]).is_loopback or ":" in address:
+        return ""
+    return f"127.{random.randint(64, 127)}.{random.randint(0, 255)}.{random.randint(1, 254)}"  # noqa: S311
+
+
+def _certificate(name: str, told: Answer) -> Iterable[Diagnosis]:
+    if not told.certificate:
+        return
+    days = (ssl.cert_time_to_seconds(told.certificate["notAfter"]) - time.time()) / _DAY
+    said = f"the certificate of {name} is good for {days:,.0f} more days"
+    if days < _SOON_DAYS:
+        yield warn("tls", said, "renew it, and see why that was not done by itself")
+    else:
+        yield ok("tls", said)
+
+
+def _clock(told: Answer) -> Diagnosis:
+    parsed = email.utils.parsedate_to_datetime(told.headers["Date"]) if told.headers["Date"] else None
+    if parsed is None:
+        return ok("clock_of_proxy", "the proxy does not tell its time")
+    ahead = time.time() - parsed.timestamp()
+    if abs(ahead) > _SKEW_SECONDS:
+        said = f"this machine's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the proxy's"
+        return bad("clock_of_proxy", said, "set both from the network: systemd-timesyncd or chrony")
+    return ok("clock_of_proxy", "it is that of this machine, to the second")
+
+
+def _is_shoal(told: Answer) -> bool:
+    return bool(_identity(told).get("domain"))
+
+
+def _identity(told: Answer) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(_unchunked(told))
+    except msgspec.DecodeError:
+        return {}
+    wanted = ("domain", "title", "version", "description")
+    return {name: found.get(name) for name in wanted} if isinstance(found, dict) else {}
+
+
+def _unchunked(told: Answer) -> bytes:
+    """Return a body without the frames of a transfer in chunks, in which proxies may send it."""
+    if "chunked" not in told.headers.get("Transfer-Encoding", ""):
+        return told.body
+    rest, body = told.body, b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        length = int(size.partition(b";")[0] or b"0", 16)
+        body, rest = body + rest[:length], rest[length + 2 :]
+    return body
+
+
+async def _is_ours(told: Answer, running: RunningServer) -> bool:
+    try:
+        async with asyncio.timeout(SECONDS):
+            ours = await ask(running.place, _INSTANCE)
+    except (OSError, ValueError, TimeoutError):
+        return True
+    return ours.status != 200 or _identity(ours) == _identity(told)
+
+
+async def _forwarded(place: Destination, running: RunningServer) -> Iterable[Diagnosis]:
+    """Find out whom the server counts requests for, by what it says is left of the limit: the client, whatever it claims?"""
+    first, second = [await _left(place, _claimed()) for _ in range(2)]
+    if first is None or second is None:
+        return [ok("forwarded", "not looked at, as rate_limits are off")]
+    if not first.requests or second.until != first.until:
+        return [ok("forwarded", "not looked at, as the limit was used up or began anew meanwhile")]
+    if second.requests >= first.requests:
+        said = "whoever writes an X-Forwarded-For gets limits of their own: the proxy passes it on"
+        return [bad("forwarded", said, f"have the proxy overwrite X-Forwarded-For: {_PROXY}")]
+    if running.ready is not None:
+        # The server takes us for this machine here, and so for the proxy, where it cannot tell clients behind it.
+        await _left(running.place, {})
+        third = await _left(place, {})
+        if third is not None and third.until == second.until and third.requests < second.requests - 1:
+            return [_ALL_ONE]
+    if not place.source:
+        return [
+            ok("forwarded", "the proxy overwrites X-Forwarded-For; whether the server believes it cannot be seen here")
+        ]
+    before, other = await _left(place, {}), await _left(place._replace(source=_source(place.host)), {})
+    if before and other and before.until == other.until and other.requests < before.requests:
+        return [_ALL_ONE]
+    return [ok("forwarded", "the server knows clients by their own addresses")]
+
+
+_ALL_ONE = bad(
+    "forwarded",
+    "all clients are one to the server, which sees the proxy's address alone",
+    "have the proxy send X-Forwarded-For, and put its address into trusted_proxies",
+)
+
+
+def _claimed() -> dict[str, str]:
+    return {"X-Forwarded-For": f"203.0.113.{random.randint(1, 254)}"}  # noqa: S311  # for documentation, RFC 5737
+
+
+class _Left(NamedTuple):
+    """Requests that a client has left, and until when."""
+
+    requests: int
+    until: str
+
+
+async def _left(place: Destination, headers: dict[str, str]) -> _Left | None:
+    told = await ask(place, _STREAM, headers, read_body=False)
+    text = told.headers.get("X-RateLimit-Remaining", "")
+    return _Left(int(text), told.headers.get("X-RateLimit-Reset", "")) if text.isdecimal() else None
+
+
+async def _upgrade(place: Destination) -> Iterable[Diagnosis]:
+    """Ask for a WebSocket without a token: the server refuses that in another way than a plain request."""
+    told = await ask(place, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
+    if told.status not in {101, 401}:
+        said = f"WebSockets do not get through: {told.status}"
+        return [bad("websocket", said, f"have the proxy pass Upgrade and Connection: {_PROXY}")]
+    return [ok("websocket", "WebSockets get through")]
+
+
+async def _uploads(place: Destination, settings: Settings) -> Iterable[Diagnosis]:
+    """Announce the largest body that the server takes, and send nothing of it."""
+    most = settings.max_video_bytes + settings.max_upload_bytes
+    headers = {"Content-Length": str(most), "Content-Type": "multipart/form-data; boundary=x"}
+    try:
+        async with asyncio.timeout(SECONDS / 2):
+            told = await ask(place, "/api/v2/media", headers, method="POST", read_body=False)
+    except TimeoutError:
+        # It waits for the body, so it would take one.
+        return [ok("uploads", f"bodies of {most:,} bytes are not refused by their length")]
+    if told.status == 413:
+        advice = f"raise the proxy's limit on bodies to {most >> 20} MiB (client_max_body_size, max_size)"
+        return [bad("uploads", f"the proxy refuses bodies of {most:,} bytes, which the server takes", advice)]
+    return [ok("uploads", f"bodies of {most:,} bytes are not refused by their length")]
+
+
+_RESOLVER = ("RES_OPTIONS", f"timeout:1 attempts:{int(SECONDS)}")
+"""The C library otherwise waits ten seconds for name servers that do not answer, and no thread of it can be called back."""
+
+
+async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> list[Diagnosis]:
+    """Return the findings of all checks, in the order of the checks. Nothing is changed."""
+    os.environ.setdefault(*_RESOLVER)
+    found, settings = preflight.read(environ, overrides)
+    if settings is None:
+        return [*found, preflight.clock(), preflight.sqlite(), await preflight.programs()]
+    running = await find(settings)
+    parts = await asyncio.gather(
+        _told("server", server(settings, running)),
+        _told("engine", engines(settings)),
+        _told("store", schema(settings)),
+        _told("jobs", work(settings)),
+        _told("proxy", front(settings, running)),
+        _told("mail", _one(mail(settings))),
+        _told("metrics", metrics(settings, running)),
+        _told("disk", _beside(preflight.disks, settings)),
+        _told("ffmpeg", _one(preflight.programs())),
+    )
+    found += [finding for part in parts for finding in part]
+    for check, look in (
+        ("push_key", push_key),
+        ("memory", preflight.memory),
+        ("files", preflight.files),
+        ("clock", lambda _settings: preflight.clock()),
+        ("sqlite", lambda _settings: preflight.sqlite()),
+    ):
+        found += await _told(check, _one(_now(look, settings)))
+    return found
+
+
+async def _told(check: str, look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
+    """A check that fails itself is a finding too: the others are told all the same."""
+    try:
+        return list(await look)
+    except PermissionError as error:
+        return [bad(check, in_words(error), "run this as the user of the server")]
+    except Exception as error:  # noqa: BLE001  # whatever it is, the operator is to see it
+        return [bad(check, f"this check failed: {error!r}", "tell the developers of Shoal")]
+
+
+async def _one(look: Awaitable[Diagnosis]) -> Iterable[Diagnosis]:
+    return [await look]
+
+
+async def _now(look: Callable[[Settings], Diagnosis], settings: Settings) -> Diagnosis:
+    return look(settings)
+
+
+async def _beside(look: Callable[[Settings], Iterable[Diagnosis]], settings: Settings) -> Iterable[Diagnosis]:
+    return look(settings)

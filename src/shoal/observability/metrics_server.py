@@ -1,0 +1,273 @@
+"""Metrics endpoint of a process for Prometheus, on its own port, if the settings name one.
+
+The page is generated for each scrape from the counters of the process. The HTTP server accepts few connections, each with a
+deadline.
+
+| request | response |
+|---|---|
+| `GET /metrics` | the page |
+| another path | 404 |
+| another method | 405 |
+| not HTTP | 400 |
+| all connections in use | 503, or a close if as many again are being refused |
+| deadline for sending or reading exceeded | a close |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from shoal.multiprocess.supervisor import place
+from shoal.observability.collectors import (
+    BackupFigures,
+    DeliveryFigures,
+    DeliveryLag,
+    EngineFigures,
+    HoldingFigures,
+    ProcessFigures,
+    ProcessPauses,
+    RequestFigures,
+    pauses_watched,
+)
+from shoal.observability.health import EngineWatch
+from shoal.observability.readiness import Readiness
+from shoal.server import RunningFront, listen
+from shoal.settings import Settings
+from shoal.wiring import Network
+
+_log = logging.getLogger(__name__)
+
+PATH = "/metrics"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_HEAD_BYTES = 8_192
+_END = b"\r\n\r\n"
+
+
+@asynccontextmanager
+async def answering(
+    listener: socket.socket, page: Callable[[], Awaitable[bytes]], *, most: int = 8, seconds: float = 10.0
+) -> AsyncIterator[None]:
+    """Answer at a listening socket until the block ends; then it is closed, with every connection.
+
+    At most `most` connections are open at a time, each for at most `seconds`.
+    """
+    places = _Places(page, most, seconds)
+    server = await asyncio.start_server(places.meet, sock=listener, limit=_HEAD_BYTES)
+    try:
+        yield
+    finally:
+        server.close()
+        await places.close()
+
+
+class _Places:
+    """The connections that are open."""
+
+    def __init__(self, page: Callable[[], Awaitable[bytes]], most: int, seconds: float) -> None:
+        self._page = page
+        self._most = most
+        self._seconds = seconds
+        self._taken: set[asyncio.Task[None]] = set()
+
+    async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection."""
+        others = len(self._taken)
+        if others >= 2 * self._most:
+            writer.transport.abort()
+            return
+        answered = self._answered if others < self._most else _refused
+        task = asyncio.create_task(self._meet(reader, writer, answered), name="shoal-metrics-client")
+        self._taken.add(task)
+        task.add_done_callback(self._taken.discard)
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def close(self) -> None:
+        """Close every connection, whether its answer has gone out or not."""
+        taken = [*self._taken]
+        for task in taken:
+            task.cancel()
+        await asyncio.gather(*taken, return_exceptions=True)
+
+    async def _meet(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answered: Callable[[bytes], Awaitable[bytes]],
+    ) -> None:
+        closed = False
+        try:
+            async with asyncio.timeout(self._seconds):
+                try:
+                    head = await reader.readuntil(_END)
+                except asyncio.LimitOverrunError:
+                    head = b""
+                writer.write(await answered(head))
+                writer.close()
+                # Until the client has read all of it, or goes.
+                await writer.wait_closed()
+                closed = True
+        except (TimeoutError, asyncio.IncompleteReadError, OSError):
+            return
+        finally:
+            if not closed:
+                writer.transport.abort()
+
+    async def _answered(self, head: bytes) -> bytes:
+        words = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            return _answer(400)
+        method, target, _ = words
+        if target.partition("?")[0] != PATH:
+            return _answer(404)
+        if method != "GET":
+            return _answer(405, ("Allow", "GET"))
+        try:
+            text = await self._page()
+        except Exception:  # noqa: BLE001  # whatever it is, the next scrape may succeed
+            _log.exception("the metrics could not be told")
+            return _answer(500)
+        return _answer(200, ("Content-Type", CONTENT_TYPE), body=text)
+
+
+async def _refused(_head: bytes) -> bytes:
+    # A close on a request that was not read would take the answer with it.
+    return _answer(503)
+
+
+def _answer(status: int, *headers: tuple[str, str], body: bytes | None = None) -> bytes:
+    phrase = HTTPStatus(status).phrase
+    content = f"{phrase}\n".encode() if body is None else body
+    kind = () if body is not None else (("Content-Type", "text/plain; charset=utf-8"),)
+    lines = [
+        f"HTTP/1.1 {status} {phrase}",
+        *[f"{name}: {value}" for name, value in (*kind, *headers)],
+        f"Content-Length: {len(content)}",
+        "Connection: close",
+    ]
+    return "\r\n".join(lines).encode() + _END + content
+
+
+class MetricSource(Protocol):
+    """A part of the metrics."""
+
+    async def read(self) -> Iterable[Metric]:
+        """Return the metrics as they are now. They are gone through in another thread, so nothing may change them."""
+        ...
+
+
+class _Readings(Collector):
+    """The metrics of the scrape under way."""
+
+    def __init__(self) -> None:
+        self.metrics: Iterable[Metric] = ()
+
+    def collect(self) -> Iterable[Metric]:
+        """Return them, each name once: several sources may have samples of one."""
+        merged: dict[str, Metric] = {}
+        for metric in self.metrics:
+            if metric.name in merged:
+                merged[metric.name].samples.extend(metric.samples)
+            else:
+                merged[metric.name] = metric
+        return merged.values()
+
+
+class MetricsPage:
+    """Makes the text of all sources and of the process itself, in a registry of its own."""
+
+    def __init__(self, sources: Sequence[MetricSource]) -> None:
+        self._sources = sources
+        self._readings = _Readings()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self._readings)
+        ProcessCollector(namespace="shoal", registry=self._registry)
+        self._making: asyncio.Task[bytes] | None = None
+
+    async def text(self) -> bytes:
+        """Return the text. One is made at a time: it is shared by all who ask while it is made."""
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(self._make(), name="shoal-metrics")
+        # A client that goes must not cancel the text for the others.
+        return await asyncio.shield(self._making)
+
+    async def close(self) -> None:
+        """Give up the text that is being made: what it is made of may close now."""
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.gather(self._making, return_exceptions=True)
+
+    async def _make(self) -> bytes:
+        read = await asyncio.gather(*map(_read, self._sources))
+        self._readings.metrics = (metric for metrics in read for metric in metrics)
+        # Thousands of lines take some 10 ms: requests have the loop meanwhile.
+        return await asyncio.to_thread(generate_latest, self._registry)
+
+
+async def _read(source: MetricSource) -> Iterable[Metric]:
+    try:
+        return await source.read()
+    except Exception:  # noqa: BLE001  # whatever it is, the other sources are told
+        _log.exception("%s could not be read", type(source).__name__)
+        return ()
+
+
+@asynccontextmanager
+async def telling(network: Network, running: RunningFront | None = None) -> AsyncIterator[None]:
+    """Answer `GET /metrics` until the block ends: those of a web process if it has a front end, else those of a worker.
+
+    Nothing happens without the setting `metrics_port`. An address that cannot be listened on is logged as an error, and the
+    work goes on without metrics: who starts a process looks at the address before.
+    """
+    listener = _listener(network.settings)
+    if listener is None:
+        yield
+        return
+    lag = DeliveryLag()
+    async with AsyncExitStack() as stack:
+        # No job is counted by anybody who no longer tells it.
+        stack.callback(setattr, network.runner, "done", network.runner.done)
+        network.runner.done = lag.note
+        pauses = await stack.enter_async_context(pauses_watched())
+        page = MetricsPage(_sources(network, running, lag, pauses))
+        stack.push_async_callback(page.close)
+        await stack.enter_async_context(answering(listener, page.text))
+        yield
+
+
+def _sources(
+    network: Network, running: RunningFront | None, lag: DeliveryLag, pauses: ProcessPauses
+) -> Sequence[MetricSource]:
+    front = running.front if running else None
+    readiness = front.readiness if front else Readiness(network.probes)
+    watch = front.engines if front else EngineWatch(network.engines)
+    return (
+        ProcessFigures("web" if running else "worker", pauses, readiness),
+        *((RequestFigures(running),) if running else ()),
+        DeliveryFigures(network, lag),
+        HoldingFigures(network),
+        BackupFigures(network),
+        EngineFigures(watch),
+    )
+
+
+def _listener(settings: Settings) -> socket.socket | None:
+    """Return the listening socket; None where metrics are told nowhere."""
+    if not settings.metrics_port:
+        return None
+    host, port = settings.metrics_host, settings.metrics_port + place()
+    try:
+        return listen(host, port)
+    except (OSError, OverflowError) as error:
+        _log.error("no metrics: %s:%d cannot be listened on: %s", host, port, error)
+        return None

@@ -1,0 +1,480 @@
+"""Checks of the prerequisites of a server: settings, host (disks, memory, limits, clock, programs), engines and mail server.
+
+Each check returns findings: one line each, good or not, with the fix. No check changes anything, and no wait for another
+host is longer than `SECONDS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import difflib
+import os
+import re
+import resource
+import sqlite3
+import stat
+import subprocess
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from shoal.core.errors import InvalidInput, ShoalError, Unavailable, with_cause
+from shoal.core.ids import milliseconds_of
+from shoal.graph.schema import backup_key
+from shoal.graph.sharding.shard_map import shown_url
+from shoal.mail.smtp import SmtpMailer
+from shoal.media.programs import Programs
+from shoal.multiprocess.supervisor import VARIABLE
+from shoal.observability.health import EngineProbe, EngineVitals
+from shoal.settings import SECRET, Settings, SettingsError, build, config_path, secret_files, secret_text
+from shoal.wiring.mail import mailer_of, sender_of
+from shoal.wiring.places import base_url, check_base_url, media_url, store_files, store_urls
+from shoal.wiring.stores import map_of, open_mapped
+from shoal.wiring.vitals import engine_probes
+
+SECONDS = 3.0
+"""How long a check waits for another machine."""
+
+Grade = Literal["ok", "warn", "bad"]
+"""`bad`: something does not work, or secrets are open. `warn`: it works, but not as it should, or not for long."""
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """The outcome of a check."""
+
+    check: str
+    grade: Grade
+    said: str
+    """The finding in one line, without any password."""
+    advice: str = ""
+    """Action to take; empty where nothing is to be done."""
+
+
+def ok(check: str, said: str) -> Diagnosis:
+    """Return that all is well."""
+    return Diagnosis(check, "ok", said)
+
+
+def warn(check: str, said: str, advice: str) -> Diagnosis:
+    """Return something that is not as it should be."""
+    return Diagnosis(check, "warn", said, advice)
+
+
+def bad(check: str, said: str, advice: str) -> Diagnosis:
+    """Return something that does not work, or is dangerous."""
+    return Diagnosis(check, "bad", said, advice)
+
+
+_PREFIX = "SHOAL_"
+_NO_SETTINGS = {"SHOAL_CONFIG", VARIABLE}
+_NEAR = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class ReadSettings(NamedTuple):
+    """Findings about the settings, and the settings themselves; None where they cannot be read."""
+
+    findings: list[Diagnosis]
+    settings: Settings | None
+
+
+def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettings:
+    """Read the settings as a server would. What does not exist is told and left out, so that the rest can be looked at."""
+    findings: list[Diagnosis] = []
+    path = config_path(environ)
+    in_file = _of_file(path, bool(environ.get("SHOAL_CONFIG")), findings)
+    known = {name: value for name, value in in_file.items() if name in Settings.__struct_fields__}
+    findings += [_unknown(name) for name in in_file if name not in known]
+    for variable, text in environ.items():
+        name = variable.removeprefix(_PREFIX).lower()
+        if variable.startswith(_PREFIX) and name in Settings.__struct_fields__:
+            known[name] = text
+        elif variable.startswith(_PREFIX) and variable not in _NO_SETTINGS and not _names_secret(name):
+            findings.append(_unknown_variable(variable, name))
+    try:
+        secrets = secret_files(environ)
+        known.update({name: secret_text(name, file) for name, file in secrets.items()})
+        settings = build(**{**known, **overrides})
+        map_of(settings)
+    except (SettingsError, InvalidInput) as error:
+        said = str(error).removeprefix("settings: ")
+        return ReadSettings([*findings, bad("settings", said, "put it right; docs/settings.md lists all")], None)
+    if not findings:
+        findings.append(ok("settings", "every setting exists and takes its value"))
+    findings += _readers("settings_file", path, [name for name, value in in_file.items() if _is_secret(name, value)])
+    for name, file in secrets.items():
+        findings += _readers("secret_file", file, [name])
+    return ReadSettings([*findings, *_address(settings)], settings)
+
+
+def _of_file(path: Path, named: bool, findings: list[Diagnosis]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        if named:
+            findings.append(bad("settings", f"{path} is not there", "name the file with --config, or `shoal init`"))
+    except OSError as error:
+        advice = "run this as the user of the server, who must be able to read it"
+        findings.append(bad("settings", f"{path} cannot be read: {error.strerror}", advice))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        findings.append(bad("settings", f"{path} is not TOML: {error}", "put that line right"))
+    return {}
+
+
+def _names_secret(name: str) -> bool:
+    return name.endswith("_file") and name.removesuffix("_file") in SECRET
+
+
+def _unknown(name: str) -> Diagnosis:
+    return bad("settings", f"there is no setting {name}, and servers do not start", _meant(name))
+
+
+def _unknown_variable(variable: str, name: str) -> Diagnosis:
+    return warn("settings", f"{variable} in the environment is no setting", _meant(name))
+
+
+def _meant(name: str) -> str:
+    near = difflib.get_close_matches(name, Settings.__struct_fields__, 1)
+    return f"is {near[0]} meant? Else take it out" if near else "take it out"
+
+
+def _readers(check: str, path: Path, secrets: list[str]) -> Iterable[Diagnosis]:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return
+    if secrets and mode & stat.S_IROTH:
+        said = f"everybody on this machine can read {path}, with secrets in it ({', '.join(secrets)})"
+        yield bad(check, said, f"chmod 600 {path}")
+    elif mode & (stat.S_IWGRP | stat.S_IWOTH):
+        yield bad(check, f"others can write to {path}", f"chmod go-w {path}")
+    elif not os.access(path, os.R_OK):
+        return
+    else:
+        yield ok(check, f"{path}, mode {mode:o}")
+
+
+def _is_secret(name: str, value: object) -> bool:
+    if name == "push_key":
+        return bool(value)
+    if isinstance(value, str) and value.startswith("{"):
+        with contextlib.suppress(msgspec.DecodeError):
+            value = msgspec.json.decode(value)
+    if isinstance(value, dict):
+        return any(_is_secret("", entry) for entry in value.values())
+    try:
+        return isinstance(value, str) and bool(urlsplit(value).password)
+    except ValueError:
+        return False
+
+
+def _address(settings: Settings) -> Iterable[Diagnosis]:
+    if not settings.base_url:
+        said = f"not set, so addresses begin with {base_url(settings)}"
+        yield warn("base_url", said, "set it to the address that clients use")
+        return
+    try:
+        check_base_url(settings.base_url)
+    except InvalidInput as error:
+        yield bad("base_url", str(error).removeprefix("base_url: "), "set it to the address that clients use")
+        return
+    parts = urlsplit(settings.base_url)
+    if parts.scheme == "http" and parts.hostname not in _NEAR:
+        said = f"{settings.base_url} is without TLS: passwords travel in clear"
+        yield warn("base_url", said, "put a proxy with TLS in front, and set base_url to https://")
+    if any(urlsplit(url).scheme == "memory" for url in store_urls(settings)):
+        yield warn("store", "memory:// forgets everything at the end", "set store to sqlite:///path or another")
+
+
+_GB = 1_000_000_000
+_LITTLE_BYTES, _LITTLE_SHARE = _GB, 0.05
+_NOTHING_BYTES, _NOTHING_SHARE = 100_000_000, 0.01
+_FILES, _FEW_FILES = 8_192, 1_024
+_BARE_BYTES = 220_000_000
+"""A web process that remembers nothing, with the request bodies that it takes at most."""
+_UNSYNCHRONIZED = 5
+"""The answer of the kernel when nobody sets its clock (adjtimex(2), TIME_ERROR)."""
+_TIMEX_BYTES = 512
+_LEAST_SQLITE = (3, 38)
+
+
+def disks(settings: Settings) -> Iterator[Diagnosis]:
+    """Look at the room of each file system that is written to, at its inodes, and whether it may be written to."""
+    places: dict[int, tuple[Path, list[str]]] = {}
+    for what, path in _written(settings):
+        there = _existing(path)
+        if not os.access(there, os.W_OK | os.X_OK):
+            yield bad(
+                "disk", f"{there} ({what}) cannot be written to by this user", "run this as the user of the server"
+            )
+        places.setdefault(there.stat().st_dev, (there, []))[1].append(what)
+    for path, names in places.values():
+        yield _room(path, " and ".join(dict.fromkeys(names)))
+    temporary = Path(tempfile.gettempdir())
+    if _is_in_memory(temporary):
+        said = f"{temporary} is in memory, and uploads lie there while they come"
+        yield warn("tmp", said, "set TMPDIR to a directory on a disk")
+
+
+def _written(settings: Settings) -> Iterator[tuple[str, Path]]:
+    for file in store_files(settings):
+        yield "store", file.absolute().parent
+    media = urlsplit(media_url(settings))
+    if media.scheme == "file":
+        yield "media", Path(unquote(media.path))
+    yield "tmp", Path(tempfile.gettempdir())
+
+
+def _existing(path: Path) -> Path:
+    return next(one for one in (path, *path.absolute().parents) if one.is_dir())
+
+
+def _room(path: Path, what: str) -> Diagnosis:
+    told = os.statvfs(path)
+    free, total = told.f_bavail * told.f_frsize, told.f_blocks * told.f_frsize
+    inodes = told.f_favail / told.f_files if told.f_files else 1.0
+    said = f"{what} at {path}: {free / _GB:,.1f} GB free of {total / _GB:,.1f} GB"
+    if inodes < _LITTLE_SHARE:
+        said = f"{what} at {path}: {inodes:.1%} of the inodes are free"
+    if free < max(_NOTHING_BYTES, _NOTHING_SHARE * total) or inodes < _NOTHING_SHARE:
+        return bad("disk", said, "free some room: on a full disk nobody can post")
+    if free < max(_LITTLE_BYTES, _LITTLE_SHARE * total) or inodes < _LITTLE_SHARE:
+        return warn("disk", said, "free some room soon")
+    return ok("disk", said)
+
+
+def _is_in_memory(path: Path) -> bool:
+    lines = Path("/proc/mounts").read_text().splitlines()
+    mounts = {Path(fields[1]): fields[2] for fields in map(str.split, lines)}
+    return next((mounts[one] for one in (path, *path.absolute().parents) if one in mounts), "") in {"tmpfs", "ramfs"}
+
+
+def files(settings: Settings) -> Diagnosis:
+    """Look at the limit on open files: of the running server where it can be seen, else of this process."""
+    most, whose = _files_of_server(settings)
+    if most < _FEW_FILES:
+        return bad("files", f"{whose} may open {most:,} files", "raise the limit to 65,536 (LimitNOFILE in the unit)")
+    if most < _FILES:
+        said = f"{whose} may open {most:,} files, and half of them are connections"
+        return warn("files", said, "raise the limit to 65,536 (LimitNOFILE in the unit)")
+    return ok("files", f"{whose} may open {most:,} files")
+
+
+def _files_of_server(settings: Settings) -> tuple[int, str]:
+    for file in store_files(settings)[:1]:
+        try:
+            pid = int(file.with_name(f"{file.name}-lock").read_text() or 0)
+            limits = Path(f"/proc/{pid}/limits").read_text()
+            line = next(line for line in limits.splitlines() if line.startswith("Max open files"))
+            return int(line.split()[4]), f"the server (process {pid})"
+        except (OSError, ValueError, StopIteration):
+            pass
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return (1 << 20 if hard == resource.RLIM_INFINITY else hard), "a process started here"
+
+
+def memory(settings: Settings) -> Diagnosis:
+    """Compare the memory of this machine, or of its control group, with what one process may come to need."""
+    has = min(_total_bytes(), *_group_bytes())
+    timelines = settings.timeline_members * settings.timeline_length * 8
+    most = _BARE_BYTES + 4_000 * settings.object_cache
+    most += timelines if urlsplit(settings.timelines).scheme == "memory" else 0
+    said = f"{has / _GB:,.1f} GB; one process grows to {most / _GB:,.1f} GB when its caches are full"
+    if has < most:
+        return warn("memory", said, "lower object_cache or timeline_members, or add memory")
+    return ok("memory", said)
+
+
+def _total_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _group_bytes() -> Iterable[int]:
+    try:
+        group = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip()
+    except OSError:
+        group = "/"
+    for folder in (f"/sys/fs/cgroup{group}", "/sys/fs/cgroup"):
+        try:
+            text = (Path(folder) / "memory.max").read_text().strip()
+        except OSError:
+            continue
+        if text.isdecimal():
+            return [int(text)]
+    return [1 << 62]
+
+
+def clock() -> Diagnosis:
+    """Ask the kernel whether anything sets its clock."""
+    state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
+    if state == _UNSYNCHRONIZED:
+        advice = "install systemd-timesyncd or chrony; in a container, on the machine that runs it"
+        return warn("clock", "nothing sets the clock of this machine", advice)
+    if state < 0:
+        return ok("clock", "the kernel does not tell here whether its clock is set")
+    return ok("clock", "the clock is set from the network")
+
+
+async def programs() -> Diagnosis:
+    """Look for ffmpeg, and run it."""
+    found = Programs.found()
+    if found is None:
+        said = "not installed: videos and sounds are refused"
+        return warn("ffmpeg", said, "apt-get install ffmpeg, where members are to upload them")
+    process = await asyncio.create_subprocess_exec(
+        found.ffmpeg, "-version", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        async with asyncio.timeout(SECONDS):
+            told, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        return bad("ffmpeg", f"{found.ffmpeg} ends with status {process.returncode}", "install it anew")
+    return ok("ffmpeg", " ".join(told.decode(errors="replace").split()[:3]))
+
+
+def sqlite() -> Diagnosis:
+    """Look at the SQLite library: its version, and whether it searches full texts."""
+    version = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < _LEAST_SQLITE:
+        return bad(
+            "sqlite", f"{version} is too old", f"use a Python with SQLite {'.'.join(map(str, _LEAST_SQLITE))} or newer"
+        )
+    try:
+        with sqlite3.connect(":memory:") as connection:
+            connection.execute("CREATE VIRTUAL TABLE words USING fts5 (text)")
+    except sqlite3.OperationalError:
+        return bad("sqlite", f"{version} is built without FTS5", "use a Python whose SQLite has FTS5, such as Debian's")
+    return ok("sqlite", version)
+
+
+_SUPPORTED = {
+    "PostgreSQL": ((13, 0), (15, 0)),
+    "Redis": ((6, 2), (7, 0)),
+    "Valkey": ((7, 2), (7, 2)),
+    "RabbitMQ": ((3, 10), (3, 10)),
+}
+"""For each engine the oldest version that has what the statements need, and the oldest that tests run on."""
+_SETTING = {"PostgreSQL": "store, tags or search", "DynamoDB": "store", "Redis": "timelines", "RabbitMQ": "broker"}
+_ELSEWHERE = frozenset({"jobs_set_aside", "workers"})
+"""Figures that the check of jobs looks at."""
+_OLD_HOURS = 36
+"""As the alert `ShoalBackupOld` has it."""
+_REFUSED = re.compile(r"password|authenticat|ACCESS_REFUSED|NOAUTH|WRONGPASS|login was refused", re.IGNORECASE)
+
+
+async def engines(settings: Settings) -> list[Diagnosis]:
+    """Ask each engine that the settings name."""
+    probes = [probe for probe in engine_probes(settings) if probe.engine != "SQLite"]
+    answers = await asyncio.gather(*map(_asked, probes))
+    return [finding for answer in answers for finding in answer]
+
+
+async def _asked(probe: EngineProbe) -> list[Diagnosis]:
+    try:
+        async with asyncio.timeout(SECONDS):
+            return [judged(told) for told in await probe.ask()]
+    except TimeoutError:
+        return [_unreached(probe, f"no answer within {SECONDS:g} s")]
+    except Exception as error:  # noqa: BLE001  # whatever it is, the engine cannot be used
+        return [_unreached(probe, _reason(error))]
+
+
+def _unreached(probe: EngineProbe, why: str) -> Diagnosis:
+    setting = _SETTING.get(probe.engine, "the settings")
+    advice = f"start it, or look at the host and port in {setting}"
+    if _REFUSED.search(why):
+        advice = f"look at the user and password in {setting}"
+    return bad("engine", f"{probe.engine} at {probe.place}: {why}", advice)
+
+
+def _reason(error: BaseException) -> str:
+    words = with_cause(error) if isinstance(error, Exception) else str(error)
+    return " ".join(words.split()) or type(error).__name__
+
+
+def judged(told: EngineVitals) -> Diagnosis:
+    """Judge the version and the figures of an engine."""
+    where = f"{told.engine} {told.version}".strip() + f" at {told.place}"
+    if not told.reached:
+        return bad("engine", f"{where} does not answer", "start it, or take it out of its cluster")
+    least, tried = _SUPPORTED.get(told.engine, ((0, 0), (0, 0)))
+    numbers = re.match(r"(\d+)(?:\.(\d+))?", told.version)
+    version = (int(numbers[1]), int(numbers[2] or 0)) if numbers else tried
+    wanted = f"use {told.engine} {'.'.join(map(str, tried))} or newer"
+    if version < least:
+        return bad("engine", f"{where} is too old", wanted)
+    wrong = ", ".join(
+        vital.name.replace("_", " ") for vital in told.vitals if vital.wrong and vital.name not in _ELSEWHERE
+    )
+    if wrong:
+        return warn("engine", f"{where} answers; these figures want attention: {wrong}", "see /ops in the web app")
+    if version < tried:
+        return warn("engine", f"{where} is older than the tests run on", wanted)
+    return ok("engine", where)
+
+
+async def schema(settings: Settings) -> Iterable[Diagnosis]:
+    """Open the stores to read: whether their schema is that of this version. What does not exist is not made."""
+    urls = store_urls(settings)
+    shown = ", ".join(map(shown_url, urls))
+    if any(url.startswith("dynamodb:") for url in urls):
+        return []
+    if missing := [path for path in store_files(settings) if not path.exists()]:
+        return [warn("store", f"{missing[0]} is not there yet", "the first `shoal serve` makes it; else look at store")]
+    try:
+        async with asyncio.timeout(SECONDS), AsyncExitStack() as stack:
+            mapped = await open_mapped(settings, stack)
+            newest = (await mapped.store.key_get((backup_key(),))).get(backup_key())
+    except TimeoutError:
+        return [bad("store", f"{shown}: no answer within {SECONDS:g} s", "look at the engine")]
+    except (ShoalError, OSError) as error:
+        advice = "start a server of this version, which changes the tables, or the version of Shoal that made it"
+        return [bad("store", _reason(error), advice)]
+    return [ok("store", f"{shown}: the schema is up to date"), _backup(newest)]
+
+
+def _backup(newest: int | None) -> Diagnosis:
+    """Judge the age of the newest backup, whose moment is in the id that `shoal backup` leaves in the store."""
+    if not newest:
+        return warn("backup", "`shoal backup` has made none yet", "have one made every night (docs/howto/backup.md)")
+    hours = (time.time() - milliseconds_of(newest) / 1_000) / 3_600
+    said = f"the newest is {hours:,.1f} hours old"
+    if hours > _OLD_HOURS:
+        return bad("backup", said, "look at the log of the nightly backup: journalctl -u shoal-backup")
+    return ok("backup", said)
+
+
+async def mail(settings: Settings) -> Diagnosis:
+    """Greet the mail server, and log in there."""
+    if not settings.mail:
+        said = "not set: members with a forgotten password must ask an operator"
+        return warn("mail", said, "set mail to the URL of a mail server (docs/howto/mail.md)")
+    try:
+        mailer, sender = mailer_of(settings), sender_of(settings)
+    except InvalidInput as error:
+        return bad("mail", str(error), "put it right (docs/howto/mail.md)")
+    if not isinstance(mailer, SmtpMailer):
+        folder = Path(unquote(urlsplit(settings.mail).path))
+        if os.access(folder, os.F_OK) and not os.access(folder, os.W_OK):
+            return bad("mail", f"{folder} cannot be written to", "run this as the user of the server")
+        return warn("mail", f"every mail becomes a file in {folder}", "for members, set the URL of a mail server")
+    try:
+        async with asyncio.timeout(SECONDS):
+            said = await mailer.greet()
+    except TimeoutError:
+        return bad("mail", f"no answer within {SECONDS:g} s", "look at host and port; some networks block port 25")
+    except Unavailable as error:
+        return bad("mail", str(error), "look at mail, and at what the mail server's provider says")
+    return ok("mail", f"{said}, as {sender}")

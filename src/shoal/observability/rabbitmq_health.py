@@ -1,0 +1,53 @@
+"""RabbitMQ: the queues of this network, and how many workers take from them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import aiormq
+from aiormq.abc import AbstractChannel
+from aiormq.exceptions import AMQPError, ChannelNotFoundEntity
+
+from shoal.amqp import depth_of, url_of_each
+from shoal.observability.health import EngineVitals, Vital
+from shoal.outbox.rabbitmq import Queues
+
+_SECONDS = 2.0
+
+
+async def look(url: str, place: str, namespace: str = "shoal") -> list[EngineVitals]:
+    """Return the figures of a broker, as the first of its nodes that answers tells them. Raises what the client raises."""
+    queues = Queues(namespace)
+    async with asyncio.timeout(_SECONDS):
+        connection = await _connection(url)
+    said = connection.server_properties.get("version", "")
+    version = said.decode() if isinstance(said, bytes) else str(said)
+    try:
+        vitals = await _figures(await connection.channel(), queues)
+    except ChannelNotFoundEntity:
+        # Whoever opens the network first makes the queues.
+        vitals = ()
+    finally:
+        await connection.close()
+    return [EngineVitals("RabbitMQ", place, version, vitals)]
+
+
+async def _figures(channel: AbstractChannel, queues: Queues) -> tuple[Vital, ...]:
+    work, aside = await depth_of(channel, queues.work), await depth_of(channel, queues.buried)
+    delayed = [await depth_of(channel, name) for name in (queues.again, *queues.waiting.values())]
+    return (
+        Vital("jobs_waiting", work.messages),
+        Vital("jobs_delayed", sum(one.messages for one in delayed)),
+        Vital("jobs_set_aside", aside.messages, aside.messages > 0),
+        Vital("workers", work.consumers, work.consumers == 0),
+    )
+
+
+async def _connection(url: str) -> Any:
+    *others, last = url_of_each(url, heartbeat=0)
+    for one in others:
+        with suppress(AMQPError, OSError):
+            return await aiormq.connect(one)
+    return await aiormq.connect(last)

@@ -1,0 +1,66 @@
+"""Redis, or Valkey: the memory, keys and clients of each of its servers."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from shoal.graph.redis.topology import ServerAddress, Url, connect, parse
+from shoal.observability.health import EngineVitals, Vital
+
+_SECONDS = 1.0
+_MOST_MEMORY = 0.9
+
+
+async def look(url: str) -> list[EngineVitals]:
+    """Return the figures of each server behind a URL. Raises `OSError` where none says which servers there are."""
+    where = parse(url)
+    addresses = await _servers(where)
+    return list(await asyncio.gather(*[_server(where, one) for one in addresses]))
+
+
+async def _servers(where: Url) -> tuple[ServerAddress, ...]:
+    why: Exception | None = None
+    for address in where.addresses:
+        async with AsyncExitStack() as stack:
+            client = connect(where, address, 1, _SECONDS, _SECONDS)
+            stack.push_async_callback(client.aclose)
+            try:
+                found = await where.look(client, address)
+            except (RedisError, OSError) as error:
+                why = error
+                continue
+            if found is not None:
+                return found.addresses
+    raise ConnectionError(f"no server answers{f': {why}' if why else ''}") from why
+
+
+async def _server(where: Url, address: ServerAddress) -> EngineVitals:
+    place = f"{address.host}:{address.port}"
+    client = connect(where, address, 1, _SECONDS, _SECONDS)
+    try:
+        told: dict[str, Any] = await client.info()
+        keys: int = await client.dbsize()
+    except (RedisError, OSError):
+        return EngineVitals("Redis", place, reached=False)
+    finally:
+        await client.aclose()
+    used, most = told["used_memory"], told.get("maxmemory", 0)
+    hits, misses = told["keyspace_hits"], told["keyspace_misses"]
+    return EngineVitals(
+        "Valkey" if "valkey_version" in told else "Redis",
+        place,
+        str(told.get("valkey_version", told["redis_version"])),
+        (
+            Vital("memory_bytes", used, 0 < most < used / _MOST_MEMORY),
+            *([Vital("memory_most_bytes", most)] if most else []),
+            Vital("items", keys),
+            Vital("connections", told["connected_clients"]),
+            Vital("operations_per_second", told["instantaneous_ops_per_sec"]),
+            Vital("cache_hits", hits / (hits + misses) if hits + misses else 1.0),
+            Vital("evicted", told["evicted_keys"], told["evicted_keys"] > 0),
+        ),
+    )

@@ -1,0 +1,266 @@
+"""Record of the current request or job (its stages and store statements), accessible from all lower layers, and its W3C trace
+context.
+
+Each moment belongs to one stage, so the stages add up to the total. Statements may run concurrently and may then take
+longer in total than the stage in which they were sent. Trace Context, level 1, states which trace a request belongs to, and
+is passed on with the events it emits:
+
+    traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+                 version, trace id, id of the caller's span, flags (1: the caller records this trace)
+
+A `traceparent` that breaks the rules is ignored, and so is its `tracestate`.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from time import perf_counter
+from typing import Any, NamedTuple, TypeVar
+
+_TRACEPARENT = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_NO_VERSION = b"ff"
+_TRACESTATE_CHARACTERS = 512
+_TRACESTATE_MEMBERS = 32
+_PACKED_BYTES = 25
+SAMPLED = 1
+"""The flag of a trace that is recorded."""
+
+
+class TraceContext(NamedTuple):
+    """A span of a trace: 16 bytes of the trace, 8 bytes of the span, and the flags."""
+
+    trace_id: bytes
+    span_id: bytes
+    flags: int = 0
+
+    def child(self) -> TraceContext:
+        """Return a new span of this trace."""
+        return self._replace(span_id=secrets.token_bytes(8))
+
+    def pack(self) -> bytes:
+        """Return it in the 25 bytes that an event carries."""
+        return self.trace_id + self.span_id + bytes([self.flags])
+
+    @property
+    def traceparent(self) -> str:
+        """Return it as the header says it."""
+        return f"00-{self.trace_id.hex()}-{self.span_id.hex()}-{self.flags:02x}"
+
+
+def unpack(packed: bytes) -> TraceContext | None:
+    """Return the span that an event carries; None for an event that carries none."""
+    if len(packed) != _PACKED_BYTES:
+        return None
+    return TraceContext(packed[:16], packed[16:24], packed[24])
+
+
+def parse(value: bytes) -> TraceContext | None:
+    """Return the span of a `traceparent`, or None for one that is malformed.
+
+    A later version may have more behind a dash, and only the flag that is known of it counts.
+    """
+    found = _TRACEPARENT.fullmatch(value.strip(b" \t"))
+    if found is None:
+        return None
+    version, trace_id, span_id, flags, more = found.groups()
+    if version == _NO_VERSION or (version == b"00" and more is not None):
+        return None
+    if not trace_id.strip(b"0") or not span_id.strip(b"0"):
+        return None
+    return TraceContext(bytes.fromhex(trace_id.decode()), bytes.fromhex(span_id.decode()), int(flags, 16) & SAMPLED)
+
+
+def trace_of(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
+    """Return the span of the caller. A `traceparent` that comes twice is malformed."""
+    given = [value for name, value in headers if name == b"traceparent"]
+    return parse(given[0]) if len(given) == 1 else None
+
+
+def state_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the `tracestate`, its headers joined; empty where there is none, or more than 512 characters or 32 members."""
+    joined = b",".join(value for name, value in headers if name == b"tracestate")
+    if len(joined) > _TRACESTATE_CHARACTERS or joined.count(b",") >= _TRACESTATE_MEMBERS:
+        return ""
+    return joined.decode("latin-1")
+
+
+T = TypeVar("T")
+
+_MOST_STAGES = 64
+_MOST_STATEMENTS = 100
+"""Statements that are kept one by one, however short."""
+_LONG_SECONDS = 0.01
+"""A later statement that takes longer than this is kept too, until there are twice as many."""
+WAIT, AUTHENTICATE, READ, HANDLE, RENDER, ENCODE, SEND = (
+    "wait",
+    "authenticate",
+    "read",
+    "handle",
+    "render",
+    "encode",
+    "send",
+)
+"""The stages of a request: waits for a place; caller, rights and rate limit; body and parameters; the work; a page made of a
+template; JSON; the answer goes out."""
+
+
+class TimedStatement(NamedTuple):
+    """A statement that was sent to a store, and when, in seconds of `time.perf_counter`."""
+
+    store: str
+    """The kind of the store: sqlite, postgres, dynamodb or redis."""
+    what: str
+    """The statement, or the name of the operation."""
+    began: float
+    ended: float
+
+
+class Record:
+    """One request or one run of a job. Nothing is added to it once it is closed."""
+
+    __slots__ = (
+        "began",
+        "began_ns",
+        "bytes",
+        "closed",
+        "complete",
+        "ended",
+        "id",
+        "member",
+        "method",
+        "more",
+        "outcome",
+        "parent",
+        "route",
+        "span",
+        "stages",
+        "statements",
+        "status",
+        "trace",
+    )
+
+    def __init__(self, id_: str, method: str, parent: TraceContext | None, trace: TraceContext | None) -> None:
+        self.id = id_
+        self.method = method
+        self.parent = parent
+        """The span that this follows from."""
+        self.trace = trace
+        """The span that this is."""
+        self.span: Any = None
+        """Span of OpenTelemetry, where it is told of this."""
+        self.member = 0
+        self.route = "(refused)"
+        self.status = 0
+        self.outcome = ""
+        self.bytes = 0
+        self.complete = False
+        """Whether the answer was sent to its end; a WebSocket that was accepted has no other."""
+        self.began_ns = time.time_ns()
+        self.began = self.ended = perf_counter()
+        self.stages: list[tuple[str, float]] = [(WAIT, self.began)]
+        """Each stage and when it began; a stage may come again."""
+        self.statements: list[TimedStatement] = []
+        self.more: dict[str, tuple[int, float]] = {}
+        """Statements that are not kept one by one: their number and seconds by store."""
+        self.closed = False
+        """Whether it is over: work that an old task still does is no part of it."""
+
+    def enter(self, stage: str) -> None:
+        """Begin another stage, which ends the one before."""
+        if len(self.stages) < _MOST_STAGES and not self.closed:
+            self.stages.append((stage, perf_counter()))
+
+    def add(self, store: str, what: str, began: float) -> None:
+        """Note a statement that began at this moment and has ended now."""
+        if self.closed:
+            return
+        ended = perf_counter()
+        kept = len(self.statements)
+        if kept < _MOST_STATEMENTS or (ended - began > _LONG_SECONDS and kept < 2 * _MOST_STATEMENTS):
+            self.statements.append(TimedStatement(store, what, began, ended))
+        else:
+            count, seconds = self.more.get(store, (0, 0.0))
+            self.more[store] = (count + 1, seconds + ended - began)
+
+    def close(self) -> None:
+        """End it."""
+        self.closed, self.ended = True, perf_counter()
+
+    def totals(self) -> dict[str, tuple[int, float]]:
+        """Return the number of statements and their seconds together, by store."""
+        sums = dict(self.more)
+        for store, _, began, ended in self.statements:
+            count, seconds = sums.get(store, (0, 0.0))
+            sums[store] = (count + 1, seconds + ended - began)
+        return sums
+
+    def spans(self) -> Iterator[tuple[str, float, float]]:
+        """Yield each stage with the moments when it began and ended."""
+        ends = [began for _, began in self.stages[1:]]
+        for (stage, began), ended in zip(self.stages, [*ends, self.ended], strict=True):
+            yield stage, began, ended
+
+
+_CURRENT: ContextVar[Record | None] = ContextVar("shoal_record", default=None)
+
+recording = _CURRENT.get
+"""Return the record of what is under way here; None where nothing is recorded."""
+
+
+begin_recording = _CURRENT.set
+"""Make this the record of what is under way here, and return a token for `end_recording`."""
+end_recording = _CURRENT.reset
+
+
+@contextmanager
+def for_many() -> Iterator[None]:
+    """Inside the block, tasks are begun that work for many callers and so belong to no record; each caller notes its own wait."""
+    token: Token[Record | None] = _CURRENT.set(None)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def enter(stage: str) -> None:
+    """Begin another stage of the request under way."""
+    record = recording()
+    if record is not None:
+        record.enter(stage)
+
+
+def name_route(route: str) -> None:
+    """Say which route the request under way is for."""
+    record = recording()
+    if record is not None:
+        record.route = route
+
+
+def name_member(member_id: int | None) -> None:
+    """Say whose request is under way."""
+    record = recording()
+    if record is not None:
+        record.member = member_id or 0
+
+
+def carried() -> bytes:
+    """Return the span under way in the form that an event carries; empty outside any trace."""
+    record = recording()
+    return b"" if record is None or record.trace is None else record.trace.pack()
+
+
+async def timed(store: str, what: str, work: Awaitable[T]) -> T:
+    """Await an answer of a store, and note how long that took."""
+    record = recording()
+    if record is None:
+        return await work
+    began = perf_counter()
+    try:
+        return await work
+    finally:
+        record.add(store, what, began)

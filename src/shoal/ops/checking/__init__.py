@@ -1,1 +1,0 @@
-"""Whether what is stored is what was promised, and how it is put right."""

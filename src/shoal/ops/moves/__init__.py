@@ -1,1 +1,0 @@
-"""Data moved from store to store."""

@@ -1,1 +1,0 @@
-"""Replays: what another recipe would change in the ranked feed."""

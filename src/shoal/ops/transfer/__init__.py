@@ -1,1 +1,0 @@
-"""Networks and members taken in from files, and written to files."""

@@ -1,1 +1,0 @@
-"""Several processes on one SQLite file: one owns it, the others read beside it."""

@@ -1,0 +1,292 @@
+"""Run due work and periodic maintenance.
+
+`Agenda` handles tickets: it publishes scheduled posts, announces the end of polls, deletes unattached media and members
+whose accounts are being deleted, and expires IP blocks and e-mail links. `Upkeep` cools idle timelines, demotes
+high-fan-out sources that have lost most of their followers, marks posts without recent reactions as inactive, and drops
+expired audit entries, tombstones, follow histories and keys.
+
+Any number of processes may run the agenda concurrently, and any of them may stop at any moment. Each item is one commit
+that also deletes its ticket and is rejected if another process was first. Deleting a member takes many commits and resumes
+by itself (`services/leaving`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
+
+from shoal.commands import account_deletions, blocklists, credentials, oauth, scheduled_posts
+from shoal.commands.context import Writes
+from shoal.core.blocklists import IpBlock
+from shoal.core.email import Proof
+from shoal.core.errors import Conflict, ShoalError, Unavailable
+from shoal.core.events import PollEnded
+from shoal.core.ids import floor_at, milliseconds_of, shard_of
+from shoal.core.model import App, Departure, Media, Poll, ScheduledPost
+from shoal.graph import media as life
+from shoal.graph.changes import take_off
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Store
+from shoal.graph.schema import AGENDA, DUE, EVERYBODY, HISTORY_KEPT, TOKEN_USES_KEPT, AnyNode, tags_folded_key
+from shoal.timelines.contract import Timelines
+
+_log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 1.0
+_PAGE = 200
+_FIRST_REST_MS = 2_000
+_LONGEST_REST_MS = 300_000
+_REMEMBERED = 10_000
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Agenda:
+    """Works in the background between `start` and `stop`; `once` does what is due now.
+
+    `writes` are made of the graph without what is remembered: what is done here lasts.
+    """
+
+    def __init__(self, writes: Writes, *, every: float = EVERY_SECONDS, clock: Callable[[], int] = _now_ms) -> None:
+        self._writes = writes
+        self._every = every
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        # Tickets that failed: until when they rest, and for how long (ms).
+        self._resting: dict[int, tuple[int, int]] = {}
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="shoal-agenda")
+
+    async def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def once(self) -> int:
+        """Do all that is due; how many things that were. One that fails is left, and holds up no other."""
+        now, done, after = self._clock(), 0, -1
+        while True:
+            page = await self._writes.graph.assoc_range(
+                AGENDA, DUE, Cursor(before=floor_at(now + 1), after=after, limit=_PAGE, oldest_first=True)
+            )
+            nodes = await self._writes.graph.obj_get([int.from_bytes(ticket.data) for ticket in page])
+            for ticket in page:
+                done += await self._attempt(ticket, nodes.get(int.from_bytes(ticket.data)), now)
+            if len(page) < _PAGE:
+                return done
+            after = page[-1].time
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.once()
+            except Exception:  # noqa: BLE001  # the store may come back; the agenda must be there then
+                _log.exception("the agenda could not be read")
+            await asyncio.sleep(self._every)
+
+    async def _attempt(self, ticket: Assoc, node: AnyNode | None, now: int) -> bool:
+        until, rest = self._resting.get(ticket.id2, (0, 0))
+        if now < until:
+            return False
+        try:
+            await self._do(ticket, node)
+        except Conflict:
+            # Another process, or its owner, was first: then the ticket is gone, or comes with the next look.
+            return False
+        except Exception as error:  # noqa: BLE001  # it must not stop the others
+            rest = min(max(2 * rest, _FIRST_REST_MS), _LONGEST_REST_MS)
+            if len(self._resting) >= _REMEMBERED:
+                self._resting.clear()
+            self._resting[ticket.id2] = (now + rest, rest)
+            _log.warning("%s %d stays due: an attempt failed", type(node).__name__, ticket.id2, exc_info=error)
+            return False
+        self._resting.pop(ticket.id2, None)
+        return True
+
+    async def _do(self, ticket: Assoc, node: AnyNode | None) -> None:
+        match node:
+            case ScheduledPost(ticket_id=ticket.id2):
+                await self._publish(node)
+            case Poll(ticket_id=ticket.id2):
+                await self._end(node)
+            case Media(ticket_id=ticket.id2):
+                await self._look_at(node)
+            case App(ticket_id=ticket.id2):
+                await oauth.drop_unused(self._writes, node)
+            case IpBlock(ticket_id=ticket.id2):
+                await blocklists.expire_ip_block(self._writes, node)
+            case Departure(ticket_id=ticket.id2):
+                await account_deletions.carry_out(self._writes, node)
+            case Proof(ticket_id=ticket.id2):
+                await credentials.end(self._writes, node)
+            case _:
+                # It is gone, or was put off, and this ticket was left behind.
+                batch = Batch(shard_of(ticket.id2))
+                take_off(batch, ticket.id2, self._writes.new_id(batch.shard))
+                await self._writes.graph.commit(batch)
+
+    async def _publish(self, scheduled: ScheduledPost) -> None:
+        try:
+            await scheduled_posts.publish(self._writes, scheduled)
+        except (Conflict, Unavailable):
+            raise
+        except ShoalError as error:
+            # Only the deletion of the author is permanent. Suspensions end, limits are raised, and the author may change the rest.
+            owner = (await self._writes.graph.obj_get((scheduled.owner_id,))).get(scheduled.owner_id)
+            if owner is None:
+                await scheduled_posts.drop(self._writes, scheduled)
+                return
+            _log.warning("scheduled post %d was not published: %s", scheduled.id, error)
+            await scheduled_posts.keep_refused(self._writes, scheduled, error, self._clock())
+
+    async def _look_at(self, media: Media) -> None:
+        """Delete media that no post has had for a day and that no plan names; for others, renew or end the ticket."""
+        batch = Batch(shard_of(media.owner_id))
+        ticket = self._writes.new_id(batch.shard)
+        due = media.unused_since + life.UNUSED_MS
+        if not media.unused_since:
+            take_off(batch, media.ticket_id, ticket)
+            batch.obj_set(replace(media, ticket_id=0, version=media.version + 1))
+        elif due > self._clock():
+            # A post had it in between, and let it go since.
+            life.plan(batch, media, ticket, due)
+        elif media.id in await scheduled_posts.planned_media(self._writes, media.owner_id):
+            life.plan(batch, media, ticket, self._clock() + life.UNUSED_MS)
+        else:
+            await life.delete(self._writes.graph, self._writes.new_id, media)
+            return
+        await self._writes.graph.commit(batch)
+
+    async def _end(self, poll: Poll) -> None:
+        batch = Batch(shard_of(poll.id))
+        batch.obj_set(replace(poll, ticket_id=0, version=poll.version + 1))
+        take_off(batch, poll.ticket_id, self._writes.new_id(batch.shard))
+        batch.emit(PollEnded(poll_id=poll.id))
+        await self._writes.graph.commit(batch)
+
+
+_EVERY_SECONDS = 600.0
+_DAY_SECONDS = 86_400.0
+_BELOW_ALL = -(2**63)
+
+
+async def begin_histories(store: Store, tombstone_days: float) -> None:
+    """Note since when the ends of follows are remembered, in a store that does not say so yet: from now on, or all along.
+
+    An older network remembers those whose tombstones it still has.
+    """
+    if (await store.assoc_get(EVERYBODY, (HISTORY_KEPT,), (EVERYBODY,)))[HISTORY_KEPT]:
+        return
+    if await store.obj_scan(_BELOW_ALL, 1):
+        await _note_histories(store, _days_before(_now_ms(), tombstone_days))
+        return
+    batch = _histories_since(1)
+    # A new network has no tags that were not case-folded.
+    batch.key_add(tags_folded_key(), EVERYBODY)
+    await store.commit(batch)
+
+
+async def begin_token_uses(store: Store, *, read_only: bool) -> int:
+    """Return since when the uses of tokens are kept, in Unix milliseconds; a store that does not say so yet does from now on."""
+    marks = (await store.assoc_get(EVERYBODY, (TOKEN_USES_KEPT,), (EVERYBODY,)))[TOKEN_USES_KEPT]
+    if marks:
+        return milliseconds_of(marks[EVERYBODY].time)
+    now = _now_ms()
+    if not read_only:
+        batch = Batch(shard_of(EVERYBODY))
+        batch.put(AssocOp(EVERYBODY, TOKEN_USES_KEPT.number, EVERYBODY, floor_at(now), alive=True, plain=True))
+        await store.commit(batch)
+    return now
+
+
+async def _note_histories(store: Store, since: int) -> None:
+    """Note that histories are complete since a snowflake, unless it is known to be later."""
+    await store.commit(_histories_since(since))
+
+
+def _histories_since(since: int) -> Batch:
+    batch = Batch(shard_of(EVERYBODY))
+    batch.put(AssocOp(EVERYBODY, HISTORY_KEPT.number, EVERYBODY, since, alive=True, plain=True))
+    return batch
+
+
+class Upkeep:
+    """Works in the background between `start` and `stop`; `once` does it now.
+
+    `review` makes loud sources fade; `forget` ends what is inactive at a moment (Unix milliseconds). `drop_audited` drops entries
+    of the audit log from before a snowflake; `audit_days` are those for which they are kept, 0 for good.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        timelines: Timelines,
+        review: Callable[[], Awaitable[None]],
+        forget: Callable[[int], Awaitable[None]],
+        idle_days: float,
+        tombstone_days: float,
+        history_days: float,
+        drop_audited: Callable[[int], Awaitable[None]],
+        audit_days: float,
+    ) -> None:
+        self._store = store
+        self._timelines = timelines
+        self._review = review
+        self._forget = forget
+        self._idle_days = idle_days
+        self._tombstone_days = tombstone_days
+        # As tombstones, histories also keep a late repeat from reviving what has ended.
+        self._history_days = max(tombstone_days, history_days)
+        self._drop_audited = drop_audited
+        self._audit_days = audit_days
+        self._histories_swept = -_DAY_SECONDS
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="shoal-upkeep")
+
+    async def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def once(self) -> None:
+        """Drop what is idle, have the loud fade that are loud no more, end what is inactive, sweep what is old."""
+        await self._timelines.drop_idle(self._idle_days * _DAY_SECONDS)
+        await self._review()
+        now = _now_ms()
+        await self._forget(now)
+        if self._audit_days:
+            await self._drop_audited(_days_before(now, self._audit_days))
+        await self._store.sweep(_days_before(now, self._tombstone_days), now)
+        if time.monotonic() - self._histories_swept >= _DAY_SECONDS:
+            before = _days_before(now, self._history_days)
+            if await self._store.sweep_history(before):
+                await _note_histories(self._store, before)
+            self._histories_swept = time.monotonic()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_SECONDS)
+            try:
+                await self.once()
+            except Exception:  # noqa: BLE001  # the next time may go better
+                _log.exception("upkeep failed")
+
+
+def _days_before(now: int, days: float) -> int:
+    """Return a snowflake that says the moment so many days before."""
+    return floor_at(now - int(days * _DAY_SECONDS * 1000))

@@ -1,1 +1,0 @@
-"""Records of requests and jobs, by stage and statement; their lines in the log, and traces across processes."""
