@@ -32,7 +32,7 @@ from benchmarks.http_load import homes, is_page
 from benchmarks.measure import REPOSITORY, Report, parser, spread, tree_cpu, tree_rss, workplace
 from benchmarks.network import Shape, build
 from benchmarks.stores import url_of
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 
 _COMMAND = f"{shlex.quote(sys.executable)} -m shoal.cli --store {{store}} serve --port {{port}}"
 _MIB = 1 << 20

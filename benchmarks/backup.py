@@ -26,9 +26,9 @@ from shoal.admin.backups.backup import verify
 from shoal.admin.backups.repository import BackupRepository
 from shoal.admin.report import nothing
 from shoal.admin.throttling import Throttle
+from shoal.app.stores import open_store
 from shoal.graph.contract import Store
 from shoal.settings import build
-from shoal.wiring.stores import open_store
 
 _FILLERS = 256
 _WATCH_SECONDS = 0.01

@@ -12,13 +12,13 @@ from benchmarks.measure import Report, spread
 from benchmarks.network import Keys
 from benchmarks.stores import url_of
 from shoal import settings as configuration
+from shoal.app.network import Network, open_network
 from shoal.commands import reactions
 from shoal.core.model import Token
 from shoal.core.tokens import opened
 from shoal.graph.access import association
 from shoal.graph.schema import LIKES
 from shoal.mastodon_api.context import Front
-from shoal.wiring import Network, open_network
 
 _HOME = "/api/v1/timelines/home?limit=20"
 _UNTIL_REMEMBERED = 5

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from benchmarks.http_client import Server, ask
 from benchmarks.measure import REPOSITORY
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 
 
 class Child(NamedTuple):

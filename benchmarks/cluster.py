@@ -26,8 +26,8 @@ from benchmarks.measure import Report, parser, tree_cpu
 from benchmarks.network import Keys, Shape, build_on
 from benchmarks.shared_engines import Engines, engines
 from benchmarks.shared_fanout import workers
-from shoal.ops.engines.program import free_port
 from shoal.settings import environment
+from shoal_devcluster.program import free_port
 
 
 class Shown(msgspec.Struct):

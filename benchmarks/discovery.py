@@ -21,6 +21,7 @@ import uvloop
 from benchmarks.measure import REAL_DATA, Report, held_bytes, parser, spread, workplace
 from benchmarks.stores import Ints, build, ids_of, numbered, post_id, power_law, real_graph, url_of
 from shoal import Shoal
+from shoal.app import process
 from shoal.commands import reactions
 from shoal.core.ranking import terms
 from shoal.core.ranking.recipes import BALANCED
@@ -28,7 +29,6 @@ from shoal.core.ranking.terms import CandidateFacts
 from shoal.queries.context import Reads, Remembered
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.ranking import ReadingCursor, decode_cursor, decode_reading
-from shoal.wiring import process
 
 _CANDIDATES = 1_000
 _LIKES = 10

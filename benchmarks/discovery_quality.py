@@ -30,13 +30,13 @@ from benchmarks import masked_photos
 from benchmarks.measure import REAL_DATA, Report, parser, spread, workplace
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_graph, url_of
 from shoal import Shoal
+from shoal.app import process
 from shoal.core.ranking import people
 from shoal.core.ranking.people import FOLLOWS_EACH, WEIGHTS, PeopleFacts, PeopleWeights
 from shoal.core.ranking.terms import best_first, scores
 from shoal.queries.context import Reads, Remembered, Renewed
 from shoal.queries.foryou.interests import WEIGHED
 from shoal.queries.suggestions import FRIENDS_OF_FRIENDS, POPULAR, suggestions
-from shoal.wiring import process
 
 _DEPTHS = (10, 50)
 _HIDDEN = 0.1

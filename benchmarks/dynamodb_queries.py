@@ -25,13 +25,13 @@ import msgspec
 from benchmarks.measure import Report, parser, workplace
 from benchmarks.shared_engines import engines
 from shoal import Handle, Shoal
+from shoal.app.network import open_network
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Store
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.redis.client import Nodes
-from shoal.ops.engines import dynamodb
 from shoal.settings import build
-from shoal.wiring import open_network
+from shoal_devcluster import dynamodb
 
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
 """DynamoDB Local takes any."""

@@ -51,10 +51,9 @@ from benchmarks.samples import (
 from benchmarks.shared_engines import engines
 from benchmarks.shared_fanout import workers
 from benchmarks.stores import url_of
-from shoal.charts.shapes import Box, Chart, Colour, Shape, TextLine
-from shoal.charts.surfaces import as_svg
-from shoal.ops.engines.program import free_port
+from shoal.charts import Box, Chart, Colour, Shape, TextLine, as_svg
 from shoal.settings import environment
+from shoal_devcluster.program import free_port
 
 FOLDER = REPOSITORY / "docs" / "flames"
 PAGE = REPOSITORY / "docs" / "where-time-goes.md"

@@ -24,10 +24,11 @@ from benchmarks.end_to_end import copied
 from benchmarks.measure import REAL_DATA, Report, keep_option, parser, workplace
 from benchmarks.post_costs import logged, writers_of
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_graph, url_of
+from shoal.app import process
+from shoal.app.network import Network, open_network
 from shoal.graph.sqlite.store import PAGE_BYTES
 from shoal.library import Handle, Shoal
 from shoal.settings import Settings
-from shoal.wiring import Network, open_network, process
 
 _ACTS = ("follow", "unfollow", "follow again", "unfollow again")
 

@@ -27,7 +27,7 @@ from benchmarks.http_load import homes, is_page, post_and_drain, tell
 from benchmarks.measure import Report, keep_option, parser, tree_rss, workplace
 from benchmarks.network import Keys, Shape, kept
 from benchmarks.stores import url_of
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 
 _COMMAND = f"{shlex.quote(sys.executable)} -m shoal.cli --store {{store}} serve --port {{port}}"
 _MIB = 1 << 20

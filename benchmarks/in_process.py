@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import structs
 
+from shoal.app.network import Network
 from shoal.mastodon_api.context import Front, front_of
 from shoal.server import Deps, application
-from shoal.wiring import Network
 
 BASE = "http://shoal.test"
 

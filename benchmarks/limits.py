@@ -17,8 +17,8 @@ from typing import NamedTuple
 from benchmarks.measure import REPOSITORY, Figure
 from benchmarks.peers import marks
 from benchmarks.results import Result
-from shoal.charts.plots import PlotBar, bars
-from shoal.charts.shapes import Chart
+from shoal.charts import Chart
+from shoal_planner.plots import PlotBar, bars
 
 CHART = REPOSITORY / "docs" / "limits.svg"
 ACROSS = "acts a second; dots are what peers published of themselves, on other machines and under other loads"

@@ -25,6 +25,8 @@ import uvloop
 
 from benchmarks.measure import Report, parser, spread
 from benchmarks.stores import url_of
+from shoal.app import process
+from shoal.app.network import Network, open_network
 from shoal.commands import authentication, credentials, members, second_factor, sessions
 from shoal.commands.context import Writes
 from shoal.consumers import mail as mails
@@ -34,9 +36,8 @@ from shoal.core.email import MailKind
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
-from shoal.ops.engines.program import free_port
 from shoal.settings import Settings
-from shoal.wiring import Network, open_network, process
+from shoal_devcluster.program import free_port
 
 _PASSWORD = "the tide comes in"
 _SECONDS = 30.0

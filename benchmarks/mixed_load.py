@@ -34,7 +34,7 @@ from benchmarks.measure import Report, keep_option, parser, spread, tree_cpu, tr
 from benchmarks.network import Keys, Shape, kept
 from benchmarks.open_load import OpenOutcome, Request, open_load
 from benchmarks.stores import url_of
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 
 _MIB = 1 << 20
 _TEXT = "Spring tide, number {}: the quay is under water, and the ferry waits outside until the wall can be seen again."

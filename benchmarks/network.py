@@ -16,10 +16,10 @@ import msgspec
 
 from benchmarks.measure import Figure
 from benchmarks.stores import url_of
+from shoal.app.network import Network, open_network
 from shoal.commands import members, oauth, posts, relationships
 from shoal.commands.posts import Draft
 from shoal.settings import Settings
-from shoal.wiring import Network, open_network
 
 T = TypeVar("T")
 

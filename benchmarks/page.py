@@ -19,8 +19,7 @@ from benchmarks import peers
 from benchmarks.limits import CHART, chart, paths
 from benchmarks.measure import FULL, REPOSITORY, Figure, decode_line
 from benchmarks.results import BUSY, Result, Results, commit, load, machine, today
-from shoal.charts.shapes import Chart
-from shoal.charts.surfaces import drawn
+from shoal.charts import Chart, drawn
 
 PROSE = REPOSITORY / "benchmarks" / "performance.md"
 PAGE = REPOSITORY / "docs" / "performance.md"

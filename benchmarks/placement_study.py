@@ -18,8 +18,8 @@ import msgspec
 
 from benchmarks.measure import REAL_DATA, REPOSITORY, Report, parser, workplace
 from shoal.core.placement import place
-from shoal.study.names.generated import generated_batches
-from shoal.study.results import StudyResult
+from shoal_study.names import generated_batches
+from shoal_study.statistics import StudyResult
 
 _REAL = REAL_DATA / "usernames" / "fotolog_usernames.txt.gz"
 _MIB = 1 << 20

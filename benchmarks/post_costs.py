@@ -32,9 +32,10 @@ from benchmarks.end_to_end import copied, draw_authors
 from benchmarks.measure import REAL_DATA, Report, device_bytes, keep_option, parser, workplace
 from benchmarks.raw_sqlite import insert_posts
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors, real_graph, url_of
+from shoal.app import process
+from shoal.app.network import Network, open_network
 from shoal.library import Handle, Shoal
 from shoal.settings import Settings
-from shoal.wiring import Network, open_network, process
 
 _TEXT = "Low tide at harbour wall {}: the boats lie on the sand and wait, and the light goes grey at six."
 _TAGS = 2_000

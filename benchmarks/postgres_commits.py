@@ -25,8 +25,8 @@ from shoal.core.model import Post
 from shoal.graph.contract import Batch
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.schema import FOLLOWS, POSTED
-from shoal.ops.engines import postgres
-from shoal.ops.engines.program import Program
+from shoal_devcluster import postgres
+from shoal_devcluster.program import Program
 
 ROWS_OF_A_COMMIT = 8
 _CALLERS = (1, 16, 256)

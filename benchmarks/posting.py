@@ -15,6 +15,9 @@ import numpy as np
 
 from benchmarks.measure import Clock, device_bytes, thread_clocks
 from benchmarks.stores import Ints, url_of
+from shoal.app import process
+from shoal.app.network import Network, open_network
+from shoal.app.outboxes import pressure_of
 from shoal.consumers.context import Effects
 from shoal.consumers.follower_sets import PackedFollowers
 from shoal.consumers.table import TABLE
@@ -26,8 +29,6 @@ from shoal.library import Handle
 from shoal.outbox.runner import Runner
 from shoal.settings import Settings
 from shoal.timelines.contract import Seats, Timelines
-from shoal.wiring import Network, open_network, process
-from shoal.wiring.small_parts import pressure_of
 
 _TEXTS = [
     f"Low tide at harbour wall {number}: the boats lie on the sand and wait, and the light goes grey at six."

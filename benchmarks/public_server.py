@@ -35,17 +35,17 @@ from benchmarks.logins import mail_server, timed
 from benchmarks.measure import REPOSITORY, Report, parser, process_cpu, spread
 from benchmarks.network import Shape, build
 from benchmarks.stores import url_of
+from shoal.app import process
+from shoal.app.network import Network, open_network
 from shoal.commands import members, oauth, posts, push_subscriptions, reactions
 from shoal.commands.posts import Draft
 from shoal.core.model import Member
 from shoal.graph.payloads.notifications import Kind
-from shoal.ops.engines.program import free_port
-from shoal.push.connections import open_pool
-from shoal.push.encryption import public_bytes
-from shoal.push.server_key import new_key
-from shoal.push.subscription import PushSubscription
+from shoal.push.encryption import new_key, public_bytes
+from shoal.push.messages import PushSubscription
+from shoal.push.sender import open_pool
 from shoal.settings import Settings
-from shoal.wiring import Network, open_network, process
+from shoal_devcluster.program import free_port
 
 _BODY = bytes(450)
 """About as long as a message is once it is encrypted."""

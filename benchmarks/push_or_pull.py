@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from benchmarks.measure import REAL_DATA, Report, parser
 from benchmarks.stores import Ints, numbered, power_law, real_graph
-from shoal.ops.planner.calibration import Calibration, shipped
+from shoal_planner.calibration import Calibration, shipped
 
 Floats = npt.NDArray[np.float64]
 

@@ -22,10 +22,10 @@ from benchmarks.measure import Report, parser, spread
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Batch, Job
 from shoal.graph.memory import MemoryGraph
-from shoal.ops.engines import rabbitmq
 from shoal.outbox.rabbitmq import RabbitOutbox, now_ms, write
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
+from shoal_devcluster import rabbitmq
 
 _AT_ONCE = 256
 _AUTHOR = 7_123_456_789_012_345_678

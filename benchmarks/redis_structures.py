@@ -27,9 +27,9 @@ from benchmarks.measure import Report, parser
 from shoal.core.ids import EPOCH_MS, compose
 from shoal.graph.contract import Cursor
 from shoal.graph.redis.client import Nodes, keys_of
-from shoal.ops.engines import redis as engine
 from shoal.timelines.redis import RedisTimelines
 from shoal.timelines.redis_scripts import PUSH
+from shoal_devcluster import redis as engine
 
 _BATCH = 100
 _LENGTH = 800

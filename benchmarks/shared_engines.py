@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from shoal.ops.engines import postgres, rabbitmq, redis
-from shoal.ops.engines.program import Program
 from shoal.settings import Settings, build
+from shoal_devcluster import postgres, rabbitmq, redis
+from shoal_devcluster.program import Program
 
 
 class Engines(NamedTuple):

@@ -33,11 +33,11 @@ from benchmarks.shared_engines import Engines, engines
 from benchmarks.shared_rows import Crowd, fill
 from benchmarks.stores import Ints
 from shoal import Handle, Shoal
+from shoal.app.network import open_network
 from shoal.core.ids import EPOCH_MS, floor_at
 from shoal.graph.redis.client import KEY_BYTES, Script, keys_of
 from shoal.settings import Settings, environment
 from shoal.timelines.redis_scripts import HEAD_BYTES, PUSH
-from shoal.wiring import open_network
 
 _TAIL = 800
 """Bytes of the end of a timeline that are searched: a hundred entries."""

@@ -33,11 +33,11 @@ from benchmarks.shared_engines import Engines, engines
 from benchmarks.shared_rows import crowd, fill
 from benchmarks.stores import Ints, ids_of, numbered, power_law, real_authors, real_graph
 from shoal import Handle, Shoal
+from shoal.app.network import open_network
 from shoal.core.ids import shard_of
 from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.redis.client import KEY_BYTES, Nodes, Script
 from shoal.queries import home
-from shoal.wiring import open_network
 
 _ENTRIES = 20
 _DEGREES = (200, 404)

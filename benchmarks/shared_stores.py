@@ -32,6 +32,7 @@ from benchmarks.measure import Report, parser, spread, tree_cpu
 from benchmarks.shared_engines import Engines, engines
 from benchmarks.shared_rations import slowed
 from shoal import Shoal
+from shoal.app.network import open_network
 from shoal.core.events import FollowChanged, PostCreated
 from shoal.core.ids import EPOCH_MS, IdMaker, compose, shard_of
 from shoal.core.model import Post
@@ -44,7 +45,6 @@ from shoal.graph.redis.client import Nodes
 from shoal.graph.resolve import Owns
 from shoal.graph.schema import FOLLOWS, LIKES, POSTED
 from shoal.graph.sharding.sharded_graph import ShardedGraph
-from shoal.wiring import open_network
 
 _MEMBERS = 4_096
 _TEXT = "Low tide: the boats lie on the sand and wait for the evening."

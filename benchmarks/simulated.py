@@ -30,15 +30,15 @@ from benchmarks.end_to_end import copied, draw_authors
 from benchmarks.measure import SMALLEST, Report, keep_option, parser, rss, spread, workplace
 from benchmarks.posting import Bench, Phase, open_bench
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors
-from shoal.ops.planner.calibration import OneProcess
-from shoal.ops.planner.measuring import one_process
-from shoal.ops.planner.measuring.one_process import FULL as CAREFUL
-from shoal.ops.planner.measuring.one_process import SMALLEST as HASTY
-from shoal.ops.planner.measuring.one_process import Effort
-from shoal.ops.planner.simulation.loop import Loop
-from shoal.ops.planner.simulation.outcome import SimulatedOutcome
-from shoal.ops.planner.simulation.scenario import AuthorClasses, Scenario
-from shoal.wiring.measured import Measured
+from shoal_planner.calibration import OneProcess
+from shoal_planner.measuring import one_process
+from shoal_planner.measuring.calibrate import Measured
+from shoal_planner.measuring.one_process import FULL as CAREFUL
+from shoal_planner.measuring.one_process import SMALLEST as HASTY
+from shoal_planner.measuring.one_process import Effort
+from shoal_planner.simulation.observer import SimulatedOutcome
+from shoal_planner.simulation.one_process import Loop
+from shoal_planner.simulation.scenario import AuthorClasses, Scenario
 
 _DELIVERIES_OF_A_POST = 100
 _LOOK_SECONDS = 0.02

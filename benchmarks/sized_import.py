@@ -18,7 +18,7 @@ from shoal import Shoal
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import Summary
 from shoal.admin.imports.run import import_all
-from shoal.wiring import process
+from shoal.app import process
 
 
 class Imported(msgspec.Struct):

@@ -22,10 +22,10 @@ from benchmarks.made_network import FAMILY, GIVEN, TOPICS, Shape, followees_of, 
 from benchmarks.measure import rss
 from shoal import Shoal
 from shoal.admin.consistency.check import check_sampled
+from shoal.app import process
 from shoal.core.model import Post
 from shoal.library import Handle
 from shoal.queries import home
-from shoal.wiring import process
 
 _WARM = 50
 _CROWD_WARM = 500

@@ -28,7 +28,7 @@ from benchmarks.results import busy_share
 from benchmarks.sized_import import Imported
 from benchmarks.sized_network import ACTS, Answer, Told
 from benchmarks.stores import url_of
-from shoal.ops.engines import postgres
+from shoal_devcluster import postgres
 
 _WHOLE = Shape(10_000_000, 60_000_000, 2_000_000, 3_000_000)
 _MIB = 1 << 20

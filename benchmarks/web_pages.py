@@ -26,15 +26,16 @@ from benchmarks.in_process import Ask, Headers, asking, front_in
 from benchmarks.measure import Report, parser, spread, workplace
 from benchmarks.stores import url_of
 from shoal import settings as configuration
+from shoal.app import process
+from shoal.app.network import open_network
 from shoal.commands import members, oauth, sessions
 from shoal.core.model import Member
-from shoal.demo.enact import Stage
-from shoal.demo.plan import plan
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
-from shoal.ops.engines.program import free_port
 from shoal.web.assets import assets
-from shoal.wiring import open_network, process
+from shoal_demo.plan import plan
+from shoal_demo.populate import Stage
+from shoal_devcluster.program import free_port
 
 _SLOWER = 4
 _OBSERVED = """() => {

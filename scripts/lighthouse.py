@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from scripts.shots import HERO, served
-from shoal.cli.demo import PASSWORD
+from shoal_demo.cli import PASSWORD
 
 SECONDS = 240
 CATEGORIES = ("performance", "accessibility", "best-practices", "seo")

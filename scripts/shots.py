@@ -26,9 +26,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 from shoal import settings as configuration
-from shoal.cli.demo import PASSWORD
-from shoal.ops.engines.program import free_port
-from shoal.wiring import open_network
+from shoal.app.network import open_network
+from shoal_demo.cli import PASSWORD
+from shoal_devcluster.program import free_port
 
 HERO, AUTHOR, TAG = "mferrari", "mbanerjee", "coffee"
 WIDTHS = (1_280, 390)

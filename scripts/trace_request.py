@@ -25,10 +25,10 @@ import httpx
 import shoal
 from shoal import settings as configuration
 from shoal.admin.archives.storage import ArchiveShelf
+from shoal.app.network import Network, open_network
 from shoal.commands import members, oauth, posts, relationships
 from shoal.commands.posts import Draft
 from shoal.server import Deps, build
-from shoal.wiring import Network, open_network
 
 SOURCE = str(Path(shoal.__file__).parent) + os.sep
 TARGETS = {

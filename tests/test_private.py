@@ -15,14 +15,15 @@ import pytest
 from shoal import private_files
 from shoal.admin.control import listening
 from shoal.admin.export_writer import export_target
-from shoal.cli import demo_folder
+from shoal.app.network import open_network
+from shoal.app.paths import control_path
 from shoal.commands import media, members, posts
 from shoal.commands.posts import Draft
-from shoal.ops.cluster import folder as cluster_folder
-from shoal.ops.cluster.cluster import _write
-from shoal.ops.engines.program import Program
 from shoal.settings import Settings, build
-from shoal.wiring import control_path, open_network
+from shoal_demo import cli
+from shoal_devcluster import cluster as cluster_folder
+from shoal_devcluster.cluster import _write
+from shoal_devcluster.program import Program
 from tests.api.world import picture
 from tests.running import in_loop
 
@@ -112,9 +113,9 @@ def reached() -> Iterator[Path]:
 def test_what_demo_and_cluster_keep_is_for_its_owner_alone(reached: Path) -> None:
     folder = reached / "demo"
     private_files.make_folder(folder)
-    demo_folder.remember(folder, demo_folder.Demo(1, 2, 3, 4))
-    demo_folder.clear(folder)
-    demo_folder.remember(folder, demo_folder.Demo(1, 2, 3, 4))
+    cli.remember(folder, cli.Demo(1, 2, 3, 4))
+    cli.clear(folder)
+    cli.remember(folder, cli.Demo(1, 2, 3, 4))
     with cluster_folder.held(reached / "cluster") as held:
         cluster_folder.Ports(held).get("web")
         _write(held / "shoal.toml", Settings(broker="amqp://user:password@127.0.0.1/"))

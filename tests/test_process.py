@@ -17,7 +17,7 @@ def shown(before: str) -> str:
 
 
 def test_a_server_collects_garbage_seldom_and_shares_the_interpreter_in_short_turns() -> None:
-    assert shown("from shoal.wiring import process\nprocess.prepare()\nprocess.settle()") == "True True True"
+    assert shown("from shoal.app import process\nprocess.prepare()\nprocess.settle()") == "True True True"
 
 
 def test_a_library_sets_nothing() -> None:
@@ -29,7 +29,7 @@ def test_a_library_sets_nothing() -> None:
 
 _FREED = """
 import asyncio
-from shoal.wiring import process
+from shoal.app import process
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
@@ -55,7 +55,7 @@ def test_a_server_gives_back_what_was_freed_between_blocks_that_live_on() -> Non
 
 _LEFT = """
 import asyncio, gc, sys, time, weakref
-from shoal.wiring import process
+from shoal.app import process
 
 class Node:
     pass

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shoal.ops.cluster.cluster import SETTINGS_FILE, _write
 from shoal.settings import SECRET, Settings, SettingsError, environment, load, secret_files
+from shoal_devcluster.cluster import SETTINGS_FILE, _write
 
 OTHER: dict[str, Any] = {
     "store": {"0-31": "sqlite:///one.db", "32-63": "sqlite:///two.db"},

@@ -11,10 +11,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.admin.archives.storage import ArchiveShelf
 from shoal.admin.archives.worker import ArchiveDesk
+from shoal.app.paths import archives_folder
 from shoal.library import Shoal
 from shoal.mastodon_api.context import Deps, front_of
 from shoal.server import application
-from shoal.wiring.places import archives_folder
 
 __all__ = ["asgi_app"]
 

@@ -21,6 +21,9 @@ from PIL import Image
 
 from shoal import settings as configuration
 from shoal.admin.archives.storage import ArchiveShelf
+from shoal.app.network import Network, open_network
+from shoal.app.paths import archives_folder
+from shoal.app.shared import Several
 from shoal.commands import members, moderation, oauth
 from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb
@@ -34,9 +37,6 @@ from shoal.http.event_streams import USUAL, Pace
 from shoal.queries.context import Remembered
 from shoal.server import Deps, build, listen, serve
 from shoal.tagcloud.reader import TagCloud
-from shoal.wiring import Network, open_network
-from shoal.wiring.places import archives_folder
-from shoal.wiring.several import Several
 from tests.audit.reading import entries
 from tests.stores import FIRST
 
@@ -196,7 +196,7 @@ def world(several: Several | None = None, **settings: Any) -> Iterator[World]:
         chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "archives": folder, **settings})
         stack = AsyncExitStack()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("shoal.wiring.network.IdMaker", partial(IdMaker, _one_by_one()))
+            patch.setattr("shoal.app.network.IdMaker", partial(IdMaker, _one_by_one()))
             network = runner.run(stack.enter_async_context(open_network(chosen, several=several)))
         made = World(network, runner)
         try:

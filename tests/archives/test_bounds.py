@@ -28,7 +28,7 @@ from shoal.archives.instagram import as_typed
 from shoal.archives.plain_text import plain
 from shoal.archives.plan import ArchivePlan
 from shoal.archives.records import ArchivedPost, ArchiveReport, Omission
-from shoal.cli.words.archives import told
+from shoal.cli.transfer import told
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import read_archive
 from shoal.core.text import to_html

@@ -131,7 +131,7 @@ def test_an_archive_takes_the_place_of_one_that_another_version_wrote(shelf: Arc
 def test_the_archives_of_a_network_in_memory_end_with_its_process() -> None:
     # The folder had the number of the process in its name, so a later process with that number took up its archives.
     code = (
-        "from shoal.settings import Settings; from shoal.wiring.places import archives_folder as folder;"
+        "from shoal.settings import Settings; from shoal.app.paths import archives_folder as folder;"
         "memory = Settings(store='memory://'); print(folder(memory), folder(memory).is_dir(), folder(memory) == folder(memory))"
     )
     shown = subprocess.run(

@@ -17,6 +17,7 @@ from shoal.admin.backups.restore import make_whole, restore_tag_rules
 from shoal.admin.consistency.check import check
 from shoal.admin.report import nothing
 from shoal.admin.unfinished import check_restored
+from shoal.app.network import open_network
 from shoal.cli import main
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.bulk import KeyRow
@@ -25,7 +26,6 @@ from shoal.media.store import RAW, MediaStore
 from shoal.settings import Settings, build
 from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.merger import Amendment
-from shoal.wiring import open_network
 from tests.backups.worlds import FAST, backed_up, brought_back, opened, repository
 from tests.flows.media.test_media_posts import picture
 from tests.flows.people import register

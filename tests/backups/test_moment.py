@@ -13,6 +13,7 @@ import pytest
 
 from shoal.admin.backups import backup as moments
 from shoal.admin.move import claimed
+from shoal.app.backups import open_backed
 from shoal.core.errors import Unavailable
 from shoal.core.events import InverseOwed
 from shoal.core.ids import IdMaker, shard_of
@@ -24,7 +25,6 @@ from shoal.graph.postgres.bulk import PostgresSnapshot
 from shoal.graph.schema import FOLLOWS, LIKES
 from shoal.graph.sqlite.bulk import SqliteSnapshot
 from shoal.settings import build
-from shoal.wiring.backups import open_backed
 from tests.backups.worlds import backed_up, brought_back, opened, repository
 from tests.engines import postgres
 from tests.running import in_loop

@@ -26,12 +26,12 @@ from shoal.admin.backups.backup import Keeping, back_up, kept, prune, verify
 from shoal.admin.backups.repository import FORMAT, MEDIA, BackupDamaged, BackupRepository, DumpPart, Manifest, encode
 from shoal.admin.report import nothing
 from shoal.admin.throttling import Throttle
+from shoal.app.backups import open_backed
 from shoal.cli import main
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.graph.bulk import SnapshotSource
 from shoal.media.store import RAW, MediaStore
 from shoal.settings import build
-from shoal.wiring.backups import open_backed
 from tests.backups.worlds import FAST, backed_up, repository
 from tests.examples import examples
 from tests.flows.media.test_media_posts import picture

@@ -14,11 +14,11 @@ from shoal.admin.backups.repository import BackupRepository, Manifest
 from shoal.admin.backups.restore import RestoredNetwork, finish, restore
 from shoal.admin.report import nothing
 from shoal.admin.throttling import Throttle
+from shoal.app.backups import open_backed, open_target, repository_url
+from shoal.app.stores import open_store
 from shoal.graph.bulk import SnapshotSource
 from shoal.graph.contract import Store
 from shoal.settings import Settings, build
-from shoal.wiring.backups import open_backed, open_target, repository_url
-from shoal.wiring.stores import open_store
 
 FAST = Throttle(None)
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.flames import FOLDER, PAGE, chart, files, with_tables
 from benchmarks.samples import WRITE_STAGES, Flames, folded, read, stages, trimmed, write
 
-from shoal.charts.shapes import Box, TextLine
+from shoal.charts import Box, TextLine
 
 KEPT = sorted(FOLDER.glob("*.folded"))
 TOLD = """\

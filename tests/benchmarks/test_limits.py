@@ -9,8 +9,7 @@ from benchmarks.page import FIGURES, chart_of
 from benchmarks.results import Result, load
 
 from benchmarks import regression
-from shoal.charts.shapes import TextLine
-from shoal.charts.surfaces import drawn
+from shoal.charts import TextLine, drawn
 
 
 def result(benchmark: str, *figures: Figure) -> Result:

@@ -10,7 +10,7 @@ from benchmarks.page import FIGURES, PAGE, chart_of
 from benchmarks.peers import PEERS, Document, PeerFigure, marks
 from benchmarks.results import load
 
-from shoal.charts.shapes import Box, TextLine
+from shoal.charts import Box, TextLine
 
 LETTER = 7.2
 """Points that a letter of a name takes, as the plot reckons."""

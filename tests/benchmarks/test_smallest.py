@@ -9,7 +9,7 @@ import pytest
 from benchmarks.limits import LIMITS, figure_of
 from benchmarks.measure import REPOSITORY, SMALLEST, benchmarks, decode_line
 
-from shoal.cli import bench
+from shoal.cli import diagnostics
 
 
 def ran(*command: str) -> subprocess.CompletedProcess[str]:
@@ -41,4 +41,4 @@ def test_all_of_them_are_found() -> None:
 
 
 def test_the_command_names_those_and_no_others() -> None:
-    assert bench._known() == benchmarks()
+    assert diagnostics._known() == benchmarks()

@@ -15,10 +15,10 @@ from shoal.core.events import FutureEvent, PostCreated, encode
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Job
 from shoal.graph.memory import MemoryGraph
-from shoal.ops.engines.program import Program
 from shoal.outbox.rabbitmq import RabbitOutbox, now_ms, write
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
+from shoal_devcluster.program import Program
 from tests.broker.relayed import claim
 from tests.engines import rabbitmq
 from tests.running import eventually, in_loop

@@ -365,7 +365,7 @@ def test_a_benchmark_is_named_before_or_after_its_options(monkeypatch: pytest.Mo
         ran.append(command[2:])
         return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr("shoal.cli.bench.subprocess.run", run)
+    monkeypatch.setattr("shoal.cli.diagnostics.subprocess.run", run)
     for arguments in (["--quick", "home-page"], ["home-page", "--quick"], ["home_page", "--quick"], ["--quick"]):
         assert CliRunner().invoke(main, ["bench", *arguments]).exit_code == 0
     assert ran == [["benchmarks.home_page", "--quick"]] * 3 + [["benchmarks", "--quick"]]

@@ -18,10 +18,10 @@ from tests.stores import all_objects
 
 from shoal import Shoal
 from shoal.cli import main
-from shoal.cli.demo_folder import recall
 from shoal.core.model import Media, Member, Post
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, LIKED_BY
+from shoal_demo.cli import recall
 
 _SMALL = ("--members", "10", "--days", "1", "--no-serve")
 

@@ -20,6 +20,8 @@ from tests.running import in_loop, run
 from tests.stores import ANN
 
 from shoal.admin.control import listening
+from shoal.app.network import open_network
+from shoal.app.paths import control_path
 from shoal.cli import main
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
@@ -27,7 +29,6 @@ from shoal.graph.contract import Batch, Job
 from shoal.graph.sqlite import SqliteGraph
 from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.settings import build
-from shoal.wiring import control_path, open_network
 
 JOBS = [Job(n, PostCreated(post_id=n, author_id=ANN)) for n in (1, 2, 3)]
 

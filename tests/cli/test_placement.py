@@ -15,8 +15,8 @@ from rich.cells import cell_len
 
 from shoal.cli import main
 from shoal.core.placement import media_path, place
-from shoal.study.names.generated import generated_batches
-from shoal.study.options import SCHEMES
+from shoal_study.counting import SCHEMES
+from shoal_study.names import generated_batches
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from shoal.cli import main
-from shoal.ops.planner.calibration import save, shipped
+from shoal_planner.calibration import save, shipped
 
 
 @pytest.fixture(autouse=True)

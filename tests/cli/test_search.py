@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from tests.running import in_loop, run
 
 from shoal import Shoal
+from shoal.app.indexes import open_search
 from shoal.cli import main
 from shoal.core.errors import InvalidInput
 from shoal.graph.contract import Cursor
@@ -19,7 +20,6 @@ from shoal.queries import search
 from shoal.queries.search import ResultRange
 from shoal.search.memory import MemoryIndex
 from shoal.settings import Settings
-from shoal.wiring.search import open_search
 
 
 async def _network(url: str, index: str = "") -> list[str]:

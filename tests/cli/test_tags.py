@@ -18,12 +18,12 @@ from tests.running import run
 from tests.tagcloud.filled import NOW, count_into, uses
 
 from shoal import Shoal
+from shoal.app.network import open_network
 from shoal.cli import main, stores, tags
 from shoal.settings import Settings
 from shoal.tagcloud.contract import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reader import TagCloud
-from shoal.wiring import open_network
 
 
 @pytest.fixture

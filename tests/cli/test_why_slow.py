@@ -14,7 +14,7 @@ from tests.serving import served
 from tests.tracing.logs import TRACE, TRACEPARENT, locked, logged, signed_up
 
 from shoal.cli import main
-from shoal.cli.words.slowness import covered, findings, picture
+from shoal.cli.diagnostics import covered, findings, picture
 from shoal.observability.request_log import LoggedRequest, TimedSpan
 
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, TypeVar
 from mastodon import Mastodon
 
 from shoal import settings as configuration
+from shoal.app.network import open_network
 from shoal.commands import members, moderation
 from shoal.core.model import Role
 from shoal.http.event_streams import USUAL
-from shoal.wiring import open_network
 from tests.api.world import served
 
 T = TypeVar("T")

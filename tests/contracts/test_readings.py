@@ -9,10 +9,10 @@ import pytest
 
 from shoal.core.errors import Unavailable
 from shoal.graph.redis.client import Nodes
-from shoal.ops.engines.program import free_port
 from shoal.queries.foryou.ranking import new_reading_id
 from shoal.timelines.contract import KEPT_SECONDS, MemoryReadings, Readings
 from shoal.timelines.redis import RedisReadings
+from shoal_devcluster.program import free_port
 from tests.engines import redis
 from tests.running import in_loop
 

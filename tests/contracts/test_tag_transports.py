@@ -10,11 +10,11 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 import pytest
 
 from shoal.core.errors import InvalidInput, TooLarge, Unavailable
-from shoal.ops.engines.program import Program
 from shoal.tagcloud.collection import Inbox
 from shoal.tagcloud.contract import Parcel, Transport
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.rabbitmq import MOST_BYTES, QUEUES, RabbitTransport
+from shoal_devcluster.program import Program
 from tests.engines import rabbitmq
 from tests.running import eventually, in_loop
 

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 from tests.deploy.programs import DEPLOY, changed, program, running
 from tests.engines.certificates import SelfSigned, self_signed
 

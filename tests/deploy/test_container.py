@@ -20,8 +20,8 @@ import httpx
 import pytest
 import yaml
 
-from shoal.ops.engines.program import free_port
 from shoal.settings import SECRET, Settings, load
+from shoal_devcluster.program import free_port
 from tests.deploy.bare import sh
 from tests.deploy.images import FILE, Image, image, instructions
 from tests.deploy.programs import DEPLOY, program

@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 from tests.deploy.bare import OFFLINE, layer
 from tests.deploy.bare import PATH as INSIDE
 from tests.deploy.confined import lines

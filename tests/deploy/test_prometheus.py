@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from shoal.observability.metrics import METRICS
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 from tests.deploy.programs import DEPLOY, PATIENCE, changed, program, running
 from tests.serving import Server, served
 

@@ -17,9 +17,9 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
+from shoal.app.network import open_network
 from shoal.commands import members, oauth
 from shoal.settings import Settings
-from shoal.wiring import open_network
 from tests.api.world import picture
 from tests.deploy.proxies import PROXIES, trusting
 from tests.running import run

@@ -21,16 +21,16 @@ from click.testing import CliRunner
 from redis import Redis
 
 from shoal import Shoal
+from shoal.app.network import open_network
 from shoal.cli import main
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Batch
 from shoal.observability import preflight
 from shoal.observability.health import EngineVitals
 from shoal.observability.preflight import Diagnosis, Grade
-from shoal.ops.engines.program import free_port
-from shoal.push.server_key import new_key
+from shoal.push.encryption import new_key
 from shoal.settings import Settings
-from shoal.wiring import open_network
+from shoal_devcluster.program import free_port
 from tests.disks import small_disk
 from tests.doctor.asking import visit, visit_file
 from tests.engines import postgres, rabbitmq, redis
@@ -171,7 +171,7 @@ def test_doctor_exit_status_is_that_of_the_worst_finding(
     async def examine(*_: object) -> list[Diagnosis]:
         return [Diagnosis("store", grade, "found") for grade in grades]
 
-    monkeypatch.setattr("shoal.cli.doctor.examine", examine)
+    monkeypatch.setattr("shoal.cli.diagnostics.examine", examine)
     assert CliRunner().invoke(main, ["doctor"]).exit_code == status
 
 

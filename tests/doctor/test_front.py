@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shoal import Shoal
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 from tests.deploy.proxies import caddy, nginx
 from tests.doctor.asking import Found, visit
 from tests.engines.certificates import SelfSigned, expired, self_signed

@@ -11,8 +11,8 @@ from tempfile import mkdtemp
 
 import pytest
 
-from shoal.ops.engines.dynamodb import start
-from shoal.ops.engines.program import NotInstalled, Program
+from shoal_devcluster.dynamodb import start
+from shoal_devcluster.program import NotInstalled, Program
 from tests.engines.ending import at_the_end
 from tests.engines.shared import shared
 from tests.engines.wanted import wanted

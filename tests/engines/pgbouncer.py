@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from shoal.ops.engines.program import NotInstalled, Program, find, free_port, hand_over, listens
+from shoal_devcluster.program import NotInstalled, Program, find, free_port, hand_over, listens
 from tests.engines import postgres
 from tests.engines.ending import at_the_end
 

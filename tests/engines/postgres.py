@@ -17,8 +17,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from shoal.ops.engines import postgres
-from shoal.ops.engines.program import NotInstalled, Program
+from shoal_devcluster import postgres
+from shoal_devcluster.program import NotInstalled, Program
 from tests.engines.ending import at_the_end
 from tests.engines.shared import shared
 from tests.engines.wanted import wanted

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from shoal.ops.engines import rabbitmq as engine
-from shoal.ops.engines.program import NotInstalled, Program, find, free_port, hand_over
+from shoal_devcluster import rabbitmq as engine
+from shoal_devcluster.program import NotInstalled, Program, find, free_port, hand_over
 from tests.engines.wanted import wanted
 
 NODES = 3

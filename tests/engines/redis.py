@@ -18,8 +18,8 @@ from urllib.parse import quote
 import pytest
 from redis import Redis
 
-from shoal.ops.engines import redis as engine
-from shoal.ops.engines.program import NotInstalled, Program, find
+from shoal_devcluster import redis as engine
+from shoal_devcluster.program import NotInstalled, Program, find
 from tests.engines.ending import at_the_end
 from tests.engines.wanted import wanted
 

@@ -15,7 +15,7 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from tempfile import mkdtemp
 
-from shoal.ops.engines.program import Program
+from shoal_devcluster.program import Program
 from tests.engines.ending import at_the_end
 
 Start = Callable[[], Program]

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from shoal.ops.engines import postgres
-from shoal.ops.engines.program import Program, hand_over
+from shoal_devcluster import postgres
+from shoal_devcluster.program import Program, hand_over
 from tests.faults.proxy import Link, port_of
 from tests.running import run
 

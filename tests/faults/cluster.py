@@ -22,18 +22,18 @@ from shoal.admin.consistency.check import check
 from shoal.admin.jobs import Work, survey
 from shoal.admin.throttling import run_bounded
 from shoal.amqp import depth_of
+from shoal.app.network import Network, open_network
+from shoal.app.outboxes import open_outboxes
 from shoal.commands import members, oauth, relationships
 from shoal.core.model import Post
 from shoal.core.placement import place, source_of
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, POSTED
-from shoal.ops.cluster import cluster as clusters
-from shoal.ops.cluster.folder import held
-from shoal.ops.engines.program import NotInstalled
 from shoal.queries import home
 from shoal.tagcloud.rabbitmq import RabbitTransport
-from shoal.wiring import Network, open_network
-from shoal.wiring.outboxes import open_outboxes
+from shoal_devcluster import cluster as clusters
+from shoal_devcluster.cluster import held
+from shoal_devcluster.program import NotInstalled
 
 PEOPLE = 16
 CROSSING = 3

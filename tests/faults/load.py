@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 import httpx
 import uvloop
 
-from shoal.ops.engines.program import Program
+from shoal_devcluster.program import Program
 
 _REST_SECONDS = 0.05
 _EASE_SECONDS = 1.0

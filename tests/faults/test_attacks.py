@@ -21,9 +21,9 @@ from benchmarks.measure import tree_rss
 from tests.running import run
 from tests.serving import Server, served
 
+from shoal.app.network import open_network
 from shoal.commands import authentication, members, oauth
 from shoal.settings import Settings
-from shoal.wiring import open_network
 
 MIB = 1 << 20
 SCOPES = ("read", "write")

@@ -16,17 +16,17 @@ from tests.running import eventually, in_loop, run
 
 from shoal import Shoal, amqp
 from shoal.admin.consistency.check import check
+from shoal.app.network import open_network
 from shoal.core.errors import Unavailable
 from shoal.core.events import PostCreated
 from shoal.graph.contract import MAX_TIME, Cursor, Job
 from shoal.graph.payloads.notifications import Kind
 from shoal.library.handle import Handle
-from shoal.ops.engines.program import Program
 from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.queries import notifications
 from shoal.settings import Settings, build, environment
 from shoal.timelines.contract import Timelines
-from shoal.wiring import open_network
+from shoal_devcluster.program import Program
 
 MEMBERS = 8
 MANY = 60

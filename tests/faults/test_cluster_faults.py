@@ -25,6 +25,8 @@ from tests.faults.load import Person
 from tests.faults.proxy import Link
 from tests.running import eventually
 
+from shoal.app.network import Network, open_network
+from shoal.app.outboxes import open_outboxes
 from shoal.commands import members, posts, reactions, relationships
 from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
@@ -34,8 +36,6 @@ from shoal.core.ids import IdMaker
 from shoal.graph.contract import Cursor, Job
 from shoal.graph.schema import FOLLOWS, LIKES
 from shoal.outbox.rabbitmq import RabbitOutbox
-from shoal.wiring import Network, open_network
-from shoal.wiring.outboxes import open_outboxes
 
 MANY, FEW = (60, 30) if DEEP else (40, 20)
 """Acknowledged requests before something is done to the cluster, and after."""

@@ -17,10 +17,10 @@ from tests.running import run
 
 from shoal.admin.consistency.check import check
 from shoal.admin.report import CheckReport
+from shoal.app.network import open_network
 from shoal.core.model import Post
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, AssocType
-from shoal.wiring import open_network
 
 MANY, FEW = 60, 20
 BOUND_SECONDS = 20.0

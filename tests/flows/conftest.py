@@ -14,4 +14,4 @@ from shoal.core.ids import IdMaker
 @pytest.fixture(autouse=True)
 def _every_id_has_its_own_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = count(time.time_ns() // 1_000_000)
-    monkeypatch.setattr("shoal.wiring.network.IdMaker", partial(IdMaker, lambda: next(ticks)))
+    monkeypatch.setattr("shoal.app.network.IdMaker", partial(IdMaker, lambda: next(ticks)))

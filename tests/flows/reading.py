@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
+from shoal.app.network import Network
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import RememberingReader
 from shoal.graph.sqlite import SqliteGraph
 from shoal.queries.context import Reads, Remembered
-from shoal.wiring import Network
 from tests.flows.simulation.chaos import Between
 
 Read = Callable[[Reads], Awaitable[object]]

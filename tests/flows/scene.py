@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shoal import Handle, Shoal, Visibility
+from shoal.app.network import Network
 from shoal.core.ids import shard_of
 from shoal.core.model import Album, Media, Member, Post, Review
 from shoal.core.places import Place
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.members import Collected, encode_collected
 from shoal.graph.schema import COLLECTS, OWNS, OWNS_ALBUM
-from shoal.wiring import Network
 
 AUTHORS_ADDRESS = "author@example.org"
 HARBOUR = Place(54.1, -0.2)

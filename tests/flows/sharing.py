@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from shoal import Shoal
+from shoal.app.network import open_network
 from shoal.settings import Settings, build
-from shoal.wiring import open_network
 from tests.engines import postgres, redis
 
 

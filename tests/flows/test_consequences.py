@@ -10,6 +10,7 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from shoal import Shoal
+from shoal.app.network import open_network
 from shoal.core.model import Post
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Batch
@@ -19,7 +20,6 @@ from shoal.search.contract import IndexChange, Making, NoIndex
 from shoal.search.indexing import AT_ONCE, Filler
 from shoal.search.memory import MemoryIndex
 from shoal.settings import Settings
-from shoal.wiring import open_network
 from tests.running import in_loop
 
 READS = ("obj_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count", "key_get")

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from shoal.app.network import Network, open_network
 from shoal.commands import conversations, members, posts
 from shoal.commands.posts import Draft
 from shoal.consumers.context import Effects
@@ -19,7 +20,6 @@ from shoal.graph.contract import Assoc, Cursor, Graph
 from shoal.graph.payloads.conversations import Talk, talk_of
 from shoal.graph.schema import CONVERSES
 from shoal.settings import build
-from shoal.wiring import Network, open_network
 from tests.running import in_loop
 
 

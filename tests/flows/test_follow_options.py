@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
+from shoal.app.network import open_network
 from shoal.commands import relationships
 from shoal.commands.relationships import FollowOptions
 from shoal.core.errors import InvalidInput, NotFound, TooLarge
@@ -20,7 +21,6 @@ from shoal.graph.payloads.follows import MuteTerms, encode
 from shoal.graph.schema import ENDORSES, FOLLOWS, MUTES
 from shoal.queries import home, members
 from shoal.settings import build
-from shoal.wiring import open_network
 from tests.examples import examples
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop

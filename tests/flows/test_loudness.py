@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.app.network import Network, open_network
 from shoal.commands import relationships
 from shoal.commands.audit import drop_old
 from shoal.consumers import home
@@ -29,7 +30,6 @@ from shoal.queries import home as feed
 from shoal.scheduler import Upkeep
 from shoal.settings import Settings
 from shoal.timelines.contract import Window
-from shoal.wiring import Network, open_network
 from tests.flows.people import home_texts, register
 from tests.flows.sharing import Place, processes
 from tests.running import in_loop

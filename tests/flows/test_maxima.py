@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from shoal import Shoal
+from shoal.app.network import Network, open_network
 from shoal.commands import filters, lists, members, reactions, relationships, scheduled_posts, tags
 from shoal.commands.context import Writes
 from shoal.commands.filters import FilterChange, KeywordChange
@@ -34,7 +35,6 @@ from shoal.graph.schema import (
     AssocType,
 )
 from shoal.settings import build
-from shoal.wiring import Network, open_network
 from tests.engines import dynamodb, postgres, redis
 from tests.flows.people import register
 from tests.running import in_loop

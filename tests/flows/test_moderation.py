@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.app.network import Network, open_network
 from shoal.commands import members, moderation, posts
 from shoal.commands.posts import Draft
 from shoal.consumers import indexing
@@ -18,7 +19,6 @@ from shoal.core.model import Member, Post, Role
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import EVERYBODY, STAFF, tag_id
 from shoal.settings import build
-from shoal.wiring import Network, open_network
 from tests.flows.people import home_texts, register
 from tests.running import in_loop
 

@@ -10,6 +10,7 @@ import pytest
 
 from shoal import Handle, Shoal, Visibility
 from shoal.admin.consistency.check import check
+from shoal.app.network import open_network
 from shoal.commands import members, posts, reactions
 from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
@@ -33,7 +34,6 @@ from shoal.graph.schema import (
 from shoal.queries import members as member_queries
 from shoal.queries.hydration import Entry
 from shoal.settings import build
-from shoal.wiring import open_network
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 

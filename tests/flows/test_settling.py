@@ -17,7 +17,7 @@ HOUR = 3_600.0
 async def test_what_waits_to_be_written_with_more_is_written_when_somebody_settles(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shoal.wiring.tags._EMIT_SECONDS", HOUR)
+    monkeypatch.setattr("shoal.app.indexes._EMIT_SECONDS", HOUR)
     monkeypatch.setattr("shoal.search.indexing._PAUSE_SECONDS", HOUR)
     async with Shoal.open("memory://" if backend == "memory" else f"sqlite:///{tmp_path}/shoal.db") as shoal:
         ann = await shoal.register("ann")

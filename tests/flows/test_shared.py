@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import Handle, Shoal
+from shoal.app.network import open_network
 from shoal.commands import blocklists
 from shoal.core.blocklists import EmailDomainBlock, IpSeverity
 from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
@@ -30,7 +31,6 @@ from shoal.queries.foryou import feed
 from shoal.queries.foryou.ranking import decode_cursor
 from shoal.settings import build
 from shoal.timelines.redis import RedisTimelines
-from shoal.wiring import open_network
 from tests.engines import dynamodb, redis
 from tests.flows.people import home_texts, register
 from tests.flows.sharing import Place, processes

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from shoal.app.stores import open_store
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import MarkedChange, Renewal, one_request
 from shoal.graph.failover import HistoricStamps, Histories, takeovers
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import LIKES
 from shoal.settings import build
-from shoal.wiring.stores import open_store
 from tests.ops.moving_world import Databases
 from tests.running import in_loop
 from tests.stamps import LocalStamps

@@ -21,7 +21,7 @@ from shoal.graph.postgres import PostgresGraph, owner
 from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.postgres.primary import each_host, parse
 from shoal.graph.schema import LIKES
-from shoal.ops.engines.program import Program
+from shoal_devcluster.program import Program
 from tests.engines import postgres
 from tests.engines.pgbouncer import in_front_of
 from tests.engines.standby import Standby, set_of

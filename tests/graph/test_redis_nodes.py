@@ -14,7 +14,7 @@ import uvloop
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.redis.client import Nodes, Script, keys_of, shards_of
 from shoal.graph.redis.topology import ServerAddress, parse
-from shoal.ops.engines import redis as engine
+from shoal_devcluster import redis as engine
 from tests.engines import redis
 from tests.faults.proxy import Link, moved, port_of
 from tests.running import eventually, in_loop

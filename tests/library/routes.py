@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from shoal.library.albums import OwnAlbums
-from shoal.library.blocklists import KeptBlocklists
-from shoal.library.conversations import OwnConversations
 from shoal.library.filters import OwnFilters
 from shoal.library.handle import Handle, Visitor
 from shoal.library.lists import OwnLists
-from shoal.library.moderation import Moderation
+from shoal.library.media import OwnAlbums
+from shoal.library.moderation import KeptBlocklists, Moderation
 from shoal.library.network import Shoal
-from shoal.library.notifications import OwnNotifications
-from shoal.library.scheduled import OwnScheduled
-from shoal.library.tags import Tags
+from shoal.library.notifications import OwnConversations, OwnNotifications
+from shoal.library.posts import OwnScheduled
+from shoal.library.search import Tags
 
 SURFACES: dict[str, type] = {
     "shoal": Shoal,

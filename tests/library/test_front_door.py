@@ -49,4 +49,4 @@ def test_the_small_programs_that_a_server_starts_import_no_network() -> None:
     assert loaded("import shoal.media.confined") == {"shoal", "shoal.media", "shoal.media.confined"}
     worker = loaded("import shoal.media.worker")
     assert {name for name in worker if name.startswith("shoal")} >= {"shoal.media.worker", "shoal.media.render"}
-    assert worker.isdisjoint({"asyncio", "numpy", "shoal.library", "shoal.graph", "shoal.wiring"})
+    assert worker.isdisjoint({"asyncio", "numpy", "shoal.library", "shoal.graph", "shoal.app"})

@@ -7,8 +7,8 @@ from bs4 import BeautifulSoup
 
 from shoal.core.email import PROOF_MS, MailKind
 from shoal.i18n import LANGUAGES
-from shoal.mail.envelopes import message_of
-from shoal.mail.letters import About, Stationery, trial, write
+from shoal.mail.mailers import message_of
+from shoal.mail.messages import About, Stationery, trial, write
 
 AT = 1_790_000_000_000
 SHOAL = Stationery("The Shoal", "https://shoal.example.org")

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from shoal.app.mail_and_push import mailer_of, open_mail, sender_of
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.mail.contract import Letter, NotNow, Undeliverable
-from shoal.mail.folder import FolderMailer
-from shoal.mail.smtp import SmtpMailer, smtp_server
+from shoal.mail.mailers import FolderMailer, Letter, NotNow, SmtpMailer, Undeliverable, smtp_server
 from shoal.settings import load
-from shoal.wiring.mail import mailer_of, open_mail, sender_of
 from tests.engines.certificates import SelfSigned, self_signed
 from tests.engines.smtp import post_office
 from tests.running import in_loop
@@ -98,7 +96,7 @@ async def test_addresses_beyond_ascii() -> None:
 
 @in_loop
 async def test_a_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.mail.smtp._SECONDS", 0.2)
+    monkeypatch.setattr("shoal.mail.mailers._SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(Unavailable, match="cannot be reached"):
         await SmtpMailer(f"smtp://127.0.0.1:{silent.getsockname()[1]}", SENDER).send(LETTER)
 

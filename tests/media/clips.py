@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.media.programs import Programs
+from shoal.media.clips import Programs
 
 PICTURE = ("-f", "lavfi", "-i", "testsrc=size=160x90:rate=30:duration=1")
 TONE = ("-f", "lavfi", "-i", "sine=440:duration=1")

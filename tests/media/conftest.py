@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 
 BUCKET = "pictures"
 KEY, SECRET = "shoal-tests", "not-a-secret-at-all"

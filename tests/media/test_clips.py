@@ -19,9 +19,8 @@ from PIL import Image
 
 from shoal.core.errors import InvalidInput, TooLarge, Unsupported
 from shoal.core.model import MediaKind
-from shoal.media.clips import Clips, MadeClip
+from shoal.media.clips import Clips, MadeClip, Programs
 from shoal.media.limits import ClipLimits
-from shoal.media.programs import Programs
 from shoal.media.sniff import is_animated_gif, sniff_clip
 from tests.media.clips import PICTURE, SECRET, TONE, clip, film, moving_gif, needed, silent, tone
 

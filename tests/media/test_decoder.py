@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from shoal.core.errors import InvalidInput, TooLarge, Unavailable, Unsupported
-from shoal.media import child as child_module
-from shoal.media.child import Child
-from shoal.media.decoder import Decoder
+from shoal.media import decoder as child_module
+from shoal.media.decoder import Child, Decoder
 from shoal.media.limits import MIB, UploadLimits
 from tests.examples import examples
 from tests.serving import alive
@@ -75,7 +74,7 @@ def test_a_picture_is_rendered_and_cropped_in_a_child() -> None:
 
 
 def test_no_child_runs_before_the_first_picture_and_the_server_never_loads_pillow() -> None:
-    script = "import sys, shoal.media.library, shoal.media.child; sys.exit('PIL' in sys.modules)"
+    script = "import sys, shoal.media.library, shoal.media.decoder; sys.exit('PIL' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
 
     async def story() -> None:

@@ -10,8 +10,7 @@ from typing import cast
 import pytest
 
 from shoal.core.errors import NotYet, Unavailable
-from shoal.media.library import MediaLibrary
-from shoal.media.workshop import Workshop
+from shoal.media.library import MediaLibrary, Workshop
 
 
 def workshop() -> Workshop:
@@ -103,7 +102,7 @@ def test_what_does_not_come_again_holds_up_nobody(monkeypatch: pytest.MonkeyPatc
             await asyncio.sleep(0)
 
         clock = 100.0
-        monkeypatch.setattr("shoal.media.workshop.time.monotonic", lambda: clock)
+        monkeypatch.setattr("shoal.media.library.time.monotonic", lambda: clock)
         room = workshop()
         first = room.begin(1, 1, work)
         with pytest.raises(NotYet):

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 
 
 class Scrape:

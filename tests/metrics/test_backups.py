@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from shoal.app.network import open_network
 from shoal.observability.metrics_server import telling
-from shoal.ops.engines.program import free_port
 from shoal.settings import build
-from shoal.wiring import open_network
+from shoal_devcluster.program import free_port
 from tests.backups.worlds import backed_up, repository
 from tests.engines import postgres, redis
 from tests.metrics.scraping import scrape

@@ -11,12 +11,12 @@ from typing import get_args
 import httpx
 
 from shoal import settings as configuration
+from shoal.app.network import open_network
 from shoal.observability.collectors import NAMES
 from shoal.observability.health import EngineProbe, EngineVitals, Vital, VitalName
 from shoal.observability.metrics import METRICS
 from shoal.observability.metrics_server import telling
-from shoal.ops.engines.program import free_port
-from shoal.wiring import open_network
+from shoal_devcluster.program import free_port
 from tests.engines import postgres, redis
 from tests.metrics import metrics_page
 from tests.metrics.scraping import scrape

@@ -16,15 +16,15 @@ from typing import NamedTuple
 import httpx
 import pytest
 
+from shoal.app.network import open_network
 from shoal.commands import members, oauth, relationships
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.postgres import PostgresGraph
 from shoal.observability.metrics import METRICS
-from shoal.ops.engines.program import free_port
 from shoal.settings import Settings
-from shoal.wiring import open_network
+from shoal_devcluster.program import free_port
 from tests.api.world import picture
 from tests.engines import postgres, redis
 from tests.metrics.scraping import Scrape, scrape, scraped_until, two_ports

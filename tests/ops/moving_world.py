@@ -12,6 +12,7 @@ from tests.stores import broken_promises, contents, id_on, moment
 
 from shoal.admin.report import Progress, nothing
 from shoal.admin.resharding import Mover, open_mover
+from shoal.app.stores import map_of, open_side, open_store
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
@@ -19,7 +20,6 @@ from shoal.core.placement import DATA_SOURCES, source_of
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.settings import build
-from shoal.wiring.stores import map_of, open_side, open_store
 
 
 class Databases:

@@ -22,6 +22,7 @@ from shoal.admin.consistency.check import check
 from shoal.admin.consistency.derived import count_all
 from shoal.admin.consistency.repair import miscount, recount
 from shoal.admin.report import CheckReport, Finding, nothing
+from shoal.app.network import open_network
 from shoal.commands import members, moderation, posts, reactions
 from shoal.core.ids import shard_of
 from shoal.core.model import Media
@@ -35,7 +36,6 @@ from shoal.settings import load
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud.contract import TagRow
 from shoal.tagcloud.merger import Amendment
-from shoal.wiring import open_network
 
 NAMES = (
     *(

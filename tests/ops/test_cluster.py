@@ -20,7 +20,7 @@ from tests.running import at_a_desk
 
 from shoal.cli import main
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.ops.cluster.folder import Ports, clear, held
+from shoal_devcluster.cluster import Ports, clear, held
 
 PASSWORD = "a long password"
 

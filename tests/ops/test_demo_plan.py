@@ -13,16 +13,12 @@ from msgspec import structs
 from PIL import Image
 
 from shoal.core.model import Visibility
-from shoal.demo.captions import ALTS, CAPTIONS, MOOD_ALTS, MOOD_CAPTIONS
-from shoal.demo.cultures import BITS
-from shoal.demo.model import DemoPlan, Scene
-from shoal.demo.musings import MUSINGS
-from shoal.demo.palettes import MOODS
-from shoal.demo.photographs import PAINTERS, photograph
-from shoal.demo.plan import plan
-from shoal.demo.portraits import banner, portrait
-from shoal.demo.replies import TO_PHOTO
-from shoal.demo.scenes import KINDS
+from shoal_demo.model import KINDS, MOODS, DemoPlan, Scene
+from shoal_demo.people import BITS
+from shoal_demo.photographs import PAINTERS, photograph
+from shoal_demo.plan import plan
+from shoal_demo.portraits import banner, portrait
+from shoal_demo.texts import ALTS, CAPTIONS, MOOD_ALTS, MOOD_CAPTIONS, MUSINGS, TO_PHOTO
 
 NOW = 1_790_000_000_000
 DAYS = 28

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.engines import dynamodb, postgres, rabbitmq, redis
 
-from shoal.ops.engines.program import Program
+from shoal_devcluster.program import Program
 
 ENGINES: dict[str, Callable[[], Program]] = {
     "dynamodb": dynamodb.server,

@@ -27,9 +27,9 @@ from tests.running import run
 
 from shoal import Shoal
 from shoal.admin.consistency.check import check
+from shoal.app.network import Network
 from shoal.graph.contract import Cursor
 from shoal.queries import home
-from shoal.wiring import Network
 
 MEMBERS, FOLLOWS, POSTS = "graph/nodes.csv", "graph/edges.csv", "posts/photos_cc0_pdm.jsonl.gz"
 BEST_CONNECTED, EVERY_OTHER = 600, 75

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from shoal.ops.engines import program
+from shoal_devcluster import program
 
 CHILD = """
 import sys
-from shoal.ops.engines import program
+from shoal_devcluster import program
 program._PORTS = range(int(sys.argv[1]), int(sys.argv[1]) + 1)
 print(program.free_port(), flush=True)
 sys.stdin.read()

@@ -12,14 +12,14 @@ from tests.engines import dynamodb, postgres, rabbitmq, redis
 from tests.running import in_loop
 
 from shoal import settings as configuration
+from shoal.app.engines import engine_probes
+from shoal.app.network import open_network
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.observability.health import EngineProbe, EngineVitals, EngineWatch, Vital
 from shoal.observability.rabbitmq_health import look as look_at_broker
 from shoal.outbox.rabbitmq import RabbitOutbox
-from shoal.wiring import open_network
-from shoal.wiring.vitals import engine_probes
 
 
 def figures(one: EngineVitals) -> dict[str, float]:

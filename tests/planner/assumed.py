@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from shoal.ops.planner.assumptions import Assumptions
+from shoal_planner.workload import Assumptions
 
 NETWORKS = st.builds(
     Assumptions,

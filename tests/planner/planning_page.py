@@ -13,8 +13,8 @@ import msgspec
 from click.testing import CliRunner
 
 from shoal.cli import main
-from shoal.ops.planner import words
-from shoal.ops.planner.calibration import Calibration, OneProcess, Shared, shipped
+from shoal_planner import units
+from shoal_planner.calibration import Calibration, OneProcess, Shared, shipped
 
 PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
 PICTURES = {
@@ -86,7 +86,7 @@ def _shown(kind: OneProcess | Shared, name: str) -> str:
     if name in _PLAIN:
         return f"{cost:.2f}"
     largest = field.type.__metadata__[0].le
-    return words.seconds(cost) if largest <= _MOST_SECONDS else words.size(cost)
+    return units.seconds(cost) if largest <= _MOST_SECONDS else units.size(cost)
 
 
 if __name__ == "__main__":

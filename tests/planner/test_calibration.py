@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidInput, TooLarge
-from shoal.ops.planner.calibration import OneProcess, load, save, shipped
-from shoal.ops.planner.measuring import one_process
-from shoal.ops.planner.measuring.crowd import gather
-from shoal.ops.planner.measuring.meters import line_through, machine
-from shoal.wiring.measured import Measured
+from shoal_planner.calibration import OneProcess, load, save, shipped
+from shoal_planner.measuring import one_process
+from shoal_planner.measuring.calibrate import Measured
+from shoal_planner.measuring.meters import line_through, machine
+from shoal_planner.measuring.one_process import gather
 
 OVER_HTTP = {"memory", "request"}
 """Costs that take a server in a process of its own."""

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from shoal.charts.plots import Axes, Landmark, PlotBar, PlotLine, Scale, bars, lines, stacked
-from shoal.charts.shapes import Box, Chart, Stroke, TextLine
-from shoal.charts.surfaces import as_png, as_svg
-from shoal.ops.planner.assumptions import Assumptions, Prices
-from shoal.ops.planner.calibration import shipped
-from shoal.ops.planner.drawing import charts
-from shoal.ops.planner.plan import plan
+from shoal.charts import Box, Chart, Stroke, TextLine, as_png, as_svg
+from shoal_planner.calibration import shipped
+from shoal_planner.plan import plan
+from shoal_planner.plots import Axes, Landmark, PlotBar, PlotLine, Scale, bars, lines, stacked
+from shoal_planner.report import charts
+from shoal_planner.workload import Assumptions, Prices
 
 AXES = Axes("members", "a second", str, str)
 

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from shoal.ops.planner.assumptions import Assumptions
-from shoal.ops.planner.followers import classes
-from shoal.ops.planner.load import load_of
+from shoal_planner.workload import Assumptions, classes, load_of
 from tests.planner.assumed import NETWORKS
 
 

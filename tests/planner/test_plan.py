@@ -8,14 +8,11 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from shoal.ops.planner.assumptions import Assumptions, Prices, changed, spreads
-from shoal.ops.planner.calibration import shipped
-from shoal.ops.planner.cluster import Size, cluster, needed
-from shoal.ops.planner.load import load_of
-from shoal.ops.planner.one_process import LOUD_FROM, NAME, one_process
-from shoal.ops.planner.plan import affordable, carried, chosen, plan, swings
-from shoal.ops.planner.shapes import waiting, waiting_p99
-from shoal.ops.planner.tables import summary, tables
+from shoal_planner.calibration import shipped
+from shoal_planner.one_process import LOUD_FROM, NAME, one_process, waiting, waiting_p99
+from shoal_planner.plan import Size, affordable, carried, chosen, cluster, needed, plan, swings
+from shoal_planner.report import summary, tables
+from shoal_planner.workload import Assumptions, Prices, changed, load_of, spreads
 from tests.examples import examples
 from tests.planner.assumed import NETWORKS
 

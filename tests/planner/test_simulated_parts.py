@@ -12,28 +12,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from shoal.app import outboxes
 from shoal.commands import context
 from shoal.consumers.context import Effects
 from shoal.core import queueing
 from shoal.graph.sqlite import writer as sqlite_writer
-from shoal.ops.planner import cluster
-from shoal.ops.planner.assumptions import Assumptions
-from shoal.ops.planner.calibration import shipped
-from shoal.ops.planner.followers import classes
-from shoal.ops.planner.simulation import loop, several, writer
-from shoal.ops.planner.simulation.cold import ColdTimelines
-from shoal.ops.planner.simulation.coming import CELEBRITY, PAGE, POST, Coming
-from shoal.ops.planner.simulation.faults import AnyFault, Celebrity, LostTimelines, Rush, SlowStore
-from shoal.ops.planner.simulation.histogram import Histogram
-from shoal.ops.planner.simulation.observer import edges
-from shoal.ops.planner.simulation.scenario import Scenario, audiences_of
-from shoal.ops.planner.simulation.sharing import JobGroup, SharedWorkers
-from shoal.ops.planner.simulation.stores import SimulatedStores
-from shoal.ops.planner.simulation.writer import SimulatedWriter, sync_time
 from shoal.outbox import runner as outbox
 from shoal.search import indexing
 from shoal.settings import Settings
-from shoal.wiring import small_parts
+from shoal_planner import plan
+from shoal_planner.calibration import shipped
+from shoal_planner.simulation import cluster as several
+from shoal_planner.simulation import one_process
+from shoal_planner.simulation.cluster import JobGroup, SharedWorkers, SimulatedStores
+from shoal_planner.simulation.observer import Histogram, edges
+from shoal_planner.simulation.one_process import CELEBRITY, PAGE, POST, Coming, SimulatedWriter, sync_time
+from shoal_planner.simulation.scenario import (
+    AnyFault,
+    Celebrity,
+    ColdTimelines,
+    LostTimelines,
+    Rush,
+    Scenario,
+    SlowStore,
+    audiences_of,
+)
+from shoal_planner.workload import Assumptions, classes
 from tests.examples import examples
 
 COSTS = shipped().one_process
@@ -235,16 +239,23 @@ def test_a_log_is_full_sooner_when_groups_are_small_and_nothing_is_committed_whi
 
 def test_a_simulation_has_the_numbers_of_what_it_simulates() -> None:
     runner = inspect.signature(outbox.Runner).parameters
-    assert (loop._SHARE, loop._LONGEST_SHARE) == (queueing._BREATH_SECONDS, queueing._LONGEST_BREATH_SECONDS)
-    assert (loop._SLOW, loop._MOST_SHARES) == (queueing._SLOW_SECONDS, queueing._MOST_SHARES)
-    assert (runner["batch"].default, runner["lease"].default) == (loop._CLAIM, several._LEASE_SECONDS)
-    assert (loop._AT_ONCE, loop._FEW, loop._BURST) == (indexing.AT_ONCE, indexing._FEW, indexing._BURST)
-    assert (loop._PAUSE, loop._SMALL_WRITES) == (indexing._PAUSE_SECONDS, indexing._WRITES_A_SECOND)
-    pages = {loop._PAGE, cluster.PAGE_FOLLOWERS, *(one.default for one in fields(Effects) if one.name == "page")}
+    assert (one_process._SHARE, one_process._LONGEST_SHARE) == (
+        queueing._BREATH_SECONDS,
+        queueing._LONGEST_BREATH_SECONDS,
+    )
+    assert (one_process._SLOW, one_process._MOST_SHARES) == (queueing._SLOW_SECONDS, queueing._MOST_SHARES)
+    assert (runner["batch"].default, runner["lease"].default) == (one_process._CLAIM, several._LEASE_SECONDS)
+    assert (one_process._AT_ONCE, one_process._FEW, one_process._BURST) == (
+        indexing.AT_ONCE,
+        indexing._FEW,
+        indexing._BURST,
+    )
+    assert (one_process._PAUSE, one_process._SMALL_WRITES) == (indexing._PAUSE_SECONDS, indexing._WRITES_A_SECOND)
+    pages = {one_process._PAGE, plan.PAGE_FOLLOWERS, *(one.default for one in fields(Effects) if one.name == "page")}
     assert len(pages) == 1
-    assert context._FIRST == loop._FIRST_PART
-    assert (writer._GROUP, writer._ACK_SECONDS) == (sqlite_writer._GROUP_BATCHES, sqlite_writer._IDLE_SECONDS)
-    assert small_parts._CONCURRENCY == cluster.SLOTS
+    assert context._FIRST == one_process._FIRST_PART
+    assert (one_process._GROUP, one_process._ACK_SECONDS) == (sqlite_writer._GROUP_BATCHES, sqlite_writer._IDLE_SECONDS)
+    assert outboxes._CONCURRENCY == plan.SLOTS
     usual, names = Scenario._field_defaults, Settings()
     assert (usual["at_work"], usual["at_the_door"]) == (names.requests_at_work, names.requests_waiting)
     assert (usual["patience"], usual["most_behind"]) == (names.waiting_seconds, names.most_behind_seconds)

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput
-from shoal.ops.planner.assumptions import Assumptions
-from shoal.ops.planner.calibration import shipped
-from shoal.ops.planner.cluster import needed, work_of
-from shoal.ops.planner.load import load_of
-from shoal.ops.planner.one_process import LOUD_FROM, NAME
-from shoal.ops.planner.simulation.faults import (
+from shoal_planner.calibration import shipped
+from shoal_planner.one_process import LOUD_FROM, NAME
+from shoal_planner.plan import needed, work_of
+from shoal_planner.simulation.observer import SimulatedOutcome, Stretch
+from shoal_planner.simulation.scenario import (
     AnyFault,
     Celebrity,
     LostTimelines,
@@ -25,8 +24,8 @@ from shoal.ops.planner.simulation.faults import (
     SlowStore,
     StoreAway,
 )
-from shoal.ops.planner.simulation.outcome import SimulatedOutcome, Stretch
-from shoal.ops.planner.simulation.simulate import ONE, SEVERAL, Course, GivenSize, simulate
+from shoal_planner.simulation.simulate import ONE, SEVERAL, Course, GivenSize, simulate
+from shoal_planner.workload import Assumptions, load_of
 from tests.examples import examples
 
 COSTS = shipped()

@@ -9,7 +9,7 @@ from typing import Any
 import httpcore
 import pytest
 
-from shoal.push.connections import GuardedBackend, is_public
+from shoal.push.sender import GuardedBackend, is_public
 from tests.running import in_loop
 
 PUBLIC = (

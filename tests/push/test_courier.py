@@ -10,9 +10,9 @@ import pytest
 
 from shoal.backoff import Rests
 from shoal.core.errors import NotYet
-from shoal.push import courier as couriers
-from shoal.push.courier import Courier
-from shoal.push.server_key import ServerKey
+from shoal.push import sender as couriers
+from shoal.push.encryption import ServerKey
+from shoal.push.sender import Courier
 from tests.running import in_loop
 
 ONE, OTHER, THIRD = "https://one.example/app", "https://other.example/app", "https://third.example/app"

@@ -15,9 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidInput
-from shoal.push.encryption import MAX_PLAIN, check_key, in_url, public_bytes, seal, sealed_with
-from shoal.push.server_key import ServerKey, kept_key, new_key, read_key
-from shoal.push.subscription import check_bytes, check_endpoint
+from shoal.push.encryption import (
+    MAX_PLAIN,
+    ServerKey,
+    check_key,
+    in_url,
+    kept_key,
+    new_key,
+    public_bytes,
+    read_key,
+    seal,
+    sealed_with,
+)
+from shoal.push.messages import check_bytes, check_endpoint
 
 
 def unquoted(text: str) -> bytes:

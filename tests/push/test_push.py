@@ -17,7 +17,7 @@ from shoal.core.ids import shard_of
 from shoal.core.tokens import TokenUse
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import PUSHES
-from shoal.push.server_key import new_key
+from shoal.push.encryption import new_key
 from tests.api.world import Someone, World, world
 from tests.push.service import App, PushService, push_service
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from shoal.app.network import open_network
 from shoal.commands import members, oauth
 from shoal.core.placement import place, source_of
-from shoal.ops.engines.program import Program
-from shoal.push.server_key import new_key
+from shoal.push.encryption import new_key
 from shoal.settings import Settings, build, environment
-from shoal.wiring import open_network
+from shoal_devcluster.program import Program
 from tests.engines import postgres, rabbitmq, redis
 from tests.push.service import App, PushService, Request, push_service
 from tests.running import run

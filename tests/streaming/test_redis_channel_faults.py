@@ -13,10 +13,10 @@ from redis import Redis
 
 from shoal.core.errors import Unavailable
 from shoal.graph.redis.client import Nodes
-from shoal.ops.engines import redis as engine
-from shoal.ops.engines.redis import RedisCluster, RedisServer
 from shoal.streaming.contract import Gap, Position
 from shoal.streaming.redis import RedisChannel
+from shoal_devcluster import redis as engine
+from shoal_devcluster.redis import RedisCluster, RedisServer
 from tests.engines import redis
 from tests.following import publish, told
 from tests.running import eventually, in_loop

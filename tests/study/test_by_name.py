@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.placement import place
-from shoal.study.names.batch import batch_of
-from shoal.study.schemes import md5 as hashing
-from shoal.study.schemes.by_name import CHARACTERS, AsciiSum, Letters, Md5Levels
-from shoal.study.schemes.contract import NO_BUCKET, Loads, joined
-from shoal.study.schemes.md5 import first_words
+from shoal_study import name_schemes as hashing
+from shoal_study.name_schemes import CHARACTERS, NO_BUCKET, AsciiSum, Letters, Loads, Md5Levels, first_words, joined
+from shoal_study.names import batch_of
 from tests.study.test_names import line_names
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.study.chance import chi_square, log10_tail, shown_probability, tail, uniform_deviation
+from shoal_study.statistics import chi_square, log10_tail, shown_probability, tail, uniform_deviation
 
 TABLE = [
     # Degrees of freedom, upper tail, and the value that tables of the distribution print for them.

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.study.levels import CURVE_STEPS, level_figures
-from shoal.study.schemes.contract import Loads
+from shoal_study.name_schemes import Loads
+from shoal_study.statistics import CURVE_STEPS, level_figures
 
 
 def loads(members: list[int], activity: list[float] | None = None) -> Loads:

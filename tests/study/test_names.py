@@ -13,15 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal import Shoal
+from shoal.app.network import open_network
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Visibility
 from shoal.settings import Settings
-from shoal.study.names import files, generated
-from shoal.study.names.batch import MOST_BYTES, SHORT_BYTES, NameBatch, batch_of, batches_of
-from shoal.study.names.files import FileOptions, file_batches
-from shoal.study.names.generated import generated_batches
-from shoal.study.names.network import network_batches
-from shoal.wiring import open_network
+from shoal_study import names as files
+from shoal_study import names as generated
+from shoal_study.names import (
+    MOST_BYTES,
+    SHORT_BYTES,
+    FileOptions,
+    NameBatch,
+    batch_of,
+    batches_of,
+    file_batches,
+    generated_batches,
+    network_batches,
+)
 from tests.running import in_loop
 
 line_names = st.text(st.characters(exclude_characters="\0\n\r\t ", exclude_categories=("Cs", "Cc", "Z")), max_size=90)

@@ -8,14 +8,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from shoal.study.names.batch import batch_of
-from shoal.study.names.generated import generated_batches
-from shoal.study.options import SCHEMES, StudyOptions
-from shoal.study.paper import GRAPHS, NOT_LEGIBLE
-from shoal.study.report.page import report_page
-from shoal.study.report.svg import compact
-from shoal.study.results import StudyResult
-from shoal.study.study import Study
+from shoal_study.constraints import GRAPHS, NOT_LEGIBLE
+from shoal_study.counting import SCHEMES, StudyOptions
+from shoal_study.names import batch_of, generated_batches
+from shoal_study.plots import compact
+from shoal_study.report import report_page
+from shoal_study.statistics import StudyResult
+from shoal_study.study import Study
 
 _VOID = {"meta", "br", "hr", "link", "img", "input"}
 

@@ -11,12 +11,21 @@ from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
 from shoal.core.placement import DATA_SOURCES
-from shoal.study.mixing import Hashes, mixed
-from shoal.study.names.batch import batch_of
-from shoal.study.schemes.hashes import hashes_of
-from shoal.study.schemes.ring import ArcShare, Ring, bounded_activity, bounded_loads, bounded_moved
-from shoal.study.schemes.servers import HashedScheme, Jump, Modulo, Rendezvous, ServerLoads
-from shoal.study.schemes.shoal_map import even_map, owners_of, with_stores
+from shoal_study.hash_schemes import (
+    ArcShare,
+    HashedScheme,
+    Jump,
+    Modulo,
+    Rendezvous,
+    Ring,
+    ServerLoads,
+    bounded_activity,
+    bounded_loads,
+    bounded_moved,
+    hashes_of,
+)
+from shoal_study.map_schemes import even_map, owners_of, with_stores
+from shoal_study.names import Hashes, batch_of, mixed
 
 sizes = st.integers(1, 63)
 

@@ -12,13 +12,11 @@ import pytest
 
 from shoal.core.errors import InvalidInput
 from shoal.core.placement import place
-from shoal.study.names.batch import NameBatch, batch_of
-from shoal.study.names.files import FileOptions, file_batches
-from shoal.study.names.generated import generated_batches
-from shoal.study.options import SCHEMES, StudyOptions
-from shoal.study.results import Outcome, StudyResult
-from shoal.study.schemes.by_name import Md5Levels
-from shoal.study.study import Study
+from shoal_study.counting import SCHEMES, StudyOptions
+from shoal_study.name_schemes import Md5Levels
+from shoal_study.names import FileOptions, NameBatch, batch_of, file_batches, generated_batches
+from shoal_study.statistics import Outcome, StudyResult
+from shoal_study.study import Study
 from tests.real_data import real_data
 
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.study.activity import zipf_activity
-from shoal.study.schemes import mapping
-from shoal.study.schemes.mapping import SignUps
-from shoal.study.units import Units, cooled, dealt, moved_members, taken_in, units_of
+from shoal_study import map_schemes
+from shoal_study.map_schemes import SignUps, Units, cooled, dealt, moved_members, taken_in, units_of
+from shoal_study.study import zipf_activity
 
 member_counts = st.lists(st.integers(0, 1_000), min_size=2, max_size=60).map(np.array)
 
@@ -90,8 +89,8 @@ def signed_up(
     count: int, batch: int, ranges: int, busiest: int
 ) -> tuple[SignUps, np.ndarray[tuple[int], np.dtype[np.float64]]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mapping, "_MOST_RANGES", ranges)
-        patch.setattr(mapping, "BUSIEST", busiest)
+        patch.setattr(map_schemes, "_MOST_RANGES", ranges)
+        patch.setattr(map_schemes, "BUSIEST", busiest)
         found = SignUps()
         activity = zipf_activity(np.arange(count), 0.9, 3)
         for begin in range(0, count, batch):

@@ -8,13 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from shoal.app.network import ProcessRole, open_network
 from shoal.graph.schema import tag_id
 from shoal.settings import Settings, SettingsError, load
 from shoal.tagcloud.collection import Collector, Inbox
 from shoal.tagcloud.contract import Increment, Parcel, TagChange, Transport, Use, encode
 from shoal.tagcloud.memory import MemoryCloud
-from shoal.wiring import open_network
-from shoal.wiring.network import ProcessRole
 from tests.running import eventually, in_loop
 from tests.tagcloud.stores import AT, increment_id
 

@@ -13,9 +13,9 @@ from urllib.parse import quote, urlsplit
 import asyncpg
 import pytest
 
-from shoal.ops.engines import postgres as engine
-from shoal.ops.engines.program import Program, free_port, hand_over
-from shoal.ops.engines.redis import RedisCluster
+from shoal_devcluster import postgres as engine
+from shoal_devcluster.program import Program, free_port, hand_over
+from shoal_devcluster.redis import RedisCluster
 from tests.engines import postgres, rabbitmq, redis
 from tests.engines.certificates import SelfSigned, trusted
 from tests.engines.ending import at_the_end

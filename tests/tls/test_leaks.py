@@ -18,7 +18,7 @@ from shoal.core.errors import ShoalError
 from shoal.core.model import Role
 from shoal.graph.sharding.shard_map import shown_url
 from shoal.observability.metrics_server import telling
-from shoal.ops.engines.program import free_port
+from shoal_devcluster.program import free_port
 from tests.api.world import world
 from tests.engines.certificates import trusted
 from tests.tls import servers

@@ -16,14 +16,14 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from shoal.app.indexes import _open_index
+from shoal.app.paths import check_base_url
 from shoal.commands import oauth
 from shoal.core.errors import InvalidInput
-from shoal.ops.engines.program import free_port
-from shoal.push.server_key import new_key
+from shoal.push.encryption import new_key
 from shoal.scheduler import Agenda
 from shoal.settings import Settings
-from shoal.wiring.places import check_base_url
-from shoal.wiring.search import _open_index
+from shoal_devcluster.program import free_port
 from tests.api.visitor import CALLBACK, CHALLENGE, VERIFIER
 from tests.api.world import World, world
 from tests.engines.authenticator import code_of

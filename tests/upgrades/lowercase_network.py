@@ -21,6 +21,7 @@ from shoal import Shoal, Visibility
 from shoal.admin import tags as tag_spellings
 from shoal.admin import tags as tag_upgrade
 from shoal.admin.tags import TagUpgrade
+from shoal.app.network import Network, open_network
 from shoal.commands import ranking
 from shoal.core import text
 from shoal.core.ids import shard_of
@@ -28,8 +29,6 @@ from shoal.graph.contract import Batch, Store
 from shoal.graph.schema import EVERYBODY, tags_folded_key
 from shoal.settings import build
 from shoal.tagcloud.rules import denying, merging
-from shoal.wiring import open_network
-from shoal.wiring.network import Network
 
 APART: Any = {"media": "memory://", "search": "memory://"}
 

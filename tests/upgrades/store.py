@@ -27,7 +27,7 @@ from typing import Any
 
 import asyncpg
 
-from shoal.ops.engines import postgres
+from shoal_devcluster import postgres
 
 STORED = Path(__file__).parent / "stored"
 FACTS = "facts.json"

@@ -13,15 +13,15 @@ import asyncpg
 import pytest
 
 from shoal.admin.consistency.check import check
+from shoal.app.network import open_network
 from shoal.commands import members, oauth
 from shoal.core.model import Post
 from shoal.graph.contract import Cursor
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.schema import FOLLOWS, POSTED
 from shoal.graph.sqlite import sql as sqlite_sql
-from shoal.ops.engines.program import Program
 from shoal.settings import build
-from shoal.wiring import open_network
+from shoal_devcluster.program import Program
 from tests.faults.cluster import SCOPES, a_place
 from tests.faults.load import Load, Person
 from tests.serving import served

@@ -19,6 +19,7 @@ from shoal import Shoal
 from shoal.admin import tags as tag_spellings
 from shoal.admin.consistency.check import check
 from shoal.admin.tags import fold_all
+from shoal.app.network import open_network
 from shoal.commands import ranking
 from shoal.core.errors import Conflict
 from shoal.core.model import Post
@@ -29,7 +30,6 @@ from shoal.graph.schema import REVISED, TAGGED, tags_folded_key
 from shoal.settings import build
 from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.rules import allowing, denying, folded, merging
-from shoal.wiring import open_network
 from tests.engines import dynamodb, postgres
 from tests.running import eventually, in_loop, run
 from tests.stores import all_counts, all_links, all_objects

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
 
+from shoal.app.network import Network
 from shoal.commands import posts
 from shoal.commands.posts import Draft
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, Member, Post
 from shoal.graph.contract import Batch
 from shoal.graph.schema import OWNS
-from shoal.wiring import Network
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from shoal.admin.feeds import ReplayReport
-from shoal.charts.shapes import Box, Chart, Shape, TextLine
+from shoal.charts import Box, Chart, Shape, TextLine
 from shoal.core.ranking.comparison import OVERLAP_BINS, AuthorChange, BeforeAfter
 
 WIDTH = 960

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
 from typing import Any, NamedTuple, NoReturn
 
 import click
@@ -48,23 +50,71 @@ COMMANDS = {
     "simulate": "Say what happens in a network of a given size, also while something goes wrong.",
     "bench": "Measure.",
 }
-"""In the order in which help shows them. What each is for is said here, so that `shoal --help` need not import them all."""
+"""Help texts of commands in the order of `shoal --help`, which imports none of them."""
 
 _MODULES = {
-    "import": "data.import_",
-    "export": "data.export",
-    "backup": "data.backup",
-    "restore": "data.restore",
-    "upgrade": "data.upgrade",
-    "check": "data.check",
-    "move": "data.move",
-    "shards": "data.shards",
-    "why-slow": "why_slow",
+    "audit": "moderation",
+    "bench": "diagnostics",
+    "block": "moderation",
+    "check": "maintenance",
+    "doctor": "diagnostics",
+    "export": "transfer",
+    "import": "transfer",
+    "init": "setup",
+    "mail": "setup",
+    "move": "maintenance",
+    "post": "moderation",
+    "push": "setup",
+    "restore": "backup",
+    "search": "maintenance",
+    "suggestions": "feed",
+    "upgrade": "maintenance",
+    "why-slow": "diagnostics",
+    "worker": "serve",
 }
-"""Where commands are found whose module is not `shoal.cli.<name>`."""
+"""Modules of `shoal.cli` with commands of another name."""
+
+_PLUGGED_IN = {"cluster": "scale", "demo": "scale", "plan": "scale", "placement study": "study", "simulate": "scale"}
+"""Commands from other packages, with the extra that holds their optional dependencies."""
+
+_GROUP = "shoal.commands"
 
 _BEFORE_SETTINGS = frozenset({"init", "doctor"})
 """Commands for settings that are not there yet, or may be wrong: they get `GivenSettings`."""
+
+
+_ATTRIBUTES = {"import": "import_", "why-slow": "why_slow"}
+"""Commands whose functions have another name."""
+
+
+def plugin_names() -> list[str]:
+    """Return the names in the entry-point group `shoal.commands`; a subcommand's has a space (`placement study`)."""
+    return sorted(entry.name.replace(".", " ") for entry in entry_points(group=_GROUP))
+
+
+def plugin(name: str) -> click.Command | None:
+    """Load a command from its entry point, None if no installed package has it."""
+    for entry in entry_points(group=_GROUP, name=name.replace(" ", ".")):
+        with needing(name, _PLUGGED_IN.get(name, "")):
+            command: click.Command = entry.load()
+        return command
+    return None
+
+
+@contextlib.contextmanager
+def needing(name: str, extra: str) -> Iterator[None]:
+    """Report a missing optional dependency of a command together with the extra that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "shoal" or not extra:
+            raise
+        raise click.ClickException(f"`shoal {name}` {missing_package(error.name, extra)}") from None
+
+
+def _short_help(name: str) -> str:
+    command = plugin(name)
+    return command.get_short_help_str(100) if command else ""
 
 
 class GivenSettings(NamedTuple):
@@ -78,27 +128,22 @@ class Commands(click.Group):
     """Commands that are imported when they are needed: `shoal serve` does not pay for what `shoal demo` draws with."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        """Their names."""
-        return list(COMMANDS)
+        """Return the names of built-in commands, then those of plug-ins."""
+        return [*COMMANDS, *(name for name in plugin_names() if name not in COMMANDS and " " not in name)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # the same
-        """The command of this name."""
-        if cmd_name not in COMMANDS:
-            return None
-        path = _MODULES.get(cmd_name, cmd_name)
-        try:
-            module = importlib.import_module(f"shoal.cli.{path}")
-        except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] == "shoal":
-                raise
-            raise click.ClickException(f"`shoal {cmd_name}` {missing_package(error.name, 'scale,dynamodb')}") from None
-        command: click.Command = getattr(module, path.rpartition(".")[2])
+        """Import and return a command, None if there is no such command."""
+        if cmd_name not in COMMANDS or cmd_name in _PLUGGED_IN:
+            return plugin(cmd_name)
+        with needing(cmd_name, "scale,dynamodb"):
+            module = importlib.import_module(f"shoal.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, _ATTRIBUTES.get(cmd_name, cmd_name))
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # the same
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the help."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, COMMANDS.get(name) or _short_help(name)) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C ends it with the status that shells know."""

@@ -11,14 +11,13 @@ import msgspec
 from shoal.admin import jobs as work
 from shoal.admin.control import NoServer, ask
 from shoal.admin.operations import Replay
+from shoal.app.outboxes import open_outboxes, refusal_limit
+from shoal.app.paths import control_path
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import NotFound, OutcomeUnknown, Unavailable
 from shoal.core.ids import IdMaker
 from shoal.settings import Settings
-from shoal.wiring import control_path
-from shoal.wiring.outboxes import open_outboxes
-from shoal.wiring.small_parts import refusal_limit
 
 
 @click.group(invoke_without_command=True)

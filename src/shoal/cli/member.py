@@ -26,17 +26,17 @@ from shoal.admin.operations import (
     SetRole,
     SetSuspended,
 )
-from shoal.cli.data.import_archive import import_archive
+from shoal.app.network import open_network
+from shoal.app.paths import base_url
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
+from shoal.cli.transfer import import_archive
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import MAX_ID
 from shoal.core.model import Member, Role
 from shoal.core.text import check_user_name
 from shoal.graph.contract import Scanner
 from shoal.settings import Settings
-from shoal.wiring import open_network
-from shoal.wiring.places import base_url
 
 _PAGE = 1_000
 _NO_ROLE = "none"

@@ -1,7 +1,11 @@
-"""`shoal serve`: the server."""
+"""`shoal serve` and `shoal worker`: server and worker processes.
+
+The listen address and the metrics ports are checked before anything is created.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -19,20 +23,55 @@ from shoal.admin.archives.storage import ArchiveShelf
 from shoal.admin.archives.worker import ArchiveDesk
 from shoal.admin.control import listening
 from shoal.admin.unfinished import check_restored
-from shoal.cli.address import check_address, check_metrics
+from shoal.app import process
+from shoal.app.network import Network, ProcessRole, open_network
+from shoal.app.paths import archives_folder, base_url, control_path
+from shoal.app.shared import Several, one_of_several
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import read_beside, shared
+from shoal.core.errors import Unavailable
 from shoal.multiprocess import service_manager
 from shoal.multiprocess.readers import StoreReader
 from shoal.multiprocess.shared_memory import SharedMemory
-from shoal.multiprocess.supervisor import Supervisor, beating, place
+from shoal.multiprocess.supervisor import Supervisor, beating, is_child, place, until_told
 from shoal.observability.metrics_server import telling
 from shoal.server import Deps, listen
 from shoal.server import serve as serve_http
 from shoal.settings import Settings
-from shoal.wiring import Network, base_url, control_path, open_network, process
-from shoal.wiring.places import archives_folder
-from shoal.wiring.several import Several, one_of_several
+
+_OPTIONS = {
+    errno.EADDRINUSE: "port {port} is taken: name another, with {taken}",
+    errno.EACCES: "port {port} is not for everybody to listen on: name another with {option}",
+    errno.EADDRNOTAVAIL: "{host} is no address of this machine: name another host",
+}
+
+
+def check_address(
+    host: str, port: int, option: str = "--port", taken: str = "--port or as in `make demo PORT=8600`"
+) -> None:
+    """Raise `Unavailable`, in one line that says what to do, when nobody could listen there.
+
+    `option` names whatever sets the port, `taken` does so where the port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except (socket.gaierror, UnicodeError):
+        raise Unavailable(f"the host {host!r} is not known here: name another") from None
+    except OSError as error:
+        words = _OPTIONS.get(error.errno or 0, "{host}:{port} cannot be listened on: {why}")
+        raise Unavailable(words.format(host=host, port=port, why=error.strerror, option=option, taken=taken)) from None
+
+
+def check_metrics(settings: Settings, processes: int) -> None:
+    """Raise `Unavailable` when one of these processes could not tell its metrics; each has a port of its own."""
+    first = settings.metrics_port
+    if not first:
+        return
+    if first + processes > 65_536:
+        raise Unavailable(f"metrics_port: {processes} processes have no ports from {first} on: name a lower one")
+    for port in range(first, first + processes):
+        check_address(settings.metrics_host, port, "the setting metrics_port", "the setting metrics_port")
 
 
 @click.command()
@@ -179,3 +218,35 @@ def _deps(network: Network) -> Deps:
         server_key=network.server_key,
         recorder=network.recorder,
     )
+
+
+@click.command()
+@click.option("--processes", type=click.IntRange(1, 256), default=1, show_default=True, help="How many work.")
+@click.option(
+    "--limit",
+    type=click.FloatRange(1.0),
+    default=30.0,
+    show_default=True,
+    help="Seconds after which a process that hangs is killed and started again.",
+)
+@pass_settings
+def worker(settings: Settings, processes: int, limit: float) -> None:
+    """Work off events: push posts to followers, and whatever else follows from what members do.
+
+    It needs a store that several processes share: on SQLite `shoal serve` does all of it. The events come from the broker of
+    the settings, or from the store itself. Ctrl-C ends it: what is in hand is finished.
+    """
+    shared(settings, "workers")
+    if is_child():
+        uvloop.run(_work(settings))
+        return
+    check_metrics(settings, processes)
+    Supervisor([sys.executable, "-m", "shoal.cli", *sys.argv[1:]], processes, limit=limit).run()
+
+
+async def _work(settings: Settings) -> None:
+    process.prepare()
+    async with beating(), process.giving_back(), open_network(settings, role=ProcessRole.WORKER) as network:
+        process.settle()
+        async with telling(network):
+            await until_told()

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 from shoal.admin.contract import Operation
 from shoal.admin.control import NoServer, ask
 from shoal.admin.report import Progress, nothing
+from shoal.app.backends import SHARED_STORES
+from shoal.app.network import open_network
+from shoal.app.paths import control_path, readers_path, store_files, store_urls
 from shoal.core.errors import InvalidInput
 from shoal.graph.sharding.shard_map import shown_url
 from shoal.settings import Settings
-from shoal.wiring import control_path, open_network, store_files
-from shoal.wiring.backends import SHARED_STORES
-from shoal.wiring.places import readers_path, store_urls
 
 T = TypeVar("T")
 

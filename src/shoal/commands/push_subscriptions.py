@@ -14,9 +14,9 @@ from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, Missing, Reader
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import PUSHES
-from shoal.push import subscription
+from shoal.push import messages
 from shoal.push.encryption import check_key
-from shoal.push.subscription import MAX_SUBSCRIPTIONS, PushPolicy, PushSubscription, check_endpoint
+from shoal.push.messages import MAX_SUBSCRIPTIONS, PushPolicy, PushSubscription, check_endpoint
 
 _NONE = "Record not found"
 
@@ -36,7 +36,7 @@ async def subscribe(writes: Writes, member_id: int, token_id: int, wanted: PushS
         for id_ in others[MAX_SUBSCRIPTIONS - 1 :]:
             batch.assoc_del(member_id, PUSHES, id_, writes.new_id(batch.shard))
         batch.expect(token_id)
-        batch.assoc_add(member_id, PUSHES, token_id, writes.new_id(batch.shard), subscription.encode(wanted))
+        batch.assoc_add(member_id, PUSHES, token_id, writes.new_id(batch.shard), messages.encode(wanted))
         await writes.graph.commit(batch)
 
     try:
@@ -50,7 +50,7 @@ async def found(graph: Reader, member_id: int, token_id: int) -> PushSubscriptio
     held = await association(graph, member_id, PUSHES, token_id)
     if held is None:
         raise NotFound(_NONE)
-    return subscription.decode(held.data)
+    return messages.decode(held.data)
 
 
 async def is_made(graph: Reader, member_id: int, token_id: int) -> bool:

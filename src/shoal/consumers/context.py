@@ -15,9 +15,9 @@ from shoal.consumers.high_fan_out import Loudness
 from shoal.core.ids import IdMaker
 from shoal.core.tokens import FOR_EVER, TokenLifetime
 from shoal.graph.contract import Graph
-from shoal.mail.postman import Postman
-from shoal.media.workshop import Workshop
-from shoal.push.courier import Courier
+from shoal.mail.sender import Postman
+from shoal.media.library import Workshop
+from shoal.push.sender import Courier
 from shoal.search.contract import NoIndex
 from shoal.search.indexing import Filler
 from shoal.streaming.contract import Channel

@@ -22,9 +22,9 @@ from shoal.core.tokens import hash_of, new_secret, text_of
 from shoal.graph.changes import put_on, retry_on_conflict
 from shoal.graph.contract import Batch, Graph, IdTaken
 from shoal.graph.member_lookup import login_of, member_called, release_address
-from shoal.mail import letters
-from shoal.mail.letters import About
-from shoal.mail.postman import Postman
+from shoal.mail import messages
+from shoal.mail.messages import About
+from shoal.mail.sender import Postman
 
 _log = logging.getLogger("shoal.mail")
 
@@ -80,7 +80,7 @@ async def _send(effects: Effects, postman: Postman, event: MailDue) -> None:
     proof = await prove(effects.graph, effects.new_id, event, whom) if event.kind in PROOF_MS else ""
     name, address = whom.member.name, whom.login.email
     about = About(event.kind, whom.to, name, milliseconds_of(event.asked), proof, address, event.place, event.passkey)
-    letter = letters.write(postman.stationery, about, event.language or whom.member.default_language)
+    letter = messages.write(postman.stationery, about, event.language or whom.member.default_language)
     await postman.deliver(event.asked, letter)
 
 

@@ -16,10 +16,9 @@ from shoal.graph.access import association
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import ABOUT_POSTS, Notice, notice_of
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, NOTIFIED, PUSHES
-from shoal.push import messages, subscription
-from shoal.push.courier import Courier, Sent
-from shoal.push.messages import NoticeToSend
-from shoal.push.subscription import MAX_SUBSCRIPTIONS, PushSubscription
+from shoal.push import messages
+from shoal.push.messages import MAX_SUBSCRIPTIONS, NoticeToSend, PushSubscription
+from shoal.push.sender import Courier, Sent
 
 _log = logging.getLogger("shoal.push")
 
@@ -35,7 +34,7 @@ async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Se
     if effects.courier is None:
         return ()
     listed = await effects.graph.assoc_range(member_id, PUSHES, Cursor(limit=MAX_SUBSCRIPTIONS))
-    wanted = [(one.id2, found) for one in listed if notice.kind in (found := subscription.decode(one.data)).alerts]
+    wanted = [(one.id2, found) for one in listed if notice.kind in (found := messages.decode(one.data)).alerts]
     if not wanted:
         return ()
     told = await association(effects.graph, member_id, NOTIFIED, notice.id)
@@ -71,12 +70,12 @@ async def send(effects: Effects, event: PushDue, mark: int) -> asyncio.Future[No
     held = await association(effects.graph, event.member_id, PUSHES, event.token_id)
     if held is None:
         return None
-    endpoint = subscription.decode(held.data).endpoint
+    endpoint = messages.decode(held.data).endpoint
     return courier.begin(endpoint, lambda: _send(effects, courier, event, held))
 
 
 async def _send(effects: Effects, courier: Courier, event: PushDue, held: Assoc) -> None:
-    where = subscription.decode(held.data)
+    where = messages.decode(held.data)
     told = await _told(effects, courier, event, where)
     if told is not None and await courier.deliver(where, messages.write(told, courier.root)) is Sent.ENDED:
         await _end(effects, event, held)

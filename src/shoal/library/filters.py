@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from shoal.app.network import Network
 from shoal.commands import filters
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
 from shoal.graph.payloads.members import filters_of
-from shoal.library.arguments import AnyPost, one_of, post_id
-from shoal.wiring import Network
+from shoal.library.base import AnyPost, one_of, post_id
 
 AnyFilter: TypeAlias = Filter | int
 ContextName: TypeAlias = Literal["home", "notifications", "public", "thread", "account"]

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
+from shoal.app.network import Network
 from shoal.core.audit import Actor
 from shoal.core.model import Member
-from shoal.library.albums import OwnAlbums, SeesAlbums
-from shoal.library.contacts import FindsContacts
-from shoal.library.conversations import OwnConversations
-from shoal.library.feeds import HasFeeds, SeesFeeds
+from shoal.library.feeds import HasFeeds, Listens, ReadsForYou, SeesFeeds
 from shoal.library.filters import OwnFilters
-from shoal.library.invitations import Invites
+from shoal.library.follows import Relates, SeesPeople
 from shoal.library.lists import OwnLists
-from shoal.library.live import Listens
-from shoal.library.media import Uploads
+from shoal.library.media import OwnAlbums, SeesAlbums, Uploads
+from shoal.library.members import FindsContacts, HasProfile, Invites, LogsIn, SeesProfiles
 from shoal.library.moderation import Complains, Moderation
-from shoal.library.notifications import OwnNotifications
-from shoal.library.people import Relates, SeesPeople
-from shoal.library.posts import SeesPosts, WritesPosts
-from shoal.library.profiles import HasProfile, SeesProfiles
-from shoal.library.ranking import ReadsForYou
-from shoal.library.reactions import Reacts, SeesReactions
-from shoal.library.scheduled import OwnScheduled
-from shoal.library.search import MemberSearches, Searches
-from shoal.library.sessions import LogsIn
-from shoal.library.tags import FollowsTags
-from shoal.wiring import Network
+from shoal.library.notifications import OwnConversations, OwnNotifications
+from shoal.library.posts import OwnScheduled, Reacts, SeesPosts, SeesReactions, WritesPosts
+from shoal.library.search import FollowsTags, MemberSearches, Searches
 
 
 class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesAlbums, SeesFeeds, Searches):

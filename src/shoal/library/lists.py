@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from shoal.app.network import Network
 from shoal.commands import lists
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.graph.access import access_member, own_list
 from shoal.graph.schema import LISTS
-from shoal.library.acting import AnyMember, resolve
-from shoal.library.arguments import one_of, part
+from shoal.library.base import AnyMember, one_of, part, resolve
 from shoal.queries import lists as feed
 from shoal.queries import members as member_queries
 from shoal.queries.members import MemberPage
 from shoal.queries.pipeline import Page
-from shoal.wiring import Network
 
 AnyList: TypeAlias = MemberList | int
 RepliesName: TypeAlias = Literal["followed", "list", "none"]

@@ -1,20 +1,22 @@
-"""Notifications of a member: in a list or in groups, the policy that holds some back, and the marks of what was read."""
+"""Notifications (plain and grouped), the notification policy, read markers, and conversations of direct posts."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Literal, TypeAlias
 
-from shoal.commands import notifications
+from shoal.app.network import Network
+from shoal.commands import conversations, notifications
 from shoal.commands import notifications as notification_commands
 from shoal.core.model import NoticePolicy, Treatment
 from shoal.graph.access import access_member
 from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
-from shoal.library.acting import AnyMember, resolve
-from shoal.library.arguments import one_of, part
+from shoal.library.base import AnyMember, one_of, part, resolve
+from shoal.queries import conversations as conversations_feed
 from shoal.queries import notifications as feed
 from shoal.queries import notifications as notification_queries
+from shoal.queries.conversations import Conversation, ConversationPage
 from shoal.queries.notifications import (
     GroupedPage,
     HeldBack,
@@ -24,7 +26,6 @@ from shoal.queries.notifications import (
     NotificationPage,
     NotificationQuery,
 )
-from shoal.wiring import Network
 
 KindName: TypeAlias = Literal[
     "mention", "post", "like", "share", "edit", "poll", "follow", "request", "registration", "report"
@@ -186,3 +187,40 @@ def _kinds(given: Collection[Kind | KindName]) -> frozenset[Kind]:
 
 def _time(which: AnyNotification) -> int:
     return which if isinstance(which, int) else which.time
+
+
+AnyConversation: TypeAlias = Conversation | int
+"""A conversation, as itself or by the id of the post that began it."""
+
+
+class OwnConversations:
+    """The conversations of a member."""
+
+    def __init__(self, network: Network, owner: int) -> None:
+        self._writes = network.writes
+        self._reads = network.reads
+        self._owner = owner
+
+    async def page(self, before: int | None = None, limit: int = 20) -> ConversationPage:
+        """A page of the conversations, the one with the newest post first. Raises `InvalidInput` for a limit below 1."""
+        return await conversations_feed.page(self._reads, self._owner, part(before, limit))
+
+    async def get(self, which: AnyConversation) -> Conversation:
+        """A conversation as it is now. Raises `NotFound`."""
+        return await conversations_feed.one(self._reads, self._owner, _id(which))
+
+    async def mark_read(self, which: AnyConversation) -> None:
+        """Mark a conversation as read up to its newest post. Raises `NotFound`."""
+        await conversations.mark(self._writes, self._owner, _id(which), unread=False)
+
+    async def mark_unread(self, which: AnyConversation) -> None:
+        """Mark a conversation as not read. Raises `NotFound`."""
+        await conversations.mark(self._writes, self._owner, _id(which), unread=True)
+
+    async def remove(self, which: AnyConversation) -> None:
+        """Take a conversation off the list until its next post. Raises `NotFound`."""
+        await conversations.remove(self._writes, self._owner, _id(which))
+
+
+def _id(which: AnyConversation) -> int:
+    return which if isinstance(which, int) else which.root_id

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from shoal.app.network import Network
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 from shoal.graph.embedded import announcing
 from shoal.library.remote_methods import Method, Nouns, Values, handle_for
@@ -43,7 +44,6 @@ from shoal.multiprocess.rpc import (
     packed,
 )
 from shoal.settings import Settings
-from shoal.wiring import Network
 
 _log = logging.getLogger(__name__)
 

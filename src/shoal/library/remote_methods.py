@@ -21,11 +21,11 @@ from typing import Any, NamedTuple, cast, get_args, get_type_hints
 
 import msgspec
 
+from shoal.app.network import Network
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
-from shoal.library.acting import Identity
+from shoal.library.base import Identity
 from shoal.library.handle import Handle
-from shoal.wiring import Network
 
 
 class _Elsewhere:

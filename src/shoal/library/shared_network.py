@@ -24,6 +24,8 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from shoal.app.network import Network, open_network
+from shoal.app.paths import calls_path
 from shoal.core.errors import InUse, InvalidInput, OutcomeUnknown, ShoalError, Unavailable
 from shoal.library.handle import Handle
 from shoal.library.remote_calls import (
@@ -38,7 +40,6 @@ from shoal.library.remote_calls import (
 )
 from shoal.library.remote_methods import ELSEWHERE, Method, Nouns, Values, kinds_of, surface
 from shoal.settings import Settings
-from shoal.wiring import Network, calls_path, open_network
 
 _log = logging.getLogger(__name__)
 

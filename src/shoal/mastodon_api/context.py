@@ -41,7 +41,7 @@ from shoal.observability.health import EngineProbe, EngineWatch
 from shoal.observability.readiness import Probe, Readiness
 from shoal.observability.request_log import Recorder
 from shoal.observability.request_metrics import Meter
-from shoal.push.server_key import ServerKey
+from shoal.push.encryption import ServerKey
 from shoal.queries.context import Reads, Renewed
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub

@@ -17,10 +17,9 @@ from shoal.mastodon_api import endpoints
 from shoal.mastodon_api.context import Context, Front
 from shoal.mastodon_api.endpoints import actor
 from shoal.mastodon_api.entities.notifications import WebPushSubscription
-from shoal.push import subscription
-from shoal.push.messages import WIRE_KINDS
-from shoal.push.server_key import ServerKey
-from shoal.push.subscription import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushPolicy, PushSubscription
+from shoal.push import messages
+from shoal.push.encryption import ServerKey
+from shoal.push.messages import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, WIRE_KINDS, PushPolicy, PushSubscription
 
 _Word = Annotated[str, Meta(max_length=200)]
 
@@ -115,8 +114,8 @@ async def subscribe(context: Context, params: PushParams) -> object:
         raise InvalidInput("subscription[endpoint] is missing", field="endpoint")
     wanted = PushSubscription(
         endpoint=target.endpoint,
-        key=subscription.check_bytes(target.keys.p256dh, KEY_BYTES, "p256dh"),
-        secret=subscription.check_bytes(target.keys.auth, SECRET_BYTES, "auth"),
+        key=messages.check_bytes(target.keys.p256dh, KEY_BYTES, "p256dh"),
+        secret=messages.check_bytes(target.keys.auth, SECRET_BYTES, "auth"),
         alerts=tuple(map(str, (params.data.alerts or PushAlerts()).kinds)),
         policy=params.data.policy or "all",
         standard=target.standard,

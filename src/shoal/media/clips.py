@@ -1,28 +1,312 @@
-"""Conversion of a video or sound into a form that every browser plays, within limits: H.264 and AAC in MP4, or MP3; and
-a picture for it.
+"""Conversion of a video or sound into a form that every browser plays (H.264 and AAC in MP4, or MP3), with a poster picture.
 
-A stream that every browser plays already is copied, not encoded again. Metadata, chapters and subtitles are left out.
-Equal files give equal bytes, so a second run does no harm.
+A stream that every browser plays is copied without encoding. Metadata, chapters and subtitles are dropped. Equal files
+give equal bytes, so a second run is harmless.
+
+ffprobe's report is checked against the limits before anything is decoded. ffmpeg and ffprobe run confined, without a network,
+and are killed after a time limit. Each may use only the demuxer of the detected type, the decoders of that type, and files:
+FFmpeg contains hundreds of other decoders, most of them for formats that no browser or phone writes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import logging
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from fractions import Fraction
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
-from shoal.core.errors import InvalidInput
-from shoal.core.model import MediaKind
+from shoal.core.errors import InvalidInput, TooLarge, Unavailable, Unsupported
+from shoal.core.model import MediaKind, Sound
 from shoal.media import sniff
-from shoal.media.facts import Facts, facts_of
-from shoal.media.limits import ClipLimits
-from shoal.media.programs import Programs
+from shoal.media.limits import ClipLimits, mebibytes
 from shoal.media.sniff import ANIMATION, HEAD, Clip, is_animated_gif, is_gif, sniff_clip
+
+_PLAIN_PROFILES = frozenset({"Constrained Baseline", "Baseline", "Main", "High"})
+_WHOLE, _SLACK_SECONDS = 0.9, 0.5
+"""Containers round durations, and encoders pad or drop a few frames."""
+_LEAST_EDGE = 2
+"""Pixels: H.264 in 4:2:0 stores colours in blocks of two by two."""
+_HDR = frozenset({"smpte2084", "arib-std-b67"})
+"""Transfer characteristics of HDR: PQ and HLG (ITU-R BT.2100)."""
+_HIGHEST_LEVEL = 42
+"""H.264 level 4.2, times ten: phones of ten years ago decode it."""
+
+
+class _Disposition(msgspec.Struct):
+    attached_pic: int = 0
+
+
+class _SideData(msgspec.Struct):
+    rotation: float = 0
+
+
+class _Stream(msgspec.Struct):
+    codec_type: str = ""
+    codec_name: str = ""
+    profile: str = ""
+    level: int = 0
+    pix_fmt: str = ""
+    field_order: str = ""
+    color_transfer: str = ""
+    sample_aspect_ratio: str = ""
+    bit_rate: str = "0"
+    width: int = 0
+    height: int = 0
+    avg_frame_rate: str = "0/0"
+    r_frame_rate: str = "0/0"
+    duration: str = ""
+    sample_rate: str = "0"
+    channels: int = 0
+    disposition: _Disposition = msgspec.field(default_factory=_Disposition)
+    side_data_list: list[_SideData] = []
+
+    @property
+    def plays_everywhere(self) -> bool:
+        """Whether every browser plays it as it is: H.264 in 8 bits of 4:2:0, whole frames, upright; or AAC-LC in
+        stereo.
+        """
+        if self.codec_type == "audio":
+            plain = self.codec_name == "aac" and self.profile == "LC"
+            return plain and self.channels <= 2 and _number(self.sample_rate) <= 48_000
+        return (
+            self.codec_name == "h264"
+            and self.profile in _PLAIN_PROFILES
+            and 0 < self.level <= _HIGHEST_LEVEL
+            and self.pix_fmt == "yuv420p"
+            and self.color_transfer not in _HDR
+            and self.field_order in {"", "unknown", "progressive"}
+            and self.sample_aspect_ratio in {"", "1:1", "0:1"}
+            and self.width % 2 == self.height % 2 == 0
+            and not any(side.rotation for side in self.side_data_list)
+        )
+
+
+class _Format(msgspec.Struct):
+    duration: str = ""
+    bit_rate: str = "0"
+
+
+class _Probed(msgspec.Struct):
+    streams: list[_Stream] = []
+    format: _Format = msgspec.field(default_factory=_Format)
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """Properties of a clip. Without a film `width` is 0; `cover` says whether a still picture comes with a sound."""
+
+    duration: float
+    """Seconds; 0 where the file does not say."""
+    bitrate: int
+    width: int = 0
+    height: int = 0
+    frame_rate: Fraction = Fraction(0)
+    sound: Sound | None = None
+    cover: bool = False
+    film_bits: int = 0
+    """Bits per second of the film, or of everything where the file does not say."""
+    ticks: Fraction = Fraction(0)
+    """Lowest constant frame rate that represents each timestamp of the film."""
+    hdr: bool = False
+    film_plays: bool = False
+    """Whether every browser plays the film without another encoding."""
+    sound_bits: int = 0
+    sound_plays: bool = False
+
+    def check(self, limits: ClipLimits) -> None:
+        """Raise `InvalidInput` or `TooLarge` for a clip that is not accepted."""
+        if not self.width and self.sound is None:
+            raise InvalidInput("this file has neither a picture nor a sound")
+        if self.duration > limits.max_duration:
+            raise TooLarge(
+                f"a clip of {self.duration:.0f} seconds is too long: at most {limits.max_duration:g} are taken"
+            )
+        if self.width * self.height > limits.max_pixels:
+            most = f"{limits.max_pixels / 1e6:.3g}"
+            raise TooLarge(
+                f"a video of {self.width} x {self.height} pixels is too large: at most {most} million pixels are taken"
+            )
+        if (
+            self.width
+            and min(self.width, self.height) * min(1, limits.edge / max(self.width, self.height)) < _LEAST_EDGE
+        ):
+            raise InvalidInput(
+                f"a video of {self.width} x {self.height} pixels is too small: it needs at least {_LEAST_EDGE} pixels"
+                f" in each direction once it fits into {limits.edge}"
+            )
+        if self.frame_rate > limits.max_frame_rate:
+            raise TooLarge(
+                f"a video of {float(self.frame_rate):.0f} frames a second is too fast:"
+                f" at most {limits.max_frame_rate} are taken"
+            )
+
+    def check_whole(self, source: Facts) -> None:
+        """Raise `InvalidInput` if this conversion ends well before its source should: data is missing there."""
+        if self.duration < _WHOLE * source.duration - _SLACK_SECONDS:
+            raise InvalidInput(
+                f"this file is cut short: it ends after {self.duration:.1f} of {source.duration:.1f} seconds"
+            )
+
+
+def facts_of(probed: bytes) -> Facts:
+    """Read the facts from the output of ffprobe."""
+    try:
+        found = msgspec.json.decode(probed, type=_Probed)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidInput("this file is damaged: it cannot be read") from error
+    pictures = [stream for stream in found.streams if stream.codec_type == "video"]
+    films = [stream for stream in pictures if not stream.disposition.attached_pic]
+    sounds = [stream for stream in found.streams if stream.codec_type == "audio"]
+    film = films[0] if films else _Stream()
+    sound = sounds[0] if sounds else None
+    return Facts(
+        duration=max(map(_number, (found.format.duration, *(stream.duration for stream in found.streams)))),
+        bitrate=int(_number(found.format.bit_rate)),
+        width=film.width,
+        height=film.height,
+        frame_rate=_fraction(film.avg_frame_rate) or _fraction(film.r_frame_rate),
+        ticks=_fraction(film.r_frame_rate),
+        hdr=film.color_transfer in _HDR,
+        sound=Sound(sound.codec_name, int(_number(sound.sample_rate)), sound.channels) if sound else None,
+        cover=len(pictures) > len(films),
+        film_bits=int(_number(film.bit_rate) or _number(found.format.bit_rate)),
+        film_plays=film.plays_everywhere,
+        sound_bits=int(_number(sound.bit_rate)) if sound else 0,
+        sound_plays=sound is not None and sound.plays_everywhere,
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        return 0.0
+
+
+def _fraction(text: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return Fraction(0)
+
+
+_PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH"})
+"""Environment variables that are passed on; the others may hold secrets."""
+_MOST_SAID: Final = 1 << 20
+"""Bytes that a program may print."""
+_NOT_LISTED: Final = re.compile(rb"Codec \((\w+)\) not on whitelist")
+_NO_ROOM: Final = b"File too large"
+_NO_MEMORY: Final = re.compile(rb"annot allocate memory|failed to map segment|malloc of size")
+_OUT_OF_TIME: Final = (-signal.SIGXCPU, -signal.SIGKILL)
+_log = logging.getLogger(__name__)
+
+
+_filters: dict[str, frozenset[str]] = {}
+"""Names of the filters of each ffmpeg, by its path."""
+
+
+class Programs(NamedTuple):
+    """Paths of the two programs."""
+
+    ffmpeg: str
+    ffprobe: str
+
+    @classmethod
+    def found(cls) -> Self | None:
+        """Find the programs on this machine; None where they are not installed."""
+        ffmpeg, ffprobe = shutil.which("ffmpeg"), shutil.which("ffprobe")
+        return cls(ffmpeg, ffprobe) if ffmpeg and ffprobe else None
+
+    async def has_filters(self, *names: str) -> bool:
+        """Return whether this ffmpeg has all of these filters."""
+        if self.ffmpeg not in _filters:
+            process = await asyncio.create_subprocess_exec(
+                *(self.ffmpeg, "-hide_banner", "-filters"),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=_environment(),
+            )
+            said, _ = await process.communicate()
+            _filters[self.ffmpeg] = frozenset(
+                line.split()[1].decode() for line in said.splitlines() if len(line.split()) > 1
+            )
+        return _filters[self.ffmpeg].issuperset(names)
+
+    async def probe(self, file: str, clip: Clip, limits: ClipLimits) -> bytes:
+        """Return ffprobe's description of a file, as JSON. Raises `InvalidInput` when it cannot be read."""
+        asked = ("-v", "error", "-print_format", "json", "-show_format", "-show_streams")
+        return await _run((self.ffprobe, *asked, *_reading(clip), f"file:{file}"), limits)
+
+    async def convert(self, file: str, clip: Clip, limits: ClipLimits, *wanted: str) -> None:
+        """Convert a file as the arguments say. Raises `InvalidInput` when that fails."""
+        quiet = ("-nostdin", "-hide_banner", "-v", "error", "-threads", str(limits.threads))
+        reading = (*_reading(clip), "-i", f"file:{file}")
+        await _run((self.ffmpeg, *quiet, *reading, "-threads", str(limits.threads), *wanted), limits)
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name in _PASSED_ON}
+
+
+def _reading(clip: Clip) -> tuple[str, ...]:
+    return (
+        *("-protocol_whitelist", "file", "-format_whitelist", clip.demuxer),
+        *("-codec_whitelist", ",".join(clip.decoders), "-f", clip.demuxer),
+    )
+
+
+async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
+    """Run a command within the limits and return its output. Raises `InvalidInput` when it fails."""
+    confined = (ceil(limits.seconds * limits.threads), limits.memory, limits.max_made)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "shoal.media.confined", *map(str, confined), *command),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Unavailable("clips cannot be worked on right now") from error
+    try:
+        said, complaint = await process.communicate()
+    except asyncio.CancelledError:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        raise
+    # ffmpeg exits with 0 when only the end of its output could not be written.
+    if process.returncode or len(said) > _MOST_SAID or _NO_ROOM in complaint:
+        _log.info("%s ended with %s: %s", command[0], process.returncode, complaint[-500:].decode("utf-8", "replace"))
+        raise _reason(process.returncode or 0, complaint, limits)
+    return said
+
+
+def _reason(status: int, complaint: bytes, limits: ClipLimits) -> InvalidInput:
+    """Return the reason of a failed program from its exit status and output."""
+    if refused := _NOT_LISTED.search(complaint):
+        return Unsupported(f"the codec {refused[1].decode()} is not accepted: use H.264 and AAC")
+    if _NO_ROOM in complaint:
+        return TooLarge(f"the converted file would have more than {mebibytes(limits.max_made)}")
+    if _NO_MEMORY.search(complaint):
+        return InvalidInput(f"converting this file takes more than {mebibytes(limits.memory)} of memory")
+    if status in _OUT_OF_TIME or b"received signal 24" in complaint:
+        return InvalidInput(f"this clip took longer than {limits.seconds:g} seconds of work")
+    return InvalidInput("this file is damaged: it cannot be read")
+
 
 MP4: Final = "video/mp4"
 MP3: Final = "audio/mpeg"

@@ -1,24 +1,226 @@
-"""The pool of child processes that decode pictures, so that no upload can hurt the server.
+"""The pool of child processes that decode pictures, so that no upload can harm the server.
 
-Children start when the first picture comes and end after a minute without one: an idle server has none. A picture that costs more
-than the limits ends its child, never the server, and its sender reads why. Every call ends within the limits' seconds and the
-time that the pictures before it take.
+Children start with the first picture and exit after a minute without one: an idle server has none. A picture that exceeds
+the limits kills its child, never the server, and its sender is told why. Every call ends within the time limit plus the
+time of the pictures queued before it; members get their turns fairly.
+
+A child never gets the server's environment (it holds secrets) nor its terminal's signals. It keeps no state between jobs,
+so it is always stopped by SIGKILL.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Self, TypeVar
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Self, TypeVar, cast
+
+import msgspec
 
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.media.child import Child, ChildDied
 from shoal.media.limits import UploadLimits
-from shoal.media.protocol import OUT_OF_MEMORY, Crop, Failure, Rendering, RenderJob, error_of
-from shoal.media.turns import FairTurns
+from shoal.media.protocol import (
+    MAX_ANSWER,
+    OUT_OF_MEMORY,
+    PREFIX,
+    Answer,
+    Crop,
+    Failure,
+    Ready,
+    Rendering,
+    RenderJob,
+    error_of,
+    frame,
+)
 
+START_SECONDS: Final = 30.0
+"""Wall-clock seconds within which a child must be up, on however slow a machine."""
+_PASSED_ON = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG"})
+_ANSWERS: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
 _Kind = TypeVar("_Kind", Rendering, Crop)
 _log = logging.getLogger(__name__)
+
+
+class ChildDied(Exception):
+    """The process ended, or spoke nonsense, before it answered."""
+
+
+class Child:
+    """A running child. `jobs` counts those asked."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        # asyncio's types cannot say that both were asked to be pipes.
+        self._stdin = cast("asyncio.StreamWriter", process.stdin)
+        self._stdout = cast("asyncio.StreamReader", process.stdout)
+        self.jobs = 0
+        self._killed = False
+
+    @classmethod
+    async def start(cls, limits: UploadLimits) -> Self:
+        """A child that is up; `Unavailable` when none comes up, which is the machine's fault and no picture's."""
+        child = cls(await _spawned(limits))
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                if isinstance(await child._heard(), Ready):
+                    return child
+        except (ChildDied, TimeoutError):
+            _log.exception("a process to decode pictures does not start")
+        except BaseException:
+            await child.end()
+            raise
+        await child.end()
+        raise Unavailable("pictures cannot be decoded right now")
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still be asked, as far as the event loop has heard."""
+        return self._process.returncode is None and not self._stdout.at_eof()
+
+    async def ask(self, job: RenderJob, kind: type[_Kind]) -> _Kind | Failure:
+        """Its answer, or `ChildDied`. After that, or when cancelled, it must be ended."""
+        self.jobs += 1
+        try:
+            self._stdin.write(frame(job))
+            await self._stdin.drain()
+        except ConnectionError as error:
+            raise ChildDied from error
+        answer = await self._heard()
+        if isinstance(answer, kind | Failure):
+            return answer
+        raise ChildDied
+
+    def kill(self) -> None:
+        """Stop it now; `end` must follow."""
+        if self._killed:
+            # A second signal would reap what asyncio waits for, and make it complain.
+            return
+        self._killed = True
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def end(self) -> None:
+        """Stop it, reap it and close its pipes."""
+        self.kill()
+        self._stdin.close()
+        with suppress(ConnectionError):
+            await self._stdin.wait_closed()
+        # The transport closes itself once the pipe has been read to its end.
+        while await self._stdout.read(MAX_ANSWER):
+            pass
+        await self._process.wait()
+
+    async def _heard(self) -> Answer:
+        try:
+            size = int.from_bytes(await self._stdout.readexactly(PREFIX), "big")
+            if size > MAX_ANSWER:
+                raise ChildDied
+            return _ANSWERS.decode(await self._stdout.readexactly(size))
+        except (
+            asyncio.IncompleteReadError,
+            ConnectionError,
+            msgspec.MsgspecError,
+            UnicodeDecodeError,
+            RecursionError,
+        ) as error:
+            raise ChildDied from error
+
+
+async def _spawned(limits: UploadLimits) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            # -P: nothing is imported from the directory the server was started in.
+            *("-P", "-W", "ignore", "-m", "shoal.media.worker"),
+            msgspec.json.encode(limits).decode(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if name in _PASSED_ON},
+            start_new_session=True,
+        )
+    except OSError as error:
+        _log.exception("a process to decode pictures cannot be started")
+        raise Unavailable("pictures cannot be decoded right now") from error
+
+
+_Queue = deque[asyncio.Future[None]]
+
+
+class FairTurns:
+    """At most `places` pieces of work at once. Waiting members get one in turn; a member's pieces keep their order.
+
+    For one event loop.
+    """
+
+    def __init__(self, places: int, most_waiting: int, most_of_one: int) -> None:
+        self._places = places
+        self._free = places
+        self._most_waiting = most_waiting
+        self._most_of_one = most_of_one
+        # The member whose turn is next comes first.
+        self._queues: dict[str, _Queue] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Return how many pieces of work wait for a place."""
+        return sum(map(len, self._queues.values()))
+
+    @asynccontextmanager
+    async def taken(self, member: str) -> AsyncIterator[None]:
+        """Hold a place. Raises `Unavailable` at once when too many wait, of this member or of all."""
+        self._check_room(member)
+        await self._take(member)
+        try:
+            yield
+        finally:
+            self._give()
+
+    async def all_taken(self) -> None:
+        """Take every place for good, after those who wait now."""
+        for _ in range(self._places):
+            await self._take("")
+
+    def _check_room(self, member: str) -> None:
+        if self._free:
+            return
+        if self.waiting >= self._most_waiting or len(self._queues.get(member, ())) >= self._most_of_one:
+            raise Unavailable("too many pictures are waiting to be decoded: try again in a few seconds")
+
+    async def _take(self, member: str) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(member, deque()).append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                # The turn came at the very moment that it was no longer wanted.
+                self._give()
+            raise
+
+    def _give(self) -> None:
+        """Hand the place to the next member; callers that gave up waiting are passed over."""
+        while self._queues:
+            member = next(iter(self._queues))
+            queue = self._queues.pop(member)
+            turn = queue.popleft()
+            if queue:
+                self._queues[member] = queue
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 class Decoder:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from prometheus_client.metrics_core import Metric
 
+from shoal.app.network import Network
 from shoal.core.errors import ShoalError
 from shoal.core.events import PostCreated
 from shoal.core.ids import milliseconds_of
@@ -27,10 +28,9 @@ from shoal.observability.health import EngineWatch, VitalName
 from shoal.observability.metrics import Families
 from shoal.observability.readiness import Readiness
 from shoal.observability.request_metrics import EDGES_MS, RouteTotals
-from shoal.push.courier import Sent
+from shoal.push.sender import Sent
 from shoal.server import RunningFront
 from shoal.timelines.memory import MemoryTimelines
-from shoal.wiring import Network
 
 _EVERY_SECONDS = 0.025
 _PAUSE_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)

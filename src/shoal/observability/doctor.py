@@ -27,17 +27,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shoal.admin import jobs
+from shoal.app.engines import engine_probes
+from shoal.app.outboxes import open_outboxes, refusal_limit
+from shoal.app.paths import check_base_url, control_path, push_key_path, store_files
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, in_words
 from shoal.multiprocess.messages import at
 from shoal.observability import preflight
 from shoal.observability.preflight import SECONDS, Diagnosis, bad, engines, mail, ok, schema, warn
-from shoal.push.server_key import read_key
+from shoal.push.encryption import read_key
 from shoal.settings import Settings
-from shoal.wiring import control_path
-from shoal.wiring.outboxes import open_outboxes
-from shoal.wiring.places import check_base_url, push_key_path, store_files
-from shoal.wiring.small_parts import refusal_limit
-from shoal.wiring.vitals import engine_probes
 
 _MOST_HEAD = 65_536
 _MOST_BODY = 4 << 20

@@ -27,6 +27,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from shoal.app.network import Network
 from shoal.multiprocess.supervisor import place
 from shoal.observability.collectors import (
     BackupFigures,
@@ -43,7 +44,6 @@ from shoal.observability.health import EngineWatch
 from shoal.observability.readiness import Readiness
 from shoal.server import RunningFront, listen
 from shoal.settings import Settings
-from shoal.wiring import Network
 
 _log = logging.getLogger(__name__)
 

@@ -27,19 +27,19 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from shoal.app.engines import engine_probes
+from shoal.app.mail_and_push import mailer_of, sender_of
+from shoal.app.paths import base_url, check_base_url, media_url, store_files, store_urls
+from shoal.app.stores import map_of, open_mapped
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, with_cause
 from shoal.core.ids import milliseconds_of
 from shoal.graph.schema import backup_key
 from shoal.graph.sharding.shard_map import shown_url
-from shoal.mail.smtp import SmtpMailer
-from shoal.media.programs import Programs
+from shoal.mail.mailers import SmtpMailer
+from shoal.media.clips import Programs
 from shoal.multiprocess.supervisor import VARIABLE
 from shoal.observability.health import EngineProbe, EngineVitals
 from shoal.settings import SECRET, Settings, SettingsError, build, config_path, secret_files, secret_text
-from shoal.wiring.mail import mailer_of, sender_of
-from shoal.wiring.places import base_url, check_base_url, media_url, store_files, store_urls
-from shoal.wiring.stores import map_of, open_mapped
-from shoal.wiring.vitals import engine_probes
 
 SECONDS = 3.0
 """How long a check waits for another machine."""

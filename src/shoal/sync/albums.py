@@ -1,6 +1,6 @@
 """Albums of photos: a member's own, and those of others as a viewer may see them.
 
-Made from `shoal.library.albums` by `python -m scripts.sync_library`.
+Made from `shoal.library.media` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.core.model import Album
-from shoal.library import albums as awaited
-from shoal.library.acting import AnyMember
-from shoal.library.albums import AnyAlbum
-from shoal.library.arguments import AnyMedia, AnyPost
+from shoal.library import media as awaited
+from shoal.library.base import AnyMedia, AnyMember, AnyPost
+from shoal.library.media import AnyAlbum
 from shoal.queries import albums as feed
 from shoal.queries.albums import AlbumPage, Albums
 from shoal.sync.calling import Calling

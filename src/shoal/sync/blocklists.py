@@ -1,6 +1,6 @@
 """Blocklists: who cannot sign up, and which networks are kept out.
 
-Made from `shoal.library.blocklists` by `python -m scripts.sync_library`.
+Made from `shoal.library.moderation` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Generator, Sequence
 
 from shoal.admin.blocklists import AnyBlock
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, IpSeverity, NameBlock
-from shoal.library import blocklists as awaited
-from shoal.library.blocklists import SeverityName
+from shoal.library import moderation as awaited
+from shoal.library.moderation import SeverityName
 from shoal.sync.calling import Calling
 
 

@@ -1,13 +1,13 @@
 """Friends from elsewhere: members whom one already knows from another network.
 
-Made from `shoal.library.contacts` by `python -m scripts.sync_library`.
+Made from `shoal.library.members` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.library import contacts as awaited
+from shoal.library import members as awaited
 from shoal.queries.members import ContactsFound
 from shoal.sync.calling import Acting
 

@@ -1,12 +1,12 @@
 """Conversations: threads of direct posts that a member has a part in.
 
-Made from `shoal.library.conversations` by `python -m scripts.sync_library`.
+Made from `shoal.library.notifications` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
 
-from shoal.library import conversations as awaited
-from shoal.library.conversations import AnyConversation
+from shoal.library import notifications as awaited
+from shoal.library.notifications import AnyConversation
 from shoal.queries.conversations import Conversation, ConversationPage
 from shoal.sync.calling import Calling
 

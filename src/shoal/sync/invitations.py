@@ -1,12 +1,12 @@
 """A member's invitations: links by which others sign up.
 
-Made from `shoal.library.invitations` by `python -m scripts.sync_library`.
+Made from `shoal.library.members` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
 
 from shoal.core.signup import Invitation
-from shoal.library import invitations as awaited
+from shoal.library import members as awaited
 from shoal.sync.calling import Acting
 
 

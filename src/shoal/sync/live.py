@@ -1,13 +1,13 @@
 """Live updates: what happens in a member's feeds while the member listens.
 
-Made from `shoal.library.live` by `python -m scripts.sync_library`.
+Made from `shoal.library.feeds` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 
-from shoal.library import live as awaited
+from shoal.library import feeds as awaited
 from shoal.library.lists import AnyList
 from shoal.queries.streaming import News, OfViewer
 from shoal.sync.calling import Acting

@@ -8,7 +8,7 @@ from typing import Self, Unpack
 
 from shoal import settings as configuration
 from shoal.library import network as awaited
-from shoal.library.options import Options
+from shoal.library.network import Options
 from shoal.library.shared_network import SharedNetwork
 from shoal.sync.calling import Calling
 from shoal.sync.loop_per_process import LoopPerProcess

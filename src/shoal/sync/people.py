@@ -1,6 +1,6 @@
 """How members stand to each other: follows, requests, blocks, mutes, notes, and the lists of them.
 
-Made from `shoal.library.people` by `python -m scripts.sync_library`.
+Made from `shoal.library.follows` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.core.visibility import Relation
-from shoal.library import people as awaited
-from shoal.library.acting import AnyMember
+from shoal.library import follows as awaited
+from shoal.library.base import AnyMember
 from shoal.queries import members
 from shoal.queries.follows import DAYS, FollowersOfDay, RelationshipHistory
 from shoal.queries.hydration import Profile

@@ -1,6 +1,6 @@
 """Profiles: what stands on them, and how a member changes their own.
 
-Made from `shoal.library.profiles` by `python -m scripts.sync_library`.
+Made from `shoal.library.members` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from shoal.core.model import Member, QuotePolicy, Visibility
 from shoal.core.places import PlacePrecision
-from shoal.library import profiles as awaited
-from shoal.library.acting import AnyMember
-from shoal.library.arguments import PrecisionName, VisibilityName
+from shoal.library import members as awaited
+from shoal.library.base import AnyMember, PrecisionName, VisibilityName
 from shoal.queries.hydration import Entry, Profile
 from shoal.queries.members import Received
 from shoal.queries.tags import Featured

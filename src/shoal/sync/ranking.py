@@ -1,14 +1,14 @@
 """For you: the feed that is ranked by interest, its recipe, and what was seen.
 
-Made from `shoal.library.ranking` by `python -m scripts.sync_library`.
+Made from `shoal.library.feeds` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
 
 from shoal.core.ranking.preferences import Wishes
 from shoal.core.ranking.recipes import Recipe
-from shoal.library import ranking as awaited
-from shoal.library.arguments import AnyMoment, AnyPost
+from shoal.library import feeds as awaited
+from shoal.library.base import AnyMoment, AnyPost
 from shoal.queries.foryou.catchup import CatchUp
 from shoal.queries.foryou.feed import ForYou, Verdict
 from shoal.queries.foryou.preview import Effect

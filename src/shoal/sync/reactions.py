@@ -1,13 +1,13 @@
 """Likes, shares, bookmarks, emoji and votes.
 
-Made from `shoal.library.reactions` by `python -m scripts.sync_library`.
+Made from `shoal.library.posts` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
 
 from shoal.core.model import Share, Visibility
-from shoal.library import reactions as awaited
-from shoal.library.arguments import AnyPoll, AnyPost, VisibilityName
+from shoal.library import posts as awaited
+from shoal.library.base import AnyPoll, AnyPost, VisibilityName
 from shoal.queries import members
 from shoal.queries.hydration import PollView
 from shoal.queries.members import EmojiReactors, Likers, MemberPage

@@ -1,6 +1,6 @@
 """Scheduled posts: written now, published at a moment to come.
 
-Made from `shoal.library.scheduled` by `python -m scripts.sync_library`.
+Made from `shoal.library.posts` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from shoal.commands.polls import PollDraft
 from shoal.core.model import Post, ScheduledPost, Visibility
 from shoal.core.places import Place
-from shoal.library import scheduled as awaited
-from shoal.library.arguments import AnyMedia, AnyMoment, AnyPost, AnyScheduled, VisibilityName
+from shoal.library import posts as awaited
+from shoal.library.base import AnyMedia, AnyMoment, AnyPost, AnyScheduled, VisibilityName
 from shoal.queries.posts import Waiting
 from shoal.sync.calling import Calling
 

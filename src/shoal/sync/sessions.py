@@ -1,6 +1,6 @@
 """Where a member is logged in, the password, and taking the own data away.
 
-Made from `shoal.library.sessions` by `python -m scripts.sync_library`.
+Made from `shoal.library.members` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shoal.commands.account_deletions import Farewell
 from shoal.commands.sessions import Session, Sessions
-from shoal.library import sessions as awaited
+from shoal.library import members as awaited
 from shoal.sync.calling import Acting
 
 

@@ -1,12 +1,12 @@
 """Tags: the cloud and trends that everybody sees, and the tags that a member follows.
 
-Made from `shoal.library.tags` by `python -m scripts.sync_library`.
+Made from `shoal.library.search` by `python -m scripts.sync_library`.
 """
 
 from __future__ import annotations
 
-from shoal.library import tags as awaited
-from shoal.library.tags import CloudOrder
+from shoal.library import search as awaited
+from shoal.library.search import CloudOrder
 from shoal.queries.tags import FollowedTags
 from shoal.sync.calling import Acting, Calling
 from shoal.tagcloud.cloud import MAX_WORDS, Counted, RelatedTag, Shown, Word

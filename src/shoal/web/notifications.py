@@ -20,7 +20,7 @@ from shoal.graph.payloads.members import NOTIFICATIONS, marks
 from shoal.graph.payloads.notifications import FOR_STAFF, STRETCHES, Group, Kind
 from shoal.http.convert import Id
 from shoal.i18n import When
-from shoal.push.subscription import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushSubscription, check_bytes
+from shoal.push.messages import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushSubscription, check_bytes
 from shoal.queries import notifications as feed
 from shoal.queries import notifications as notification_queries
 from shoal.queries.hydration import Profile

@@ -13,6 +13,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from shoal.admin.blocklists import Blocklists
+from shoal.app.network import Network
 from shoal.commands import members, moderation, oauth
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import Unavailable
@@ -20,7 +21,6 @@ from shoal.core.model import Role
 from shoal.http.event_streams import USUAL
 from shoal.http.ip_blocks import IpGuard
 from shoal.scheduler import Agenda
-from shoal.wiring import Network
 from tests.api.visitor import Client
 from tests.api.world import BASE, STAFF_SCOPES, Someone, World, served, world
 

@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 from msgspec import structs
 
+from shoal.app.network import Network
 from shoal.core.model import Role
 from shoal.mastodon_api.context import front_of
 from shoal.queries.context import Reads, Remembered, Renewed
 from shoal.server import Deps, application
 from shoal.tagcloud.reader import TagCloud
-from shoal.wiring import Network
 from tests.api.world import BASE, Someone, World, picture
 
 NAMES = ("ann", "ben", "cleo", "dan", "eva")

@@ -17,7 +17,7 @@ from shoal.core.model import Role
 from shoal.http.openapi import document_of, name_of
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.routes import parts, table
-from shoal.push.server_key import new_key
+from shoal.push.encryption import new_key
 from shoal.settings import Settings
 from tests.api.entities.golden import answers, small_world
 from tests.api.world import SCOPES, Someone, World, picture

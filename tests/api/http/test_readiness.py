@@ -8,6 +8,7 @@ import logging
 import httpx
 import pytest
 
+from shoal.app.network import open_network
 from shoal.http.admission import Gate
 from shoal.http.application import build_app
 from shoal.http.rate_limits import UNLIMITED, MemoryLimiter, RateRule
@@ -15,7 +16,6 @@ from shoal.http.routes import Body, Route
 from shoal.mastodon_api.instance import health, ready
 from shoal.observability.readiness import Readiness
 from shoal.settings import build
-from shoal.wiring import open_network
 from tests.api.harness import authenticate
 from tests.api.live.streams import a_place
 from tests.engines import rabbitmq, redis

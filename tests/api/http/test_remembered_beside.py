@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from shoal import settings as configuration
+from shoal.app.network import open_network
+from shoal.app.shared import Several, one_of_several
 from shoal.core.errors import Unavailable
 from shoal.graph.cache.coherence import FollowedLog, OwnersLog
 from shoal.graph.cache.dependencies import ReadSet
 from shoal.multiprocess.shared_memory import SharedMemory
 from shoal.queries import home
-from shoal.wiring import open_network
-from shoal.wiring.several import Several, one_of_several
 from tests.api.http.stories import HOME, FrontEnd, Story, differs, never_old, told
 from tests.api.world import World, world
 from tests.examples import examples

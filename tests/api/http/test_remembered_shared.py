@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from shoal.app.network import open_network
 from shoal.graph.cache.coherence import StampGuard
 from shoal.graph.cache.dependencies import ReadSet
 from shoal.queries import home
@@ -18,7 +19,6 @@ from shoal.server import Deps
 from shoal.tagcloud import reader
 from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.reader import TagCloud
-from shoal.wiring import open_network
 from tests.api.http.stories import HOME, FrontEnd, Story, differs, never_old, told
 from tests.api.http.test_remembered import unnoted
 from tests.api.world import BASE, World, world

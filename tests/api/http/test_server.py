@@ -26,7 +26,7 @@ _PROGRAM = """
 import asyncio, sys
 from shoal.server import Deps, listen, serve
 from shoal.settings import load
-from shoal.wiring import open_network
+from shoal.app.network import open_network
 
 async def main():
     async with open_network(load({}, store="sqlite:///" + sys.argv[1])) as network:

@@ -12,6 +12,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
 from shoal import settings as configuration
+from shoal.app.network import Network, open_network
 from shoal.commands import members, oauth
 from shoal.core.model import Token
 from shoal.graph.contract import Cursor
@@ -19,7 +20,6 @@ from shoal.graph.schema import LOGGED_IN
 from shoal.http.connections import USUAL, Patience
 from shoal.http.event_streams import Pace
 from shoal.server import Deps, listen, serve
-from shoal.wiring import Network, open_network
 from tests.api.world import SCOPES, Someone
 from tests.running import eventually
 

@@ -24,12 +24,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from shoal.app.network import Network
 from shoal.commands import members, moderation, oauth
 from shoal.core.model import Role
 from shoal.http.openapi import document_of
 from shoal.mastodon_api.routes import parts
 from shoal.settings import Settings
-from shoal.wiring import Network
 from tests.api.world import served
 from tests.examples import examples
 

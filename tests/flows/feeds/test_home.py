@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.app.network import Network, open_network
 from shoal.consumers import home as fanout
 from shoal.consumers.context import Effects
 from shoal.consumers.follower_sets import PackedFollowers
@@ -23,7 +24,6 @@ from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.queries import home
 from shoal.settings import Settings
 from shoal.timelines.follower_sets import Audience, Audiences
-from shoal.wiring import Network, open_network
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -509,7 +509,7 @@ async def test_a_follow_whose_other_end_is_late_misses_no_post(what: str) -> Non
     async def opened(*_: object, **__: object) -> ShardedGraph:
         return graph
 
-    with patch("shoal.wiring.network.open_store", opened):
+    with patch("shoal.app.network.open_store", opened):
         async with open_network(Settings(store="memory://"), background=False) as network:
             ann, dan = await register(Shoal(network), "ann", "dan")
             await warm(dan)
@@ -537,8 +537,8 @@ async def test_a_tag_that_hears_of_a_post_late_still_brings_it() -> None:
         return graph
 
     with (
-        patch("shoal.wiring.network.open_store", opened),
-        patch("shoal.wiring.network.spans_stores", return_value=True),
+        patch("shoal.app.network.open_store", opened),
+        patch("shoal.app.network.spans_stores", return_value=True),
     ):
         async with open_network(Settings(store="memory://"), background=False) as network:
             ann, dan = await register(Shoal(network), "ann", "dan")

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from shoal import Handle, Shoal
+from shoal.app.network import Network
 from shoal.commands import reactions, relationships
 from shoal.core.events import Event, PollEnded, ReportFiled, RequestChanged
 from shoal.core.ids import shard_of
@@ -22,7 +23,6 @@ from shoal.graph.schema import (
 )
 from shoal.queries import notifications
 from shoal.queries.notifications import Notification, NotificationQuery
-from shoal.wiring import Network
 
 
 async def noted(shoal: Shoal, who: Handle, wish: NotificationQuery = notifications.ALL) -> list[Notification]:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import settings as configuration
+from shoal.app.network import Network, open_network
 from shoal.commands import members, notifications, posts, reactions, relationships
 from shoal.commands.posts import Draft
 from shoal.consumers.context import Effects
@@ -27,7 +28,6 @@ from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS, LIKES, MUTES, NOTIFIED, REVISED
 from shoal.outbox.runner import Runner
 from shoal.queries import notifications as feed
-from shoal.wiring import Network, open_network
 from tests.flows.simulation.chaos import Between, Crash, Dice, Unruly
 from tests.flows.simulation.recount import World
 from tests.running import in_loop

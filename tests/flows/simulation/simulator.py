@@ -38,8 +38,7 @@ from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import BLOCKS, FOLLOWS, MUTES
 from shoal.graph.sharding.sharded_graph import ShardedGraph
-from shoal.media.library import MediaLibrary
-from shoal.media.workshop import Workshop
+from shoal.media.library import MediaLibrary, Workshop
 from shoal.outbox.runner import Outcome, Runner
 from shoal.queries import home, pipeline, suggestions
 from shoal.queries import members as member_queries

@@ -17,11 +17,11 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePay
 from shoal import settings as configuration
 from shoal.admin.archives.storage import ArchiveShelf
 from shoal.admin.archives.worker import ArchiveDesk
+from shoal.app.network import Network, open_network
+from shoal.app.paths import archives_folder
 from shoal.commands import members
 from shoal.core.model import Member
 from shoal.server import Deps, listen, serve
-from shoal.wiring import Network, open_network
-from shoal.wiring.places import archives_folder
 from tests.api.world import picture
 from tests.engines.browser import browser as chromium
 from tests.engines.browser import window

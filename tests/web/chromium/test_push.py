@@ -8,8 +8,8 @@ from playwright.sync_api import Browser, expect
 
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import PUSHES
-from shoal.push import subscription
-from shoal.push.server_key import new_key
+from shoal.push import messages
+from shoal.push.encryption import new_key
 from tests.push.service import App
 from tests.web.chromium.screens import screen, stage
 
@@ -39,7 +39,7 @@ def test_a_browser_subscribes_shows_what_comes_and_ends_it(chromium: Browser) ->
         assert key is not None
         assert page.evaluate("asked.applicationServerKey") == key.public
         (held,) = at.run(at.network.store.assoc_range(ann.id, PUSHES, Cursor(limit=9)))
-        found = subscription.decode(held.data)
+        found = messages.decode(held.data)
         assert found.endpoint == "https://push.test/browser"
         assert found.sealed == b""
 

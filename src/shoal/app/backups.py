@@ -1,0 +1,75 @@
+"""A network opened to be backed up, or to be restored to; and the places where backups lie."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from shoal.admin.backups.backup import BackedNetwork
+from shoal.admin.backups.repository import KeptTagRule
+from shoal.admin.backups.restore import RestoreTarget
+from shoal.app.backends import SNAPSHOTS
+from shoal.app.indexes import tag_rules
+from shoal.app.paths import media_url, push_key_path, sqlite_path
+from shoal.app.stores import newest_map, open_store
+from shoal.core.errors import InvalidInput
+from shoal.graph.bulk import SnapshotSource
+from shoal.graph.sharding.shard_map import shown_url
+from shoal.media.store import MediaStore
+from shoal.settings import Settings
+
+_DYNAMODB = (
+    "a network on DynamoDB is not backed up by Shoal: a table cannot be read as it was at one moment. Turn point-in-time recovery "
+    "on (aws dynamodb update-continuous-backups), and copy the media"
+)
+_MEMORY = "a network in memory cannot be backed up: it ends with its process"
+
+
+def repository_url(text: str) -> str:
+    """Return the URL of a place for backups: a directory as people type it, or one that is a URL already."""
+    return text if "://" in text else Path(text).absolute().as_uri()
+
+
+@asynccontextmanager
+async def open_backed(settings: Settings) -> AsyncIterator[BackedNetwork]:
+    """Open the network of the settings beside the processes that serve it.
+
+    Raises `InvalidInput` for a store that cannot be backed up, `Unavailable` for one that cannot be reached.
+    """
+    async with AsyncExitStack() as stack:
+        known = await newest_map(settings)
+        snapshots = [await _open_snapshot(url, stack) for url in known.stores]
+        yield BackedNetwork(
+            map=known,
+            snapshots=snapshots,
+            media=MediaStore.open(media_url(settings)),
+            tag_rules=partial(_tag_rules, settings),
+            push_key=None if settings.push_key else push_key_path(settings),
+        )
+
+
+async def _open_snapshot(url: str, stack: AsyncExitStack) -> SnapshotSource:
+    scheme = urlsplit(url).scheme
+    if scheme in {"dynamodb", "memory"}:
+        raise InvalidInput(_DYNAMODB if scheme == "dynamodb" else _MEMORY)
+    if scheme not in SNAPSHOTS:
+        raise InvalidInput(f"store: {shown_url(url)} is no store of a kind that can be backed up", field="store")
+    snapshot: SnapshotSource = await SNAPSHOTS[scheme].load().connect(sqlite_path(url) if scheme == "sqlite" else url)
+    stack.push_async_callback(snapshot.close)
+    return snapshot
+
+
+async def _tag_rules(settings: Settings) -> Sequence[KeptTagRule]:
+    return [KeptTagRule(rule.name, rule.denied, rule.target) for rule in await tag_rules(settings)]
+
+
+@asynccontextmanager
+async def open_target(settings: Settings) -> AsyncIterator[RestoreTarget]:
+    """Open the stores of the settings for nobody else, and make their tables. Raises as `open_store`."""
+    async with AsyncExitStack() as stack:
+        store = await open_store(settings, stack, read_only=False, sole=True)
+        key = None if settings.push_key else push_key_path(settings)
+        yield RestoreTarget(store, MediaStore.open(media_url(settings)), key)

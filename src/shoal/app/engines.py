@@ -1,0 +1,85 @@
+"""Health probes of the engines of a network, and counts of the statements sent to each store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from shoal.app.backends import Backend
+from shoal.app.paths import sqlite_path, store_urls
+from shoal.app.shared import Sharing
+from shoal.graph.contract import Store
+from shoal.graph.sharding.sharded_graph import ShardedGraph
+from shoal.observability.health import EngineProbe
+from shoal.settings import Settings
+from shoal.tagcloud.contract import CloudStore
+
+_SQLITE = Backend("shoal.observability.health", "look")
+_POSTGRES = Backend("shoal.observability.postgres_health", "look", "postgres")
+_DYNAMODB = Backend("shoal.observability.dynamodb_health", "look", "dynamodb")
+_REDIS = Backend("shoal.observability.redis_health", "look", "redis")
+_RABBITMQ = Backend("shoal.observability.rabbitmq_health", "look", "rabbitmq")
+_BESIDE = ("", ".tags", ".search")
+"""Endings of the files of a store on SQLite: the graph, the tag cloud, the search index."""
+
+
+def engine_probes(settings: Settings) -> list[EngineProbe]:
+    """Return how each engine that the settings name is asked, each once; what is in memory is none."""
+    urls = [*store_urls(settings), settings.tags, settings.search, settings.timelines, settings.broker]
+    return [probe for url in dict.fromkeys(filter(None, urls)) for probe in _probes(url)]
+
+
+def _probes(url: str) -> Iterator[EngineProbe]:
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    scheme = parts.scheme
+    if scheme == "sqlite":
+        yield from _files(sqlite_path(url))
+    elif scheme in {"postgresql", "postgres"}:
+        yield EngineProbe("PostgreSQL", place + parts.path, partial(_POSTGRES.load(), url, place + parts.path))
+    elif scheme == "dynamodb":
+        yield EngineProbe("DynamoDB", place, partial(_DYNAMODB.load(), url))
+    elif scheme.startswith("redis"):
+        yield EngineProbe("Redis", place, partial(_REDIS.load(), url))
+    elif scheme.startswith("amqp"):
+        yield EngineProbe("RabbitMQ", place, partial(_RABBITMQ.load(), url, place))
+
+
+def _files(path: Path) -> Iterator[EngineProbe]:
+    for ending in _BESIDE:
+        file = path.with_name(path.name + ending)
+        if not ending or file.exists():
+            yield EngineProbe("SQLite", file.name, partial(_SQLITE.load(), file))
+
+
+class Statements:
+    """The stores of a network that are asked over a connection. A file or memory in this process is asked uncounted."""
+
+    def __init__(self, store: Store, tags: CloudStore, sharing: Sharing | None) -> None:
+        self._store = store
+        self._tags = tags
+        self._sharing = sharing
+
+    def sent(self) -> Mapping[str, int]:
+        """Return how many statements, requests or scripts were sent since the process began.
+
+        They go by store: `graph-0` and so on in the order of the shard map, `tags`, and `shared` for home timelines and
+        whatever else processes share.
+        """
+        return {name: sent for name, part in self._parts() if (sent := _sent(part)) is not None}
+
+    def _parts(self) -> Iterator[tuple[str, object]]:
+        stores = self._store.stores if isinstance(self._store, ShardedGraph) else (self._store,)
+        for at, store in enumerate(stores):
+            yield f"graph-{at}", store
+        yield "tags", self._tags
+        if self._sharing is not None:
+            yield "shared", self._sharing
+
+
+def _sent(part: object) -> int | None:
+    sent = getattr(part, "round_trips", None)
+    # A store that could not be opened yet has a function by every name.
+    return sent if isinstance(sent, int) else None

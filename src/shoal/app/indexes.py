@@ -1,0 +1,178 @@
+"""The search index and the tag cloud of a network: where each is stored and what fills it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from shoal.app.backends import CLOUDS, INDEXES, TRANSPORTS, scheme_of
+from shoal.app.paths import file_beside, store_urls
+from shoal.app.stores import open_store
+from shoal.core.errors import InvalidInput
+from shoal.graph.contract import Reader, Scanner, Store
+from shoal.graph.sharding.shard_map import shown_url
+from shoal.search.contract import NoIndex, SearchIndex
+from shoal.search.indexing import Filler, Tell, fill_quietly, refill
+from shoal.settings import Settings
+from shoal.tagcloud.collection import Collector, Emitter, Inbox
+from shoal.tagcloud.contract import CloudStore, TagRule, Transport
+from shoal.tagcloud.reader import TagCloud
+
+_INDEX_URLS = "sqlite:///path, postgresql://host/database, memory://"
+_NOWHERE = (
+    "there is no search index: the store %s has none of its own. Only accounts and hashtags are found, by their exact names; "
+    "set search to one of %s to find more"
+)
+
+_log = logging.getLogger(__name__)
+
+
+async def open_search(settings: Settings, stack: AsyncExitStack, *, read_only: bool) -> Filler:
+    """The index, with what keeps it as the graph is. Raises as `open_store`."""
+    index = await _open_index(settings, read_only=read_only)
+    stack.push_async_callback(index.close)
+    filler = Filler(index)
+    stack.push_async_callback(filler.close)
+    return filler
+
+
+def begin_filling(store: Scanner, graph: Reader, filler: Filler, stack: AsyncExitStack) -> None:
+    """Fill an index that is not complete, in the background; it ends with the stack, and goes on at the next start."""
+    task = asyncio.create_task(fill_quietly(store, graph, filler), name="shoal-search")
+
+    async def end() -> None:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    stack.push_async_callback(end)
+
+
+async def rebuild(settings: Settings, tell: Tell) -> int:
+    """Look at every member and post again, beside a running server or without one; how many there are.
+
+    Raises `InvalidInput` where there is no index that could be rebuilt.
+    """
+    async with _opened(settings) as (store, filler):
+        return await refill(store, store, filler, tell)
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Filler]]:
+    async with AsyncExitStack() as stack:
+        filler = await open_search(settings, stack, read_only=False)
+        if not filler.index.keeps or _scheme(settings) == "memory":
+            raise InvalidInput("search: there is no index to rebuild; it is nowhere, or in the memory of a server")
+        # Not remembered by this process: what a server changes meanwhile is seen.
+        yield await open_store(settings, stack, read_only=True, sole=False), filler
+
+
+async def _open_index(settings: Settings, *, read_only: bool) -> SearchIndex:
+    """It lies beside the first store, in a file of its own on SQLite."""
+    scheme = _scheme(settings)
+    url = settings.search or store_urls(settings)[0]
+    if scheme not in INDEXES:
+        if not read_only:
+            _log.warning(_NOWHERE, shown_url(url), _INDEX_URLS)
+        return NoIndex()
+    backend = INDEXES[scheme].load()
+    index: SearchIndex
+    if scheme == "memory":
+        index = backend()
+    elif scheme == "sqlite":
+        index = await backend.open(file_beside(settings, settings.search, "search"), read_only=read_only)
+    else:
+        index = await backend.open(url, read_only=read_only)
+    return index
+
+
+def _scheme(settings: Settings) -> str:
+    if settings.search:
+        return scheme_of(settings.search, "search", INDEXES, _INDEX_URLS)
+    return scheme_of(store_urls(settings)[0], "search", CLOUDS, _INDEX_URLS)
+
+
+_CLOUD_URLS = "sqlite:///path, postgresql://host/database, dynamodb://table, memory://"
+
+_EMIT_SECONDS = 0.02
+"""How long an event waits for others to be counted with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagCounting:
+    """The parts, each whole. The collector works where events are worked off."""
+
+    store: CloudStore
+    transport: Transport
+    emitter: Emitter
+    collector: Collector
+
+    async def settle(self, *, collecting: bool) -> None:
+        """Return when all that was counted is merged: by the collector that runs here, or by others, or by hand."""
+        await self.emitter.flush()
+        if collecting or not isinstance(self.transport, Inbox):
+            await self.collector.settle(merging=collecting)
+            return
+        while parcels := await self.transport.look():
+            self.collector.take(parcels)
+            await self.collector.merge()
+
+
+@asynccontextmanager
+async def open_cloud(settings: Settings) -> AsyncIterator[TagCloud]:
+    """The cloud alone, without the graph, to read and to rule: it works beside a running server."""
+    async with AsyncExitStack() as stack:
+        yield TagCloud(await _open_store(settings, stack, read_only=False))
+
+
+async def tag_rules(settings: Settings) -> Sequence[TagRule]:
+    """Return the rules of admins on tags, read beside a running server or without one."""
+    async with AsyncExitStack() as stack:
+        return [*(await (await _open_store(settings, stack, read_only=True)).rules()).values()]
+
+
+async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: bool, working: bool) -> TagCounting:
+    """Where tags are counted, and who does it. Raises as `open_store`."""
+    store = await _open_store(settings, stack, read_only=read_only)
+    transport: Transport = Inbox(store)
+    if settings.broker:
+        broker = TRANSPORTS[urlsplit(settings.broker).scheme].load()
+        transport = await broker.open(settings.broker, collecting=working)
+        stack.push_async_callback(transport.close)
+    emitter = Emitter(transport.send, seconds=_EMIT_SECONDS)
+    return TagCounting(store, transport, emitter, collector_of(settings, store, transport))
+
+
+def collector_of(settings: Settings, store: CloudStore, transport: Transport) -> Collector:
+    """Make the collector of a process, which merges when the settings say."""
+    return Collector(
+        store,
+        transport,
+        changes=settings.tag_merge_tags,
+        increments=settings.tag_merge_increments,
+        seconds=settings.tag_merge_seconds,
+        pause=settings.tag_merge_pause_seconds,
+    )
+
+
+async def _open_store(settings: Settings, stack: AsyncExitStack, *, read_only: bool) -> CloudStore:
+    """It lies beside the first store, in a file of its own on SQLite."""
+    url = settings.tags or store_urls(settings)[0]
+    scheme = scheme_of(url, "tags", CLOUDS, _CLOUD_URLS)
+    backend = CLOUDS[scheme].load()
+    store: CloudStore
+    if scheme == "memory":
+        store = backend()
+    elif scheme == "sqlite":
+        store = await backend.open(file_beside(settings, settings.tags, "tags"), read_only=read_only)
+    elif scheme == "dynamodb":
+        store = await backend.open(url)
+    else:
+        store = await backend.open(url, read_only=read_only)
+    stack.push_async_callback(store.close)
+    return store

@@ -1,0 +1,83 @@
+"""Mail and web push as the settings configure them."""
+
+from __future__ import annotations
+
+from email.headerregistry import Address
+from email.utils import parseaddr
+from ipaddress import ip_network
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from shoal.app.paths import base_url, domain_of, push_key_path
+from shoal.core.errors import InvalidInput
+from shoal.core.text import check_email
+from shoal.mail.mailers import FolderMailer, Mailer, SmtpMailer
+from shoal.mail.messages import Stationery
+from shoal.mail.sender import Postman
+from shoal.push.encryption import ServerKey, kept_key, read_key
+from shoal.push.sender import Courier, Network
+from shoal.settings import Settings
+
+
+def open_mail(settings: Settings) -> Postman | None:
+    """Return whoever sends mail; None where none is set up. Raises `InvalidInput` for a setting that cannot be."""
+    if not settings.mail:
+        return None
+    return Postman(mailer_of(settings), stationery_of(settings))
+
+
+def stationery_of(settings: Settings) -> Stationery:
+    """Return what all letters of a network have in common."""
+    return Stationery(settings.title, base_url(settings))
+
+
+def mailer_of(settings: Settings) -> Mailer:
+    """Return what the setting `mail` names. Raises `InvalidInput`."""
+    sender, parts = sender_of(settings), urlsplit(settings.mail)
+    if parts.scheme == "file":
+        if parts.netloc or len(parts.path) < 2:
+            raise InvalidInput("mail: file:///directory, with three slashes")
+        return FolderMailer(Path(unquote(parts.path)), sender)
+    return SmtpMailer(settings.mail, sender)
+
+
+def sender_of(settings: Settings) -> str:
+    """Return the sender of mail, as it stands in its head. Raises `InvalidInput` for a setting that is no address."""
+    name, address = parseaddr(settings.mail_from)
+    if not settings.mail_from:
+        # The name of a network may have signs that no head of a mail has.
+        name = "".join(sign for sign in settings.title if sign.isprintable())
+        return str(Address(name, "no-reply", domain_of(settings)))
+    try:
+        user, _, domain = check_email(address).rpartition("@")
+        return str(Address(name, user, domain))
+    except (InvalidInput, ValueError) as error:
+        raise InvalidInput(f"mail_from: an address such as post@example.org, not {settings.mail_from!r}") from error
+
+
+def open_key(settings: Settings) -> ServerKey | None:
+    """Return the key for web push: as set, or kept beside the store's first file, made where there is none yet.
+
+    None for a store without files. Raises `InvalidInput` for a setting that cannot be.
+    """
+    path = push_key_path(settings)
+    if settings.push_key:
+        private = read_key(settings.push_key)
+    elif path is not None:
+        private = kept_key(path)
+    else:
+        return None
+    contact = f"mailto:{settings.contact_email}" if settings.contact_email else base_url(settings)
+    return ServerKey(private, contact)
+
+
+def open_courier(settings: Settings, key: ServerKey) -> Courier:
+    """Return who sends messages. Raises `InvalidInput` for a setting that cannot be."""
+    return Courier(key, base_url(settings), _networks(settings))
+
+
+def _networks(settings: Settings) -> list[Network]:
+    try:
+        return [ip_network(network) for network in settings.push_networks]
+    except ValueError as error:
+        raise InvalidInput(f"push_networks: {error}", field="push_networks") from error

@@ -1,0 +1,389 @@
+"""Every part of a network, opened together and closed together."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from shoal.admin.tags import TagUpgrade
+from shoal.app.engines import Statements, engine_probes
+from shoal.app.indexes import TagCounting, begin_filling, open_search, open_tags
+from shoal.app.mail_and_push import open_courier, open_key, open_mail
+from shoal.app.outboxes import limits_of, open_recorder, pressure_of, probes_of, runner_of
+from shoal.app.paths import domain_of, media_url
+from shoal.app.shared import Several, Sharing, open_broker, open_sharing
+from shoal.app.stores import open_store, spans_stores
+from shoal.commands.audit import drop_old
+from shoal.commands.context import Writes
+from shoal.consumers.active_posts import forget_inactive
+from shoal.consumers.context import Effects, Followers, Holding
+from shoal.consumers.follower_sets import ListedFollowers, PackedFollowers
+from shoal.consumers.high_fan_out import Loudness
+from shoal.core.errors import Unavailable
+from shoal.core.ids import IdMaker
+from shoal.core.ranking.recipes import recipe_of
+from shoal.core.tokens import TokenLifetime
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.cache.request_graph import NotedGraph
+from shoal.graph.contract import Graph, Outbox, Store
+from shoal.graph.failover import Histories
+from shoal.http.rate_limits import Limiter
+from shoal.media.clips import Clips, Programs
+from shoal.media.decoder import Decoder
+from shoal.media.library import MediaLibrary, Workshop
+from shoal.media.limits import ClipLimits
+from shoal.media.limits import UploadLimits as MediaLimits
+from shoal.media.store import MediaStore
+from shoal.observability.health import EngineProbe
+from shoal.observability.request_log import Recorder
+from shoal.outbox.relay import Relay
+from shoal.outbox.runner import Runner
+from shoal.push.encryption import ServerKey
+from shoal.queries.context import Reads
+from shoal.scheduler import Agenda, Upkeep, begin_histories, begin_token_uses
+from shoal.search.indexing import Filler
+from shoal.settings import Settings
+from shoal.streaming.contract import MemoryChannel
+from shoal.streaming.hub import Hub
+from shoal.tagcloud.contract import CloudStore
+from shoal.tagcloud.merger import Amendment
+from shoal.tagcloud.reader import TagCloud
+from shoal.tagcloud.rules import amend
+from shoal.timelines.contract import MemoryReadings, PushTally, Timelines
+from shoal.timelines.follower_sets import Audiences
+from shoal.timelines.memory import MemoryTimelines
+
+
+async def open_media(settings: Settings, stack: AsyncExitStack) -> MediaLibrary:
+    """Open the library, with the processes that decode for it. Raises `InvalidInput` for a URL that names no store."""
+    limits = _limits(settings)
+    decoder = await stack.enter_async_context(Decoder(limits))
+    return MediaLibrary(MediaStore.open(media_url(settings)), decoder, limits, _clips(settings))
+
+
+def _clips(settings: Settings) -> Clips | None:
+    """Return the converter of clips; None where its programs are not installed."""
+    programs = Programs.found()
+    limits = ClipLimits(max_bytes=settings.max_video_bytes, max_duration=settings.max_video_seconds)
+    return Clips(programs, limits) if programs else None
+
+
+def _limits(settings: Settings) -> MediaLimits:
+    limits = MediaLimits(
+        max_bytes=settings.max_upload_bytes, max_pixels=settings.max_pixels, feed_edge=settings.feed_edge
+    )
+    return limits.keeping_originals() if settings.keep_originals else limits
+
+
+_LOOK_SECONDS = 0.02
+_QUIET_LOOKS = 3
+_HURRY_SECONDS = 0.002
+
+
+class ProcessRole(Enum):
+    """The role of a process."""
+
+    WEB = "web"
+    """Answers members, and works off events unless others do."""
+    WORKER = "worker"
+    """Works off events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Everything that runs, each part whole."""
+
+    settings: Settings
+    store: Store
+    timelines: Timelines
+    writes: Writes
+    reads: Reads
+    tags: TagCloud
+    effects: Effects
+    runner: Runner[Effects]
+    media: MediaLibrary
+    counting: TagCounting
+    search: Filler
+    """Keeps the search index up to date with the graph."""
+    hub: Hub
+    """Delivers updates to the viewers connected to this process."""
+    limiter: Limiter | None
+    """Shared with other processes; None: each front end makes its own."""
+    collecting: bool
+    """Whether this process merges the counts of tags."""
+    probes: Mapping[str, Callable[[], Awaitable[object]]]
+    """A small request to each part that may be in another process or machine; it raises when there is no answer."""
+    engines: Sequence[EngineProbe]
+    """How each engine is asked for its own figures."""
+    server_key: ServerKey | None
+    """The key for web push; None where there is none, and so no web push."""
+    memory: CachedGraph
+    """The memory in front of the store, which `store` is too."""
+    statements: Statements
+    """Counts the requests to engines."""
+    recorder: Recorder
+    """Records requests and jobs."""
+
+    @property
+    def tag_store(self) -> CloudStore:
+        """The store of the tag counts."""
+        return self.counting.store
+
+    async def amend_tags(self, amendment: Amendment) -> None:
+        """Change how tags are counted or shown."""
+        await amend(self.counting.store, lambda _: amendment)
+
+    async def settle(self, patience: float = 60.0) -> None:
+        """Wait until all consequences of what was done so far have run, here or in workers.
+
+        Raises `TimeoutError` after `patience` seconds.
+        """
+        async with asyncio.timeout(patience):
+            await self._drain(patience)
+            await self.counting.settle(collecting=self.collecting)
+
+    @asynccontextmanager
+    async def _hurried(self) -> AsyncIterator[None]:
+        """Inside the block, what waits only to be written together with more is written when no more can come."""
+        hurrying = asyncio.create_task(self._hurry(), name="shoal-hurry")
+        try:
+            yield
+        finally:
+            hurrying.cancel()
+            with suppress(asyncio.CancelledError):
+                await hurrying
+
+    async def _hurry(self) -> None:
+        while True:
+            await asyncio.sleep(_HURRY_SECONDS)
+            with suppress(Unavailable):
+                if await self.runner.waits():
+                    self.search.hurry()
+                    await self.counting.emitter.flush()
+
+    async def _drain(self, patience: float) -> None:
+        if not self.settings.broker:
+            async with self._hurried():
+                await self.runner.drain(patience, busy=True)
+            return
+        await self.runner.drain(patience)
+        # What is on its way is in neither for a moment: nothing may be found several times on end.
+        quiet = 0
+        while quiet < _QUIET_LOOKS:
+            await asyncio.sleep(_LOOK_SECONDS)
+            quiet = 0 if await self.store.backlog() else quiet + 1
+            await self.runner.drain(patience)
+
+
+@asynccontextmanager
+async def open_network(
+    settings: Settings,
+    *,
+    read_only: bool = False,
+    background: bool = True,
+    role: ProcessRole = ProcessRole.WEB,
+    several: Several | None = None,
+) -> AsyncIterator[Network]:
+    """Open every part, and close it again. `background` runs consequences and upkeep; without it, `runner.turn` does.
+
+    With `several` processes on one file this is one of them: only the owner's may change anything.
+
+    Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL that names no backend.
+    """
+    async with AsyncExitStack() as stack:
+        recorder = open_recorder(settings, stack)
+        sharing = await open_sharing(settings, stack, histories := Histories())
+        raw = await open_store(settings, stack, histories, read_only=read_only, sole=not (sharing or read_only))
+        log = several.log() if several else None
+        store = NotedGraph(raw, settings.object_cache, stamps=sharing.stamps if sharing else None, log=log)
+        working = background and not read_only and (role is ProcessRole.WORKER or settings.run_consequences)
+        broker = await open_broker(settings, stack, taking=working)
+        outbox: Outbox = store if broker is None else broker
+        counting = await open_tags(settings, stack, read_only=read_only, working=working)
+        search = await open_search(settings, stack, read_only=read_only)
+        statements = Statements(raw, counting.store, sharing)
+        server_key = None if read_only else open_key(settings)
+        uses_since = await begin_token_uses(store, read_only=read_only)
+        lifetime = TokenLifetime(settings.token_days * 86_400_000, uses_since)
+        network = await _assemble(
+            settings,
+            store,
+            sharing,
+            outbox,
+            counting,
+            search,
+            statements,
+            stack,
+            server_key,
+            recorder,
+            lifetime,
+            several,
+            working=working,
+        )
+        if isinstance(network.timelines, MemoryTimelines):
+            histories.on_change(store.forget_all, network.timelines.forget_all)
+        if not read_only:
+            await begin_histories(network.store, settings.tombstone_days)
+        if background and not read_only:
+            _start(network, broker, stack, working=working)
+        yield network
+
+
+async def _assemble(
+    settings: Settings,
+    store: CachedGraph,
+    sharing: Sharing | None,
+    outbox: Outbox,
+    counting: TagCounting,
+    search: Filler,
+    statements: Statements,
+    stack: AsyncExitStack,
+    server_key: ServerKey | None,
+    recorder: Recorder,
+    lifetime: TokenLifetime,
+    several: Several | None,
+    *,
+    working: bool,
+) -> Network:
+    media = await open_media(settings, stack)
+    workshop = Workshop(media)
+    new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
+    # Alone, a process remembers exactly. Among others what it remembers may be old while Redis fails: nothing that lasts
+    # is made of it.
+    lasting: Graph = store if sharing is None else store.beneath()
+    loudness = Loudness(lasting, new_id, settings.loud_from)
+    audiences = None
+    timelines: Timelines
+    followers: Followers
+    if sharing is None:
+        timelines = _timelines(settings, several)
+        seats = Audiences()
+        followers = PackedFollowers(store, timelines, seats, loudness)
+        if isinstance(timelines, MemoryTimelines):
+            timelines.on_drop = seats.clear
+            audiences = seats
+    else:
+        timelines = sharing.timelines
+        followers = ListedFollowers(lasting, timelines, sharing.stamps, loudness)
+    channel = sharing.channel if sharing else MemoryChannel()
+    tally = PushTally()
+    effects = Effects(
+        lasting,
+        timelines,
+        followers,
+        loudness,
+        channel,
+        new_id,
+        counting.emitter,
+        workshop,
+        across=spans_stores(settings),
+        merge=settings.timeline_length,
+        tally=tally,
+        search=search,
+        holding=Holding(settings.reports_to_hold, int(settings.reporter_age_days * 86_400_000)),
+        postman=open_mail(settings),
+        courier=open_courier(settings, server_key) if server_key else None,
+        lifetime=lifetime,
+    )
+    hub = Hub(channel, lasting)
+    stack.push_async_callback(hub.close)
+    tags = TagCloud(counting.store)
+    runner = runner_of(outbox, effects, recorder, afar=sharing is not None)
+    return Network(
+        settings=settings,
+        store=store,
+        timelines=timelines,
+        writes=Writes(
+            store,
+            new_id,
+            media,
+            limits_of(settings),
+            domain_of(settings),
+            pressure_of(runner, search, settings),
+            inviters=settings.invitations,
+            lifetime=lifetime,
+        ),
+        reads=Reads(
+            store,
+            lasting,
+            timelines,
+            audiences,
+            tags,
+            settings.timeline_length,
+            search=search.index,
+            readings=sharing.readings if sharing else MemoryReadings(),
+            history_days=settings.follow_history_days,
+            staff_second_factor=settings.staff_second_factor,
+            recipe=recipe_of(settings.recipe),
+            tally=tally,
+        ),
+        tags=tags,
+        effects=effects,
+        runner=runner,
+        media=media,
+        counting=counting,
+        search=search,
+        collecting=working,
+        hub=hub,
+        limiter=shared.limiter if (shared := several or sharing) and settings.rate_limits else None,
+        probes=probes_of(store, timelines, outbox),
+        engines=engine_probes(settings),
+        server_key=server_key,
+        memory=store,
+        statements=statements,
+        recorder=recorder,
+    )
+
+
+def _timelines(settings: Settings, several: Several | None) -> Timelines:
+    if several is not None:
+        return several.timelines()
+    return MemoryTimelines(settings.timeline_members, settings.timeline_length)
+
+
+def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
+    """Start everything that runs beside requests; it stops in the opposite order."""
+    settings = network.settings
+    # What upkeep drops and what is due lasts: it is made of the graph as it is.
+    lasting = replace(network.writes, graph=network.effects.graph)
+    upkeep = Upkeep(
+        network.store,
+        network.timelines,
+        network.effects.loudness.review,
+        partial(forget_inactive, network.effects.graph),
+        settings.timeline_idle_days,
+        settings.tombstone_days,
+        settings.follow_history_days,
+        partial(drop_old, lasting),
+        settings.audit_days,
+    )
+    upkeep.start()
+    stack.push_async_callback(upkeep.stop)
+    if broker is not None:
+        relay = Relay(network.store, broker.send)
+        relay.start()
+        stack.push_async_callback(relay.stop)
+    if working:
+        network.counting.collector.start()
+        stack.push_async_callback(network.counting.collector.stop)
+        network.runner.start()
+        stack.push_async_callback(network.runner.stop)
+        agenda = Agenda(lasting)
+        agenda.start()
+        stack.push_async_callback(agenda.stop)
+        tag_upgrade = TagUpgrade(network.store, lasting, network.counting.store)
+        tag_upgrade.start()
+        stack.push_async_callback(tag_upgrade.stop)
+        begin_filling(network.store, network.effects.graph, network.search, stack)
+        # Before the runner, which waits for its jobs: a long video does not hold up the end.
+        stack.push_async_callback(network.effects.workshop.close)
+        if network.effects.courier is not None:
+            stack.push_async_callback(network.effects.courier.close)
+        if network.effects.postman is not None:
+            stack.push_async_callback(network.effects.postman.close)

@@ -1,0 +1,124 @@
+"""The outbox runner of a network: its handlers, limits, back-pressure and job log.
+
+`open_outboxes` opens the outboxes without the rest of the network, for commands that list or replay jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+
+from shoal.app.backends import Backend
+from shoal.app.shared import open_broker
+from shoal.app.stores import open_store
+from shoal.commands.context import Limits, Pressure
+from shoal.consumers.context import Effects
+from shoal.consumers.table import TABLE
+from shoal.graph.contract import Graph, Job, Outbox, Store
+from shoal.observability.request_log import Recorder
+from shoal.observability.tracing import Record
+from shoal.outbox.runner import Runner
+from shoal.search.indexing import Filler
+from shoal.settings import Settings
+from shoal.timelines.contract import Timelines
+
+_SPANS = Backend("shoal.observability.otel", "OpenTelemetrySpans", "otel")
+
+
+def open_recorder(settings: Settings, stack: AsyncExitStack) -> Recorder:
+    """Make the recorder. Raises `InvalidInput` where OpenTelemetry is asked for and not installed."""
+    if not settings.opentelemetry:
+        return Recorder(settings.request_log, settings.slow_ms)
+    spans = _SPANS.load()()
+    stack.push_async_callback(asyncio.to_thread, spans.close)
+    return Recorder(settings.request_log, settings.slow_ms, spans)
+
+
+class JobWatch:
+    """Has each run of a job recorded."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def __call__(self, job: Job) -> AbstractContextManager[Record | None]:
+        """Record inside the context."""
+        event = type(job.event).__name__
+        return self._recorder.job(f"{job.store}:{job.seq}", event, job.attempt + 1, job.event.trace)
+
+
+_STEP_SECONDS = 60.0
+"""Limit for one page of a fan-out, which takes well under a second: one that takes so long never ends."""
+_CONCURRENCY = 64
+"""Jobs in flight in one process whose stores are elsewhere: their concurrent requests travel together."""
+_SEARCH = 3.0
+"""Factor by which search may be later than timelines before posts are refused: hardly anybody notices."""
+_POLL_SECONDS = 0.05
+"""Interval of looking for events that another process committed."""
+
+
+def refusal_limit(settings: Settings) -> float:
+    """Return the delay of deliveries in seconds at which new posts are refused; 0 for no limit.
+
+    There is none where other processes deliver, whose delay a server does not know: behind a broker, and without
+    `run_consequences`.
+    """
+    return settings.most_behind_seconds if settings.run_consequences and not settings.broker else 0.0
+
+
+def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> Pressure:
+    """Return what refuses posts while timelines or the search index are late."""
+    return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), refusal_limit(settings))
+
+
+def probes_of(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str, Callable[[], Awaitable[object]]]:
+    """Return a small request to each part that may be in another process or machine."""
+    # Every store is asked for its oldest event.
+    probes: dict[str, Callable[[], Awaitable[object]]] = {"stores": store.lag, "timelines": partial(timelines.floor, 0)}
+    return probes if outbox is store else {**probes, "broker": outbox.backlog}
+
+
+def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool) -> Runner[Effects]:
+    """Return what works off events, `afar` where stores and timelines are elsewhere."""
+    watch = JobWatch(recorder)
+    if not afar:
+        return Runner(outbox, TABLE, effects, watch=watch)
+    return Runner(
+        outbox,
+        TABLE,
+        effects,
+        concurrency=_CONCURRENCY,
+        step_seconds=_STEP_SECONDS,
+        poll_seconds=_POLL_SECONDS,
+        watch=watch,
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits on what members write."""
+    return Limits(
+        text=settings.max_post_characters,
+        media=settings.max_media_per_post,
+        member_bytes=settings.max_member_bytes,
+        follows=settings.max_follows,
+        leaving_days=settings.leaving_days,
+    )
+
+
+class OpenOutboxes(dict[str, Outbox]):
+    """Outboxes by name, and the graph of the store, where the audit log is."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store=store)
+        self.graph: Graph = store
+
+
+@asynccontextmanager
+async def open_outboxes(settings: Settings, *, read_only: bool) -> AsyncIterator[OpenOutboxes]:
+    """Open the outboxes, by name: `store`, and `broker` if there is one. Raises `Unavailable` if one cannot be opened."""
+    async with AsyncExitStack() as stack:
+        outboxes = OpenOutboxes(await open_store(settings, stack, read_only=read_only, sole=False))
+        if (broker := await open_broker(settings, stack, taking=False)) is not None:
+            outboxes["broker"] = broker
+        yield outboxes

@@ -1,0 +1,133 @@
+"""State that several processes share: timelines, version tokens, rate limits, live updates and the broker.
+
+It is in Redis and RabbitMQ, or, for several processes on one SQLite file, in the process that owns the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from shoal.app.backends import Backend, scheme_of
+from shoal.app.paths import readers_path
+from shoal.core.errors import InvalidInput
+from shoal.graph.cache.coherence import FollowedLog, OwnersLog, Stamps
+from shoal.graph.failover import HistoricStamps, Histories
+from shoal.http.rate_limits import Limiter, SharedLimiter, rules
+from shoal.multiprocess.messages import OWNER
+from shoal.multiprocess.readers import StoreOwner, StoreReader
+from shoal.multiprocess.shared_memory import NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
+from shoal.settings import Settings
+from shoal.streaming.contract import Channel
+from shoal.timelines.contract import Readings, Timelines
+from shoal.timelines.memory import OwnersTimelines, ReadTimelines, SharedRows, TimelineRows
+
+_DAY_SECONDS = 86_400.0
+
+_NODES = Backend("shoal.graph.redis.client", "Nodes", "redis")
+_STAMPS = Backend("shoal.graph.redis.version_tokens", "RedisStamps", "redis")
+_TIMELINES = Backend("shoal.timelines.redis", "RedisTimelines", "redis")
+_READINGS = Backend("shoal.timelines.redis", "RedisReadings", "redis")
+_LIMITER = Backend("shoal.http.redis_rate_limits", "RedisLimiter", "redis")
+_CHANNEL = Backend("shoal.streaming.redis", "RedisChannel", "redis")
+_BROKERS: Mapping[str, Backend] = dict.fromkeys(
+    ("amqp", "amqps"), Backend("shoal.outbox.rabbitmq", "RabbitOutbox", "rabbitmq")
+)
+_SHARED = dict.fromkeys(("redis", "rediss", "redis+cluster", "rediss+cluster"), _NODES)
+_SHOWN = "memory://, redis://host:port, redis+cluster://host:port,host:port"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """The parts that all processes have in common."""
+
+    timelines: Timelines
+    readings: Readings
+    stamps: Stamps
+    limiter: Limiter
+    channel: Channel
+    nodes: Any
+    """The servers that all of them are on."""
+
+    @property
+    def round_trips(self) -> int:
+        """How many scripts were run so far."""
+        return int(self.nodes.calls)
+
+
+async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: Histories) -> Sharing | None:
+    """Open the shared parts that the setting `timelines` names; None when this process keeps everything itself.
+
+    What is in them is of the `histories` of the stores.
+    """
+    scheme = scheme_of(settings.timelines, "timelines", {"memory": None, **_SHARED}, _SHOWN)
+    if scheme == "memory":
+        return None
+    try:
+        nodes = await _NODES.load().open(settings.timelines)
+    except ValueError as error:
+        raise InvalidInput(f"timelines: {error}", field="timelines") from error
+    stack.push_async_callback(nodes.close)
+    kept = _STAMPS.load()(nodes)
+    stack.push_async_callback(kept.close)
+    stamps = HistoricStamps(kept, histories)
+    idle = settings.timeline_idle_days * _DAY_SECONDS
+    timelines = _TIMELINES.load()(nodes, settings.timeline_length, idle_seconds=idle, mark=lambda: histories.mark)
+    stack.push_async_callback(timelines.close)
+    channel = _CHANNEL.load()(nodes)
+    stack.push_async_callback(channel.close)
+    return Sharing(timelines, _READINGS.load()(nodes), stamps, _LIMITER.load()(nodes, rules(settings)), channel, nodes)
+
+
+async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:
+    """Open the broker that the setting names, an outbox that can be published to; None without one.
+
+    `taking`: whether this process works jobs off.
+    """
+    if not settings.broker:
+        return None
+    scheme = scheme_of(settings.broker, "broker", _BROKERS, "amqp://user:password@host:port/")
+    broker = await _BROKERS[scheme].load().open(settings.broker, taking=taking)
+    stack.push_async_callback(broker.close)
+    return broker
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """One of several processes: the `owner` of the store, or a `reader` beside it."""
+
+    memory: SharedMemory
+    place: int
+    limiter: SharedLimiter
+    owner: StoreOwner | None
+    reader: StoreReader | None = field(default=None)
+
+    def log(self) -> OwnersLog | FollowedLog:
+        """Return the log of changes, to be written or to be followed."""
+        if self.reader is None:
+            return OwnersLog(self.memory, POSITION, barrier)
+        return FollowedLog(self.memory, POSITION, self.reader.alive)
+
+    def timelines(self) -> OwnersTimelines | ReadTimelines:
+        """Return the timelines, to be written or to be read. What an owner before had written is gone."""
+        if self.reader is None:
+            return OwnersTimelines(self.memory.length, self._rows())
+        return ReadTimelines(self.memory.length, self._rows(), self.reader.warm)
+
+    def _rows(self) -> SharedRows:
+        memory = self.memory
+        rows = TimelineRows(memory.rings, memory.next, memory.floors, memory.members, memory.read_at)
+        return SharedRows(rows, memory.filled, memory.words, VERSION, NEWEST, USED, barrier)
+
+
+def one_of_several(settings: Settings, memory: SharedMemory, place: int) -> Several:
+    """Return the parts for the process in a place. Raises `InvalidInput` for any other store than one SQLite file."""
+    path = readers_path(settings)
+    if path is None:
+        raise InvalidInput("store: processes read beside another one where the store is one SQLite file", field="store")
+    limiter = SharedLimiter(rules(settings), memory.counts, place)
+    if place == OWNER:
+        return Several(memory, place, limiter, StoreOwner(memory, path))
+    return Several(memory, place, limiter, None, StoreReader(memory, place, path))

@@ -1,0 +1,204 @@
+"""The stores of a network: opened as the settings name them, joined into one graph, and their pending upgrades."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from shoal.app.backends import (
+    CLOUD_VERSIONS,
+    INDEX_VERSIONS,
+    LIVE_STORES,
+    MOVING_STORES,
+    STORES,
+    UPGRADES,
+    Backend,
+    scheme_of,
+)
+from shoal.app.paths import file_beside, sqlite_path, store_urls
+from shoal.core.errors import InvalidInput
+from shoal.core.placement import source_of
+from shoal.graph.contract import Store
+from shoal.graph.failover import Histories
+from shoal.graph.migrations import PendingStep, Progress
+from shoal.graph.resolve import Owns
+from shoal.graph.sharding.live_map import LiveMap, MapKeeper
+from shoal.graph.sharding.shard_map import ShardMap, Side, SourceState, first_map, shown_url
+from shoal.graph.sharding.sharded_graph import ShardedGraph
+from shoal.settings import Settings
+
+_SHOWN = "sqlite:///path, postgresql://host/database, dynamodb://table, memory://"
+_SHOWN_MOVING = "postgresql://host/database: data sources move between PostgreSQL stores only"
+
+
+class Mapped(NamedTuple):
+    """A graph with the map by which it is spread, and what its stores say of moves: by URL and data source."""
+
+    store: Store
+    map: ShardMap
+    marks: Mapping[str, Mapping[int, SourceState]]
+
+
+async def open_mapped(settings: Settings, stack: AsyncExitStack) -> Mapped:
+    """The graph of the settings, to read and to look at. See `open_store`."""
+    known = map_of(settings)
+    if _lives(known):
+        live = _live_map(known, stack, read_only=True, sole=False)
+        return Mapped(await live.open(), live.map, await live.marks())
+    return Mapped(await open_store(settings, stack, read_only=True, sole=False), known, {})
+
+
+async def open_store(
+    settings: Settings, stack: AsyncExitStack, histories: Histories | None = None, *, read_only: bool, sole: bool
+) -> Store:
+    """The graph of the settings; closed when the stack is.
+
+    `sole`: this process keeps what no other can see, and so must be the only one that writes. `histories` are told which one
+    each store is in. Raises `Unavailable` for a
+    store that cannot be opened, `InvalidInput` for a URL that names no backend.
+    """
+    known = map_of(settings)
+    if _lives(known):
+        return await _live_map(known, stack, read_only=read_only, sole=sole, histories=histories).open()
+    if isinstance(settings.store, str):
+        return await open_one(settings.store, stack, _everything, read_only=read_only, sole=sole, histories=histories)
+    owners = list(known.owners)
+    stores = [
+        await open_one(url, stack, _owner(owners, at), read_only=read_only, sole=sole, histories=histories)
+        for at, url in enumerate(known.stores)
+    ]
+    return ShardedGraph(stores, owners)
+
+
+async def newest_map(settings: Settings) -> ShardMap:
+    """Return the newest map that the stores of the settings know of; that of the settings where stores keep none."""
+    known = map_of(settings)
+    if not _lives(known):
+        return known
+    async with AsyncExitStack() as stack:
+        live = _live_map(known, stack, read_only=True, sole=False)
+        await live.open()
+        return live.map
+
+
+def spans_stores(settings: Settings) -> bool:
+    """Whether the graph is in several stores, or may be while it is open."""
+    known = map_of(settings)
+    return len(known.stores) > 1 or _lives(known)
+
+
+def map_of(settings: Settings) -> ShardMap:
+    """The shard map of the settings. Raises `InvalidInput`."""
+    try:
+        return first_map(settings.store)
+    except ValueError as error:
+        raise InvalidInput(f"store: {error}", field="store") from error
+
+
+def _lives(known: ShardMap) -> bool:
+    return {urlsplit(url).scheme for url in known.stores} <= LIVE_STORES.keys()
+
+
+def _live_map(
+    known: ShardMap, stack: AsyncExitStack, *, read_only: bool, sole: bool, histories: Histories | None = None
+) -> LiveMap:
+    """Stores between which data sources can move while they are in use."""
+    histories = histories or Histories()
+
+    async def open_store(url: str, owns: Owns) -> Store:
+        return await open_one(url, stack, owns, read_only=read_only, sole=sole, histories=histories)
+
+    def open_post(url: str) -> MapKeeper:
+        post: MapKeeper = LIVE_STORES[urlsplit(url).scheme].load()(url, histories)
+        return post
+
+    live = LiveMap(open_store, open_post, known)
+    stack.push_async_callback(live.close)
+    return live
+
+
+async def open_side(url: str, *, joins: bool) -> Side:
+    """One end of a move of data sources. Raises `InvalidInput` for a store that cannot be one."""
+    scheme = scheme_of(url, "store", MOVING_STORES, _SHOWN_MOVING)
+    side: Side = await MOVING_STORES[scheme].load().open(url, joins=joins)
+    return side
+
+
+async def open_one(
+    url: str, stack: AsyncExitStack, owns: Owns, *, read_only: bool, sole: bool, histories: Histories | None = None
+) -> Store:
+    """One store, which keeps the shards that `owns` says."""
+    scheme = scheme_of(url, "store", STORES, _SHOWN)
+    backend = STORES[scheme].load()
+    store: Store
+    if scheme == "memory":
+        store = backend(owns)
+    elif scheme == "sqlite":
+        path = sqlite_path(url)
+        if not path.parent.is_dir():
+            raise InvalidInput(f"store: the directory of {path.name} does not exist", field="store")
+        store = await backend.open(path, owns=owns, read_only=read_only)
+    elif scheme == "dynamodb":
+        store = await backend.open(url, owns=owns)
+    else:
+        store = await backend.open(url, owns=owns, read_only=read_only, sole=sole, histories=histories)
+    stack.push_async_callback(store.close)
+    return store
+
+
+def _owner(at: list[int], index: int) -> Owns:
+    return lambda shard: at[source_of(shard)] == index
+
+
+def _everything(_shard: int) -> bool:
+    return True
+
+
+class Upgradable(Protocol):
+    """Something that is upgraded as a whole."""
+
+    async def plan(self) -> list[PendingStep]:
+        """Return the steps that are still to be done. Raises `Unavailable`."""
+
+    async def upgrade(self, progress: Progress) -> None:
+        """Do them. Raises `Unavailable`."""
+
+
+class NamedUpgrade(NamedTuple):
+    """An upgrade, and what it is of, without any password."""
+
+    name: str
+    upgrade: Upgradable
+
+
+def upgrades(settings: Settings) -> Sequence[NamedUpgrade]:
+    """Return the upgrades of a network, in the order in which they are to be done.
+
+    Tables of DynamoDB are upgraded when they are opened. Raises `InvalidInput` where an extra is missing.
+    """
+    found = [
+        NamedUpgrade(shown_url(url), UPGRADES[scheme].load()(url))
+        for url in store_urls(settings)
+        if (scheme := urlsplit(url).scheme) in UPGRADES
+    ]
+    found += _beside(settings, "search", settings.search, INDEX_VERSIONS)
+    found += _beside(settings, "tags", settings.tags, CLOUD_VERSIONS)
+    return found
+
+
+def _beside(settings: Settings, what: str, url: str, versions: Mapping[str, Backend]) -> list[NamedUpgrade]:
+    """The upgrade of what lies at a URL, or beside the first store where that is empty; none of a file that is not there."""
+    first = store_urls(settings)[0]
+    scheme = urlsplit(url or first).scheme
+    if scheme not in versions:
+        return []
+    upgrade, known = UPGRADES[scheme].load(), versions[scheme].load()
+    if scheme != "sqlite":
+        return [NamedUpgrade(f"{what} in {shown_url(url or first)}", upgrade(url or first, known))]
+    path = file_beside(settings, url, what)
+    # A file that the settings name has nobody else's lock.
+    owner = None if url else sqlite_path(first)
+    named = f"sqlite:///{path}"
+    return [NamedUpgrade(f"{what} in {named}", upgrade(named, known, owner=owner))] if path.exists() else []

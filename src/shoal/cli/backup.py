@@ -1,0 +1,276 @@
+"""`shoal backup` and `shoal restore`: copy a network to a directory or bucket, and restore it into an empty store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from shoal.admin.backups import backup as pruning
+from shoal.admin.backups import backup as verifying
+from shoal.admin.backups import restore as restoring
+from shoal.admin.backups.backup import Keeping, Pruned, VerifiedBackup, back_up
+from shoal.admin.backups.repository import BackupRepository, Manifest, plain
+from shoal.admin.backups.restore import RestoredNetwork
+from shoal.admin.report import CheckReport, Progress
+from shoal.admin.throttling import Throttle
+from shoal.app.backups import open_backed, open_target, repository_url
+from shoal.app.network import open_network
+from shoal.cli.group import pass_settings
+from shoal.cli.maintenance import tell
+from shoal.cli.progress import bars
+from shoal.cli.stores import existing
+from shoal.core.errors import ShoalError
+from shoal.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_json = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+throttle_option = click.option(
+    "--mb-per-second",
+    type=click.FloatRange(0, min_open=True),
+    help="Read and write no more than this.  [default: as fast as it goes]",
+)
+_AMOUNT = click.IntRange(0)
+
+
+def keeping_options(function: F) -> F:
+    """Give a command the options that say which generations are kept."""
+    for name, words in (
+        ("--keep-weekly", "Keep the newest generation of so many weeks."),
+        ("--keep-daily", "Keep the newest generation of so many days."),
+        ("--keep", "Keep so many of the newest generations."),
+    ):
+        function = click.option(name, type=_AMOUNT, default=0, metavar="N", help=words)(function)
+    return function
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--to", "place", metavar="PLACE", help="A directory, or s3://bucket/prefix?endpoint=... as media URLs are."
+)
+@keeping_options
+@throttle_option
+@_json
+@click.pass_context
+def backup(
+    context: click.Context,
+    place: str | None,
+    keep: int,
+    keep_daily: int,
+    keep_weekly: int,
+    mb_per_second: float | None,
+    as_json: bool,
+) -> None:
+    """Write everything that a network keeps to PLACE, as it is at one moment: one more generation there.
+
+    It works beside a running server or without one, on SQLite and on PostgreSQL. Media are shared by the generations: only what is
+    new is copied. With a --keep option, generations that no --keep option names are deleted at the end.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if place is None:
+        raise click.UsageError("where to? name a directory or s3://bucket/prefix with --to")
+    settings: Settings = context.obj
+    keeping = Keeping(keep, keep_daily, keep_weekly)
+    with bars() as progress:
+        made, pruned = asyncio.run(_made(existing(settings), place, keeping, _throttle(mb_per_second), progress))
+    if as_json:
+        click.echo(msgspec.json.encode(plain(made) | _plain(pruned)))
+        return
+    click.echo(f"{made.generation} is at {_shown(place)}: the network as it was at {made.at:%Y-%m-%d %H:%M:%S} UTC")
+    click.echo(f"{sum(part.rows for part in made.parts):,} rows in {made.stored:,} bytes")
+    media = made.media
+    click.echo(
+        f"{media.files:,} files of media ({media.bytes:,} bytes), {media.new_files:,} new ({media.new_bytes:,} bytes)"
+    )
+    if len(made.stores) > 1:
+        click.echo(f"commits waited for {made.held_ms:.0f} ms at most")
+    if made.lacks:
+        click.echo(f"{made.lacks:,} files of media were deleted before they were copied: the manifest names them")
+    if pruned is not None:
+        _tell_pruned(pruned)
+
+
+async def _made(
+    settings: Settings, place: str, keeping: Keeping, throttle: Throttle, progress: Progress
+) -> tuple[Manifest, Pruned | None]:
+    repository = BackupRepository.open(repository_url(place), make=True)
+    async with open_backed(settings) as network:
+        made = await back_up(network, repository, throttle, progress)
+    if not keeping.asks:
+        return made, None
+    try:
+        return made, await _pruned(repository, keeping, progress)
+    except ShoalError as error:
+        raise ShoalError(
+            f"{made.generation} is complete, but older generations could not be pruned: {error}"
+        ) from error
+
+
+@backup.command("list")
+@click.argument("place")
+@_json
+def list_(place: str, as_json: bool) -> None:
+    """Show the generations at PLACE, oldest first."""
+    repository = BackupRepository.open(repository_url(place), make=False)
+    manifests = asyncio.run(repository.manifests())
+    if as_json:
+        click.echo(msgspec.json.encode([plain(each) for each in manifests]))
+        return
+    if not manifests:
+        click.echo("there is no backup at this place")
+    for each in manifests:
+        lacks = f", {each.lacks:,} files lacking" if each.lacks else ""
+        click.echo(
+            f"{each.generation}  {each.at:%Y-%m-%d %H:%M:%S} UTC  {sum(part.rows for part in each.parts):,} rows, "
+            f"{each.stored:,} bytes; {each.media.files:,} files of media, {each.media.bytes:,} bytes{lacks}"
+        )
+
+
+@backup.command()
+@click.argument("place")
+@click.argument("generation", required=False, default="")
+@click.option("--quick", is_flag=True, help="Compare the sizes of media, and not their hashes.")
+@throttle_option
+@_json
+def verify(place: str, generation: str, quick: bool, mb_per_second: float | None, as_json: bool) -> None:
+    """Read everything of a generation at PLACE (the newest, unless one is named) and compare it with its hashes.
+
+    Exit status 1 when anything is not what was written.
+    """
+    repository = BackupRepository.open(repository_url(place), make=False)
+    with bars() as progress:
+        found = asyncio.run(verifying.verify(repository, generation, _throttle(mb_per_second), progress, quick=quick))
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+    else:
+        _tell_verified(found)
+    if found.faults:
+        raise SystemExit(1)
+
+
+@backup.command()
+@click.argument("place")
+@keeping_options
+@_json
+def prune(place: str, keep: int, keep_daily: int, keep_weekly: int, as_json: bool) -> None:
+    """Delete the generations at PLACE that no --keep option names, and media that only they had. The newest always stays."""
+    keeping = Keeping(keep, keep_daily, keep_weekly)
+    if not keeping.asks:
+        raise click.UsageError("say what is kept: --keep, --keep-daily, --keep-weekly")
+    repository = BackupRepository.open(repository_url(place), make=False)
+    with bars() as progress:
+        pruned = asyncio.run(_pruned(repository, keeping, progress))
+    if as_json:
+        click.echo(msgspec.json.encode(_plain(pruned)))
+    else:
+        _tell_pruned(pruned)
+
+
+async def _pruned(repository: BackupRepository, keeping: Keeping, progress: Progress) -> Pruned:
+    async with repository.writing():
+        return await pruning.prune(repository, keeping, progress)
+
+
+def _throttle(mb_per_second: float | None) -> Throttle:
+    return Throttle(mb_per_second * 1e6 if mb_per_second else None)
+
+
+def _shown(place: str) -> str:
+    """Return the place without what may be secret in it."""
+    return place.partition("?")[0]
+
+
+def _plain(pruned: Pruned | None) -> dict[str, Any]:
+    if pruned is None:
+        return {}
+    return {
+        "pruned": list(pruned.generations),
+        "pruned_media_files": pruned.media_files,
+        "pruned_media_bytes": pruned.media_bytes,
+    }
+
+
+def _tell_pruned(pruned: Pruned) -> None:
+    for name in pruned.generations:
+        click.echo(f"{name} is deleted")
+    click.echo(f"{pruned.media_files:,} files of media that nothing names are deleted ({pruned.media_bytes:,} bytes)")
+
+
+def _tell_verified(found: VerifiedBackup) -> None:
+    for words in found.examples:
+        click.echo(words)
+    verdict = f"{found.faults:,} wrong" if found.faults else "all as it was written"
+    click.echo(f"{found.generation}: {found.rows:,} rows, {found.media_files:,} files of media, {verdict}")
+
+
+@click.command()
+@click.option("--from", "place", required=True, metavar="PLACE", help="Where the backup is: a directory, or s3://...")
+@click.option("--generation", default="", help="Which one: see `shoal backup list`.  [default: the newest]")
+@click.option(
+    "--check/--no-check",
+    "checking",
+    default=True,
+    show_default=True,
+    help="Count tags anew and run `shoal check --repair` at the end.",
+)
+@throttle_option
+@pass_settings
+def restore(settings: Settings, place: str, generation: str, checking: bool, mb_per_second: float | None) -> None:
+    """Bring a backup back into the store and the media of the settings, which --store and --media name as for every command.
+
+    The store must be empty, and no server may have it open. It may be of another kind than the one that was backed up. Rows are
+    compared with their hashes before anything is written. Interrupted, it goes on when it is run again. Exit status 1
+    when something is not as it was.
+    """
+    throttle = Throttle(mb_per_second * 1e6 if mb_per_second else None)
+    with bars() as progress:
+        manifest, done = asyncio.run(_restored(settings, place, generation, throttle, progress))
+    _tell(manifest, done)
+    wrong = bool(done.faults)
+    with bars() as progress:
+        report = asyncio.run(_completed(settings, manifest, progress, checking=checking))
+    if report is not None:
+        tell(report)
+        wrong = wrong or sum(line.found for line in report.invariants) > report.repaired
+    else:
+        click.echo("run `shoal check --repair` before a server starts")
+    if wrong:
+        raise SystemExit(1)
+
+
+async def _restored(
+    settings: Settings, place: str, generation: str, throttle: Throttle, progress: Progress
+) -> tuple[Manifest, RestoredNetwork]:
+    repository = BackupRepository.open(repository_url(place), make=False)
+    manifest = await repository.manifest(generation)
+    async with open_target(settings) as target:
+        return manifest, await restoring.restore(repository, manifest, target, throttle, progress)
+
+
+async def _completed(
+    settings: Settings, manifest: Manifest, progress: Progress, *, checking: bool
+) -> CheckReport | None:
+    async with open_network(settings, background=False) as network:
+        await restoring.restore_tag_rules(network, manifest)
+        report = await restoring.make_whole(network, progress) if checking else None
+    async with open_target(settings) as target:
+        await restoring.finish(target, manifest)
+    return report
+
+
+def _tell(manifest: Manifest, done: RestoredNetwork) -> None:
+    click.echo(f"the network is as it was at {manifest.at:%Y-%m-%d %H:%M:%S} UTC: {manifest.generation}")
+    click.echo(f"{done.rows:,} rows, {done.events:,} events that wait, {done.buried:,} set aside")
+    there = f", {done.media_there:,} were there" if done.media_there else ""
+    click.echo(f"{done.media_files:,} files of media{there}")
+    for words in done.faults[:10]:
+        click.echo(words, err=True)
+    if done.faults:
+        click.echo(f"{len(done.faults):,} files of media are missing: the rest is there", err=True)
+    if manifest.lacks:
+        click.echo(f"{manifest.lacks:,} files of media were deleted before the backup had copied them")

@@ -1,1 +1,0 @@
-"""Commands for what a network keeps: taken in, written out, checked, moved."""

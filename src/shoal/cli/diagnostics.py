@@ -1,0 +1,269 @@
+"""Diagnostics: `shoal doctor`, `shoal why-slow` and `shoal bench`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from shoal.admin.control import NoServer, ask
+from shoal.admin.operations import ShowSlow, SlowShown, in_logs
+from shoal.app.paths import control_path
+from shoal.cli.group import GivenSettings, pass_settings
+from shoal.core.errors import NotFound, Unavailable
+from shoal.observability.doctor import examine
+from shoal.observability.preflight import Diagnosis
+from shoal.observability.request_log import LoggedJob, LoggedRequest, StoreTotal, TimedSpan, one_line
+from shoal.settings import Settings
+
+_STATUS = {"ok": 0, "warn": 1, "bad": 2}
+_COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="As one JSON array, for programs.")
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Look at settings, engines, disks, limits, proxy, TLS, mail and the running server: a line each, with what to do.
+
+    Nothing is changed, and no check waits longer than some seconds. Run it as the user of the server. Exit status 0: all is
+    well; 1: there are warnings; 2: something is bad.
+    """
+    given: GivenSettings = ctx.obj
+    # Engines that cannot be reached are findings, and need not be logged as well.
+    logging.basicConfig(level=logging.CRITICAL)
+    found = asyncio.run(examine(given.environ, given.overrides))
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found)))
+    else:
+        _tell(found)
+    ctx.exit(max(_STATUS[one.grade] for one in found))
+
+
+def _tell(found: list[Diagnosis]) -> None:
+    width = max(len(one.check) for one in found)
+    for one in found:
+        grade = click.style(f"{one.grade:4}", fg=_COLOURS[one.grade])
+        advice = f": {one.advice}" if one.advice else ""
+        click.echo(f"{grade}  {one.check:{width}}  {one.said}{advice}")
+
+
+_WIDTH = 44
+_LABEL = 34
+_SHORT = 0.01
+"""Statements of less than this part of the whole are told together."""
+_MOST_ROWS = 12
+"""Statements that are drawn one by one in a stage: the longest."""
+
+
+def tell_request(request: LoggedRequest, jobs: Sequence[LoggedJob]) -> None:
+    """Print the stages of a request as bars from its beginning to its end, with the statements of each below it."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text.assemble((one_line(request.summary), "bold"), f"  {request.ms:,.1f} ms  {request.time}"))
+    told = [f"id {request.id}", f"{request.bytes:,} bytes"]
+    told += [f"member {request.member}"] if request.member else []
+    told += [f"trace {request.trace}"] if request.trace else []
+    told += ["the answer was not sent to its end"] if request.aborted else []
+    console.print(Text(one_line(", ".join(told)), "dim"))
+    console.print()
+    for line in picture(request):
+        console.print(line)
+    console.print()
+    for sentence in findings(request):
+        console.print(Text(one_line(sentence)))
+    if jobs:
+        console.print()
+        console.print(Text("Jobs that followed", "bold"))
+        for job in jobs:
+            console.print(
+                Text(one_line(f"  {job.time}  {job.event} {job.job}: {job.outcome}, {job.ms:,.1f} ms{_of(job)}"))
+            )
+
+
+def tell_list(requests: Sequence[LoggedRequest]) -> None:
+    """Print requests, one a line."""
+    console = Console(highlight=False, soft_wrap=True)
+    if not requests:
+        console.print("no request was slow")
+        return
+    console.print(Text(f"{'ms':>10}  {'when':<24}  {'longest in':<12}  {'id':<20}  request", "bold"))
+    for one in requests:
+        longest = max(one.stages, key=one.stages.__getitem__, default="")
+        line = f"{one.ms:>10,.1f}  {one.time:<24}  {longest:<12}  {one.id:<20}  {one.summary}"
+        console.print(Text(one_line(line)))
+
+
+def picture(request: LoggedRequest) -> Iterable[Text]:
+    """Return the bars, one line each. Without spans, the stages follow each other in the order in which they began."""
+    spans = request.spans or _from_stages(request)
+    whole = max(request.ms, 0.001)
+    stages = [span for span in spans if not span.store]
+    statements = [span for span in spans if span.store]
+    for stage in stages:
+        if stage.ms < _SHORT * whole and not _within(stage, statements):
+            continue
+        yield _row(stage.what, stage, whole, "cyan")
+        within = _within(stage, statements)
+        long = sorted((one for one in within if one.ms >= _SHORT * whole), key=lambda one: -one.ms)[:_MOST_ROWS]
+        for one in sorted(long, key=lambda one: one.at):
+            yield _row(f"  {one.store} {one.what}", one, whole, "yellow")
+        if short := [one for one in within if one not in long]:
+            together = sum(one.ms for one in short)
+            yield Text(f"{f'  {len(short)} short ones':<{_LABEL}} {'':<{_WIDTH}} {together:>9,.1f} ms", "dim")
+
+
+def findings(request: LoggedRequest) -> list[str]:
+    """Return in sentences what took long: by store, and the stage that waited the longest for what."""
+    sentences = [
+        f"{store}: {total.number:,} statement{'' if total.number == 1 else 's'}, {total.ms:,.1f} ms together"
+        for store, total in sorted(request.statements.items(), key=_dearest)
+    ]
+    if not request.statements:
+        sentences.append("No store was asked.")
+    spans = request.spans or _from_stages(request)
+    stages = [span for span in spans if not span.store]
+    if not stages:
+        return sentences
+    longest = max(stages, key=lambda one: one.ms)
+    waits = covered(longest, [span for span in spans if span.store])
+    if request.spans:
+        sentences.append(
+            f"Longest: {longest.what}, {longest.ms:,.1f} ms, of which {waits:,.1f} waited for stores and "
+            f"{longest.ms - waits:,.1f} did not."
+        )
+        if within := _within(longest, [span for span in spans if span.store]):
+            slow = max(within, key=lambda one: one.ms)
+            sentences.append(f"Its longest wait: {slow.store} {slow.what}, {slow.ms:,.1f} ms.")
+    else:
+        sentences.append(f"Longest: {longest.what}, {longest.ms:,.1f} ms.")
+    return sentences
+
+
+def covered(stage: TimedSpan, statements: Iterable[TimedSpan]) -> float:
+    """Return the milliseconds of a stage in which at least one statement was under way."""
+    total, reached, end = 0.0, stage.at, stage.at + stage.ms
+    for one in sorted(statements, key=lambda one: one.at):
+        began, ended = max(one.at, reached), min(one.at + one.ms, end)
+        if ended > began:
+            total += ended - began
+            reached = ended
+    return total
+
+
+def _within(stage: TimedSpan, statements: Iterable[TimedSpan]) -> list[TimedSpan]:
+    return [one for one in statements if stage.at <= one.at < stage.at + stage.ms]
+
+
+def _row(label: str, span: TimedSpan, whole: float, style: str) -> Text:
+    before = min(_WIDTH - 1, round(span.at / whole * _WIDTH))
+    length = min(_WIDTH - before, max(1, round(span.ms / whole * _WIDTH)))
+    bar = " " * before + "█" * length
+    return Text.assemble(f"{one_line(label)[:_LABEL]:<{_LABEL}} ", (f"{bar:<{_WIDTH}}", style), f" {span.ms:>9,.1f} ms")
+
+
+def _from_stages(request: LoggedRequest) -> list[TimedSpan]:
+    at, spans = 0.0, []
+    for stage, ms in request.stages.items():
+        spans.append(TimedSpan("", stage, at, ms))
+        at += ms
+    return spans
+
+
+def _dearest(item: tuple[str, StoreTotal]) -> float:
+    return -item[1].ms
+
+
+def _of(job: LoggedJob) -> str:
+    return "".join(f", {store} {total.number}" for store, total in job.statements.items())
+
+
+_LOGS = "name its log with --log, written with log_format = json"
+
+
+@click.command("why-slow")
+@click.argument("request_id", metavar="[REQUEST-ID]", default="")
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A log in JSON to look in, instead of asking the server; several: of workers too.",
+)
+@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="How many are listed.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@pass_settings
+def why_slow(settings: Settings, /, request_id: str, logs: tuple[Path, ...], limit: int, *, as_json: bool) -> None:
+    """Show the stages of a slow request, what it asked of stores, and the jobs that followed; without an id, the slowest lately.
+
+    The id is in the answer (X-Request-Id), on error pages, and in the log. The server tells its newest 1,000 slow requests.
+    """
+    shown = in_logs(logs, request_id, limit) if logs else asyncio.run(_told(settings, ShowSlow(request_id, limit)))
+    if request_id and not shown.requests:
+        raise NotFound(_unknown(shown, request_id))
+    if as_json:
+        click.echo(msgspec.json.encode(shown))
+    elif request_id:
+        tell_request(shown.requests[0], shown.jobs)
+    else:
+        tell_list(shown.requests)
+
+
+async def _told(settings: Settings, operation: ShowSlow) -> SlowShown:
+    path = control_path(settings)
+    if path is None:
+        raise Unavailable(f"servers on this store cannot be asked: {_LOGS}")
+    try:
+        return await ask(path, operation)
+    except NoServer:
+        raise Unavailable(f"no server runs that could be asked: {_LOGS}") from None
+
+
+def _unknown(shown: SlowShown, request_id: str) -> str:
+    if not shown.recorded:
+        return f"no request {request_id!r} is in these logs"
+    if shown.recorded == "off":
+        return "the server records nothing: set request_log to slow or all"
+    return (
+        f"the server remembers no slow request {request_id!r}: it took less than {shown.slow_ms:g} ms (slow_ms), or is too "
+        f"long ago; {_LOGS}"
+    )
+
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def bench(arguments: tuple[str, ...]) -> None:
+    """Measure. NAME runs one benchmark, --quick a short round of it; without a name, all run.
+
+    The benchmarks are part of the repository: see docs/performance.md for what each one measures.
+    """
+    if not (ROOT / "benchmarks" / "__main__.py").exists():
+        raise click.ClickException(
+            "the benchmarks are in Shoal's repository, not in the installed package: run this there"
+        )
+    known = _known()
+    chosen = [word for word in arguments if word.replace("-", "_") in known]
+    if not chosen and (unknown := [word for word in arguments if not word.startswith("-")]):
+        raise click.ClickException(f"there is no benchmark {unknown[0]}; there are {', '.join(known)}")
+    module = f"benchmarks.{chosen[0].replace('-', '_')}" if chosen else "benchmarks"
+    # Its own options may stand before the name or after it.
+    rest = [word for word in arguments if word not in chosen[:1]]
+    done = subprocess.run([sys.executable, "-m", module, *rest], cwd=ROOT, check=False)  # noqa: S603  # our own
+    raise SystemExit(done.returncode)
+
+
+def _known() -> list[str]:
+    """The benchmarks, by the rule of `benchmarks.measure`; other modules there are what these share, or run beside them."""
+    modules = sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
+    return [path.stem for path in modules if re.search(r"= parser\(\s*__doc__", path.read_text("utf-8"))]

@@ -1,0 +1,177 @@
+"""Maintenance of stores: `shoal check`, `shoal upgrade`, `shoal move` and `shoal search rebuild`."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+
+import click
+
+from shoal.admin.consistency import check as checks
+from shoal.admin.consistency.derived import count_all
+from shoal.admin.control import NoServer, ask
+from shoal.admin.move import MovedNetwork, move_network, told
+from shoal.admin.operations import Check
+from shoal.admin.report import CheckReport, Progress
+from shoal.app import indexes as wired
+from shoal.app.network import open_network
+from shoal.app.paths import control_path, media_url
+from shoal.app.stores import open_store, upgrades
+from shoal.cli.group import pass_settings
+from shoal.cli.progress import bars
+from shoal.cli.stores import existing
+from shoal.core.errors import Unavailable
+from shoal.graph.migrations import PendingStep
+from shoal.graph.sharding.shard_map import first_map, shown_url
+from shoal.settings import Settings, build
+
+
+@click.command()
+@click.option("--repair", is_flag=True, help="Put right what is wrong.")
+@click.option("--sample", type=click.IntRange(0), help="Look at so many home timelines.  [default: all that are warm]")
+@click.option(
+    "--members",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Look at so many members drawn by chance and what is around them, and not at everything.",
+)
+@pass_settings
+def check(settings: Settings, repair: bool, sample: int | None, members: int | None) -> None:
+    """Compare what is stored with what is promised: counts, inverses, tags, lists, names and home timelines.
+
+    A server that holds the store checks itself, home timelines included. Exit status 1 when something is wrong and was
+    not repaired. It reads everything; with --members it takes the same time in a network of any size.
+    """
+    if members is not None and (repair or sample is not None):
+        raise click.UsageError("--members only looks, also at home timelines: leave --repair and --sample out")
+    with bars() as progress:
+        report = asyncio.run(_checked(existing(settings), Check(repair, sample, members), progress))
+    tell(report)
+    found = sum(line.found for line in report.invariants)
+    if found > report.repaired:
+        raise SystemExit(1)
+
+
+async def _checked(settings: Settings, asked: Check, progress: Progress) -> CheckReport:
+    if (path := control_path(settings)) is not None:
+        with suppress(NoServer):
+            return await ask(path, asked, progress)
+    async with AsyncExitStack() as stack:
+        held = False
+        try:
+            network = await stack.enter_async_context(open_network(settings, background=False))
+        except Unavailable:
+            if asked.repair or asked.members is not None:
+                raise
+            # Another process holds the store and does not listen: an import, say.
+            held = True
+            network = await stack.enter_async_context(open_network(settings, read_only=True))
+        if not held:
+            return await asked.carry_out(network, progress)
+        return await checks.check(network, sample=asked.sample, read_only=True, progress=progress)
+
+
+def tell(report: CheckReport) -> None:
+    """Say what a check found, a line for each promise."""
+    for line in report.invariants:
+        verdict = f"{line.found:,} wrong" if line.found else "all right"
+        looked = f"{line.checked:,} checked, {verdict}" if line.checked or line.found else "nothing to check"
+        click.echo(f"{line.promise}: {looked}")
+        for example in line.examples:
+            click.echo(f"      {example}")
+    for note in report.notes:
+        click.echo(f"note: {note}")
+    if report.repaired:
+        click.echo(f"{report.repaired:,} repaired")
+    click.echo(f"{'all holds' if report.clean else 'something was wrong'}, in {report.seconds:.1f} s")
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Only say what is to be done, and how long that takes.")
+@pass_settings
+def upgrade(settings: Settings, dry_run: bool) -> None:
+    """Upgrade the stores of an older Shoal: say what there is to do and for how long, and do it in batches.
+
+    Short upgrades need no command: a server that starts does them. On PostgreSQL servers of the version before may go on
+    working meanwhile; an SQLite file must not be in use. When it is interrupted, run it again: it goes on where it was.
+    """
+    asyncio.run(_upgraded(existing(settings), dry_run=dry_run))
+
+
+async def _upgraded(settings: Settings, *, dry_run: bool) -> None:
+    for name, one in upgrades(settings):
+        steps = await one.plan()
+        _tell(name, steps)
+        if steps and not dry_run:
+            with bars() as progress:
+                await one.upgrade(progress)
+            click.echo(f"{name}: done")
+
+
+def _tell(name: str, steps: list[PendingStep]) -> None:
+    if not steps:
+        click.echo(f"{name}: nothing to do")
+        return
+    for step in steps:
+        if step.rows:
+            click.echo(f"{name}: {step.what}: {step.rows:,} rows, about {_in_words(step.seconds)}")
+    click.echo(f"{name}: about {_in_words(sum(step.seconds for step in steps))} in all")
+
+
+def _in_words(seconds: float) -> str:
+    """Return a time as people say it; nobody can tell it more exactly."""
+    if seconds < 120:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"
+
+
+@click.command()
+@click.option("--from", "source", metavar="URL", help="Where the network is.  [default: as set]")
+@click.option("--to", "target", metavar="URL", required=True, help="Empty stores: a URL, or a shard map as JSON.")
+@pass_settings
+def move(settings: Settings, source: str | None, target: str) -> None:
+    """Take everything to other stores: members, posts, lists, names, and events that wait.
+
+    Nothing else may have either open, so stop the server first. The old store stays as it is. A move that was interrupted
+    goes on when it is run again. At the end both sides are compared, row by row in counts and hashes.
+    """
+    here = build(store=source, media=settings.media or None) if source else settings
+    there = build(store=target)
+    with bars() as progress:
+        moved = asyncio.run(_move(existing(here), there, progress))
+        tags = asyncio.run(_count_tags(there, progress))
+    for line in told(moved):
+        click.echo(line)
+    click.echo(f"{tags:,} tags are counted there")
+    click.echo(f"the network is at {', '.join(map(shown_url, first_map(there.store).stores))}: set `store` to it")
+    click.echo(f"pictures stay where they are: set `media` to {shown_url(media_url(here))}")
+
+
+async def _move(here: Settings, there: Settings, progress: Progress) -> MovedNetwork:
+    async with AsyncExitStack() as stack:
+        source = await open_store(here, stack, read_only=False, sole=True)
+        target = await open_store(there, stack, read_only=False, sole=True)
+        return await move_network(source, target, progress)
+
+
+async def _count_tags(there: Settings, progress: Progress) -> int:
+    """The tag cloud is no part of the stores: it is counted from the posts, when what waited is done."""
+    async with open_network(there) as network:
+        return await count_all(network, progress)
+
+
+@click.group()
+def search() -> None:
+    """Look after the search index."""
+
+
+@search.command()
+@pass_settings
+def rebuild(settings: Settings) -> None:
+    """Fill the search index anew from the store, beside a running server or without one.
+
+    Searches go on meanwhile. There is seldom a reason: a server that finds its index empty fills it by itself.
+    """
+    with bars() as progress:
+        done = asyncio.run(wired.rebuild(existing(settings), progress))
+    click.echo(f"{done:,} members and posts can be found")

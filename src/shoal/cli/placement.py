@@ -1,0 +1,72 @@
+"""`shoal placement`: where a name lives, and how evenly names are spread by this scheme and by others."""
+
+from __future__ import annotations
+
+import click
+
+from shoal.cli.group import plugin
+from shoal.core.placement import media_path, place
+from shoal.core.placement_conformance import conformance_lines
+from shoal.core.text import check_user_name
+
+
+class NameFirst(click.Group):
+    """A group that takes what is no command for a name: `shoal placement ann` is `shoal placement show ann`.
+
+    The study is imported only for its own command.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Their names."""
+        return [*self.commands, "study"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name != "study":
+            return super().get_command(ctx, cmd_name)
+        return plugin("placement study")
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # the same
+        """The list of commands in the help, which needs no package."""
+        here = [(name, command.get_short_help_str(60)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([*here, ("study", "Study how evenly names are spread over machines.")])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Click's own, with the command put in where it is left out."""
+        if args and args[0] not in self.list_commands(ctx) and args[0] not in ctx.help_option_names:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=NameFirst)
+def placement() -> None:
+    """Show where a name lives, and study how evenly names are spread.
+
+    Without a command, as `show`.
+    """
+
+
+@placement.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Show where the member NAME lives, or would: data source, shard, and path of pictures.
+
+    The name need not be taken: the placement follows from its MD5 digest alone.
+    """
+    checked = check_user_name(name, reserved=True)
+    a, b, c = place(checked)
+    click.echo(f"name    {checked}")
+    click.echo(f"a/b/c   {a}/{b}/{c}")
+    click.echo(f"shard   {place(checked).shard}")
+    click.echo(f"media   {media_path(checked)}")
+
+
+@placement.command()
+def conformance() -> None:
+    """Print names and where they are placed, for a program in another language to be tested with.
+
+    CSV without quotation marks: name, a, b, c, shard, path.
+    """
+    for line in conformance_lines():
+        click.echo(line)

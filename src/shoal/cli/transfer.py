@@ -1,0 +1,220 @@
+"""Import and export: `shoal import`, `shoal export` and `shoal member import-archive`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import structs
+from rich.console import Console
+from rich.table import Column, Table
+
+from shoal.admin import export as exports
+from shoal.admin.archives.importer import ImportArchive
+from shoal.admin.imports.files import BEST_CONNECTED, MATCH, Sources, in_directory
+from shoal.admin.imports.records import ImportReport
+from shoal.admin.operations import Import
+from shoal.admin.report import Progress
+from shoal.app.network import open_network
+from shoal.archives.records import Amounts, ArchiveReport, Omission
+from shoal.cli.group import pass_settings
+from shoal.cli.progress import bars
+from shoal.cli.stores import existing, perform
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Visibility
+from shoal.settings import Settings
+
+REASONS: Mapping[Omission, str] = {
+    Omission.BOOST: "posts of others that were shared",
+    Omission.REPLY: "answers to others",
+    Omission.THREAD: "answers to posts that are not taken in",
+    Omission.DIRECT: "for single people",
+    Omission.STORY: "stories",
+    Omission.ARCHIVED: "archived by their author",
+    Omission.VIDEO: "videos and sounds",
+    Omission.MISSING: "the file is not in the archive",
+    Omission.UNREADABLE: "no picture that can be taken",
+    Omission.NO_ROOM: "no room for more media",
+    Omission.EMPTY: "neither a text nor a photo is left",
+    Omission.FUTURE: "dated in the future",
+    Omission.TWICE: "in the archive twice",
+    Omission.MALFORMED: "not of the form that they should have",
+    Omission.TOO_MANY: "more than are taken",
+    Omission.DELETED: "taken in before, and deleted here since",
+    Omission.ELSEWHERE: "not here, as far as is known",
+    Omission.UNSURE: "somebody here has the name, and may be somebody else",
+    Omission.UNMATCHED: "the post that they belong to is not in the archive",
+    Omission.NOBODY: "entries that name nobody",
+    Omission.REFUSED: "refused",
+}
+
+
+def told(report: ArchiveReport) -> Iterator[str]:
+    """Yield the lines about a report."""
+    whose = f" of {report.account}" if report.account else ""
+    yield f"an archive of {report.kind.network}{whose}"
+    if report.first:
+        yield f"posts from {_day(report.first)} to {_day(report.last)}"
+    if report.finished:
+        yield f"taken in: {_amounts(report.taken)}"
+        yield f"there already: {_amounts(report.there)}"
+    else:
+        yield f"would be taken in: {_amounts(report.found)}; {report.with_photos:,} of the posts have photos"
+        for sample in report.samples:
+            photos = f" [photos: {sample.photos}]" if sample.photos else ""
+            yield f"  {_day(sample.written)} {' '.join(sample.text.split())[:80]}{photos}"
+    for one in report.omitted:
+        examples = f" ({', '.join(one.examples)})" if one.examples else ""
+        yield f"{one.kind} left out, {one.count:,}: {REASONS[one.reason]}{examples}"
+    if report.polls:
+        yield f"polls that become text: {report.polls:,}"
+    if report.cut:
+        yield f"texts and descriptions cut at the limit: {report.cut:,}"
+    if report.continued:
+        yield f"posts whose further photos are in comments: {report.continued:,}"
+
+
+def _amounts(amounts: Amounts) -> str:
+    return f"{amounts.posts:,} posts, {amounts.comments:,} comments, {amounts.photos:,} photos, {amounts.follows:,} follows"
+
+
+def _day(moment: int) -> str:
+    return f"{datetime.fromtimestamp(moment / 1000, UTC):%Y-%m-%d}"
+
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command("import")
+@click.argument("folder", required=False, type=_FILE)
+@click.option("--members", type=_FILE, metavar="FILE", help="CSV or JSONL: id, name, and perhaps display_name, note.")
+@click.option("--follows", type=_FILE, metavar="FILE", help="CSV or JSONL: follower, followee (or id_1, id_2), since.")
+@click.option("--mutual/--one-way", default=None, help="Each row of follows is two, one each way; or one.")
+@click.option("--posts", type=_FILE, metavar="FILE", help="CSV or JSONL: id, author, created_at, title, text, tags.")
+@click.option(
+    "--authors",
+    type=click.Choice([MATCH, BEST_CONNECTED]),
+    help="Authors are members by id or name; or who posted most is the best-connected member, and so on.",
+)
+@click.option("--photos", type=_FILE, metavar="FOLDER", help="Pictures, attached in turn to the newest posts.")
+@click.option("--photos-newest", type=click.IntRange(0), help="How many posts get a picture.  [default: 500]")
+@click.option(
+    "--column", "columns", multiple=True, metavar="FIELD=COLUMN", help="Where a field is, as in posts.title=name."
+)
+@click.option(
+    "--bulk/--one-by-one",
+    default=None,
+    help="Write straight into the store, which must be empty; or through the services.  [default: in bulk if it is empty]",
+)
+@click.option("--refused", type=_FILE, metavar="FILE", help="Write every record that is not taken to this file.")
+@pass_settings
+def import_(
+    settings: Settings, /, folder: Path | None, columns: tuple[str, ...], refused: Path | None, **files: Any
+) -> None:
+    """Import a network, beside a running server or without one.
+
+    It may be interrupted at any moment and run again: what is there is recognised.
+
+    FOLDER holds graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/; the options name other files.
+    """
+    # A server that does it has another working directory.
+    given = {
+        name: value.absolute() if isinstance(value, Path) else value
+        for name, value in files.items()
+        if value is not None
+    }
+    found = in_directory(folder.absolute()) if folder else Sources()
+    sources = structs.replace(found, columns=_named(columns), **given)
+    if not (sources.members or sources.follows or sources.posts):
+        raise click.UsageError("nothing to import: name a FOLDER, or files with --members, --follows, --posts")
+    try:
+        with bars() as progress:
+            report = perform(settings, Import(sources, refused.absolute() if refused else None), progress)
+    except KeyboardInterrupt:
+        click.echo("interrupted; the same command again goes on where it was", err=True)
+        raise SystemExit(130) from None
+    _tell(report)
+
+
+def _named(columns: tuple[str, ...]) -> dict[str, str]:
+    named = dict(column.split("=", 1) for column in columns if "=" in column)
+    if len(named) < len(columns):
+        raise InvalidInput("--column takes FIELD=COLUMN, each field once, as in posts.title=name")
+    return named
+
+
+def _tell(summary: ImportReport) -> None:
+    click.echo(f"imported {summary.way}")
+    numbers = (Column(name, justify="right") for name in ("taken", "already there", "refused"))
+    table = Table("", *numbers, box=None)
+    for kind, tally in summary.tallies.items():
+        table.add_row(kind, f"{tally.taken:,}", f"{tally.there:,}", f"{tally.refusals:,}")
+    Console().print(table)
+    for kind, tally in summary.tallies.items():
+        for reason, found in tally.refused.items():
+            examples = ", ".join(filter(None, found.examples))
+            click.echo(f"{kind} refused, {found.count:,}: {reason}{f' ({examples})' if examples else ''}")
+    for count, one, many in summary.notes:
+        click.echo(f"{count:,} {one if count == 1 else many}")
+    told = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in summary.phases.items())
+    click.echo(f"in {summary.seconds:.1f} s ({told})")
+
+
+_WIDEST = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)
+
+
+@click.command("import-archive")
+@click.argument("name")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only say what would be taken in, and what would be left out.")
+@click.option(
+    "--visible-to",
+    "widest",
+    type=click.Choice([one.value for one in _WIDEST]),
+    default=Visibility.PUBLIC.value,
+    show_default=True,
+    help="Make no post visible to more people than this, whatever the archive says.",
+)
+@pass_settings
+def import_archive(settings: Settings, /, name: str, file: Path, widest: str, *, dry_run: bool) -> None:
+    """Take the archive FILE of another network into the account of the member NAME. Works beside a running server.
+
+    FILE is the ZIP of Mastodon (or its tar.gz), Instagram (JSON), X or Shoal, pixelfed-statuses.json of Pixelfed, or the CAR file
+    of Bluesky. It may be interrupted at any moment and run again: what is there is recognised.
+    """
+    existing(settings)
+    operation = ImportArchive(name, file.absolute(), dry_run, Visibility(widest))
+    try:
+        with bars() as progress:
+            report = perform(settings, operation, progress)
+    except KeyboardInterrupt:
+        click.echo("interrupted; the same command again goes on where it was", err=True)
+        raise SystemExit(130) from None
+    for line in told(report):
+        click.echo(line)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--to", required=True, type=click.Path(path_type=Path), help="A new directory, or a file ending in .zip.")
+@pass_settings
+def export(settings: Settings, name: str, to: Path) -> None:
+    """Write all data of the member NAME: what they wrote, uploaded, reacted to and set up, and their lists of people.
+
+    It works beside a running server. Exit status 1 when pictures could not be found.
+    """
+    with bars() as progress:
+        lost = asyncio.run(_export(existing(settings), name, to, progress))
+    click.echo(f"the data of {name} is in {to}")
+    if lost:
+        click.echo(f"{lost:,} {'picture' if lost == 1 else 'pictures'} could not be found: the rest is there", err=True)
+        raise SystemExit(1)
+
+
+async def _export(settings: Settings, name: str, to: Path, progress: Progress) -> int:
+    async with open_network(settings, read_only=True) as network:
+        return await exports.export(network, name, to, progress)

@@ -1,1 +1,0 @@
-"""Words of the terminal: how commands tell what they found, and read what was typed."""

@@ -1,0 +1,129 @@
+"""Base classes of the library and conversion of arguments.
+
+A method that takes a member accepts a handle, a `Member`, a `Profile`, an id or a user name; a method that takes a post
+accepts an `Entry`, a `Post`, a `Share` or an id.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal, TypeAlias, TypeVar
+
+from shoal.app.network import Network
+from shoal.commands import members
+from shoal.commands.context import Writes
+from shoal.core.audit import Actor
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.model import Media, Member, Poll, Post, ScheduledPost, Share
+from shoal.graph.contract import MAX_TIME, Cursor
+from shoal.queries.hydration import Entry, PollView, Profile
+
+AnyPost: TypeAlias = Entry | Post | Share | int
+"""A post: as an entry of a feed, as itself, as a share of it, or by id."""
+AnyMedia: TypeAlias = Media | int
+AnyPoll: TypeAlias = PollView | Poll | int
+AnyScheduled: TypeAlias = ScheduledPost | int
+AnyMoment: TypeAlias = datetime | int
+"""A `datetime` with a zone, or Unix milliseconds."""
+VisibilityName: TypeAlias = Literal["public", "unlisted", "followers", "direct"]
+PrecisionName: TypeAlias = Literal["exact", "100m", "1km", "10km", "none"]
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def id_of(thing: Post | Share | Media | Poll | ScheduledPost | int) -> int:
+    """The id of an object that is given as itself or by its id."""
+    return thing if isinstance(thing, int) else thing.id
+
+
+def post_id(post: AnyPost) -> int:
+    """The id of a post, or of the share that stands for it."""
+    return post.post.id if isinstance(post, Entry) else id_of(post)
+
+
+def poll_id(poll: AnyPoll) -> int:
+    """The id of a poll."""
+    return id_of(poll.poll if isinstance(poll, PollView) else poll)
+
+
+def one_of(kind: type[E], value: str, field: str) -> E:
+    """The member of an enumeration by its value. Raises `InvalidInput`, which lists the values there are."""
+    try:
+        return kind(value)
+    except ValueError:
+        allowed = ", ".join(filter(None, kind))
+        raise InvalidInput(f"{field}: one of {allowed}, not {value!r}", field=field) from None
+
+
+def milliseconds(moment: AnyMoment, field: str) -> int:
+    """A moment in Unix milliseconds. Raises `InvalidInput` for a `datetime` without a zone."""
+    if isinstance(moment, int):
+        return moment
+    if moment.tzinfo is None:
+        raise InvalidInput(f"{field}: a datetime with a time zone, such as datetime.now(UTC)", field=field)
+    return int(moment.timestamp() * 1_000)
+
+
+def part(
+    before: int | None, limit: int, after: int | None = None, *, oldest_first: bool = False, start: int = 0
+) -> Cursor:
+    """The part of a list that is between two cursors; None: from its beginning, or to its end."""
+    return Cursor(
+        MAX_TIME if before is None else before, start if after is None else after, limit, oldest_first=oldest_first
+    )
+
+
+class Seeing:
+    """A view of the network: a member's, or that of somebody who is not logged in."""
+
+    def __init__(self, network: Network, viewer: int | None) -> None:
+        self._network = network
+        self._reads = network.reads
+        self._viewer = viewer
+
+    @property
+    def _writes(self) -> Writes:
+        return self._network.writes
+
+    async def _resolve(self, who: AnyMember) -> int:
+        return await resolve(self._network, who)
+
+
+class Identity:
+    """The member that a handle is for: the id and the user name."""
+
+    def __init__(self, id_: int, name: str) -> None:
+        self.id = id_
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<member {self.name}>"
+
+
+class Acting(Seeing, Identity):
+    """A member to act as. It asks for no password: a caller who holds the network holds its members."""
+
+    def __init__(self, network: Network, id_: int, name: str) -> None:
+        Seeing.__init__(self, network, id_)
+        Identity.__init__(self, id_, name)
+
+    @property
+    def _writes(self) -> Writes:
+        return self._network.writes.by(Actor(self.id, self.name))
+
+
+AnyMember: TypeAlias = Identity | Member | Profile | int | str
+"""A member: as a handle, as itself, as a profile, by id, or by user name."""
+
+
+async def resolve(network: Network, who: AnyMember) -> int:
+    """Return the id of a member. Raises `NotFound` for a name that nobody has; ids are not looked up."""
+    if isinstance(who, str):
+        found = await members.find(network.writes, who)
+        if found is None:
+            raise NotFound(f"there is no member {who!r}")
+        return found.id
+    if isinstance(who, Profile):
+        return who.member.id
+    return who if isinstance(who, int) else who.id

@@ -1,0 +1,185 @@
+"""How members stand to each other: follows, requests, blocks, mutes, notes, and the lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.commands import relationships
+from shoal.commands.relationships import FollowOptions
+from shoal.core.errors import NotFound
+from shoal.core.visibility import Relation
+from shoal.graph.access import access_member, full_relations, members_by_id
+from shoal.graph.cache.coherence import foresee
+from shoal.graph.schema import BLOCKS, ENDORSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTED_BY, AssocType
+from shoal.library.base import Acting, AnyMember, Seeing, part
+from shoal.queries import members
+from shoal.queries.follows import DAYS, FollowersOfDay, RelationshipHistory, by_day
+from shoal.queries.follows import history as relationship_history
+from shoal.queries.hydration import Profile
+from shoal.queries.members import MemberPage
+
+
+class SeesPeople(Seeing):
+    """The lists of members on a profile, as a viewer sees them."""
+
+    async def followers_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
+        """A page of a member's followers, newest first; empty where the member hides them.
+
+        Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
+        """
+        return await self._connections(who, FOLLOWED_BY, before, limit)
+
+    async def following_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
+        """A page of the members whom a member follows, newest first; empty where the member hides them.
+
+        Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
+        """
+        return await self._connections(who, FOLLOWS, before, limit)
+
+    async def endorsed_by(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
+        """A page of the members that a member shows on the profile, newest first.
+
+        Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
+        """
+        member = await access_member(self._reads.graph, await self._resolve(who))
+        cursor = part(before, limit)
+        return await members.page(self._reads, self._viewer, member.id, ENDORSES, cursor, followed_by=member.id)
+
+    async def _connections(self, who: AnyMember, atype: AssocType, before: int | None, limit: int) -> MemberPage:
+        member = await access_member(self._reads.graph, await self._resolve(who))
+        if member.hides_connections and member.id != self._viewer:
+            return MemberPage([], [], None)
+        return await members.page(self._reads, self._viewer, member.id, atype, part(before, limit))
+
+
+class Relates(Acting):
+    """Verbs of a member towards others, and the member's own lists."""
+
+    async def follow(
+        self,
+        who: AnyMember,
+        *,
+        shares: bool | None = None,
+        notify: bool | None = None,
+        languages: Sequence[str] | None = None,
+    ) -> Relation:
+        """Follow a member, or ask to when they are locked. A repeated follow changes what it brings; None stays.
+
+        Raises `NotFound`, `NotAllowed` for oneself and where one has blocked the other, and `InvalidInput` for one too many.
+        """
+        options = FollowOptions(shares=shares, notify=notify, languages=languages)
+        return await relationships.follow(self._writes, self.id, await self._other(who), options)
+
+    async def unfollow(self, who: AnyMember) -> Relation:
+        """End a follow, or withdraw the request. Raises `NotFound`."""
+        return await relationships.unfollow(self._writes, self.id, await self._other(who))
+
+    async def remove_follower(self, who: AnyMember) -> Relation:
+        """End the follow of a follower, who may follow again. Raises `NotFound`."""
+        return await relationships.remove_follower(self._writes, self.id, await self._other(who))
+
+    async def block(self, who: AnyMember) -> Relation:
+        """Block a member: neither sees the other, and follows end. Raises `NotFound`, and `NotAllowed` for oneself."""
+        return await relationships.block(self._writes, self.id, await self._other(who))
+
+    async def unblock(self, who: AnyMember) -> Relation:
+        """End a block. Raises `NotFound`."""
+        return await relationships.unblock(self._writes, self.id, await self._other(who))
+
+    async def mute(self, who: AnyMember, *, notifications: bool = True, seconds: int = 0) -> Relation:
+        """Mute a member, who does not learn of it: for so many seconds, or (0) until `unmute`.
+
+        Raises `NotFound`, `NotAllowed` for oneself, and `InvalidInput` for a time that is too long.
+        """
+        other = await self._other(who)
+        return await relationships.mute(self._writes, self.id, other, notifications=notifications, seconds=seconds)
+
+    async def unmute(self, who: AnyMember) -> Relation:
+        """End a mute. Raises `NotFound`."""
+        return await relationships.unmute(self._writes, self.id, await self._other(who))
+
+    async def note(self, who: AnyMember, text: str) -> Relation:
+        """Note something about a member, for oneself; an empty text takes it away. Raises `NotFound` and `TooLarge`."""
+        return await relationships.note(self._writes, self.id, await self._other(who), text)
+
+    async def endorse(self, who: AnyMember) -> Relation:
+        """Show a followee on the own profile. Raises `NotFound`, and `InvalidInput` for a member who is not followed."""
+        return await relationships.endorse(self._writes, self.id, await self._other(who))
+
+    async def unendorse(self, who: AnyMember) -> Relation:
+        """Show the member there no longer. Raises `NotFound`."""
+        return await relationships.unendorse(self._writes, self.id, await self._other(who))
+
+    async def authorize(self, who: AnyMember) -> Relation:
+        """Let a member follow who asked to. Raises `NotFound` where they have not asked."""
+        return await relationships.authorize_request(self._writes, self.id, await self._other(who))
+
+    async def reject(self, who: AnyMember) -> Relation:
+        """Refuse a request to follow; they may ask again. Raises `NotFound` where they have not asked."""
+        return await relationships.reject_request(self._writes, self.id, await self._other(who))
+
+    async def relations(self, *others: AnyMember) -> dict[int, Relation]:
+        """How this member stands to others, by id. Raises `NotFound` for a name that nobody has."""
+        ids = [await self._resolve(who) for who in others]
+        return await full_relations(self._reads.graph, self.id, ids)
+
+    async def familiar(self, *others: AnyMember) -> dict[int, list[Profile]]:
+        """For each of these members the followees of this member among the followers, by id.
+
+        Raises `NotFound` for a name that nobody has.
+        """
+        ids = [await self._resolve(who) for who in others]
+        return await members.familiar(self._reads, self.id, ids)
+
+    async def relationship_history(self, who: AnyMember) -> RelationshipHistory:
+        """When this member and another followed each other: since when, until when, and again. Raises `NotFound`."""
+        return await relationship_history(self._reads, self.id, await self._resolve(who))
+
+    async def followers_by_day(self, days: int = DAYS) -> list[FollowersOfDay]:
+        """The followers at the end of each of the last `days` (1 to 400, UTC), oldest first, with how many came and went.
+
+        There are fewer days where histories are not kept for so long. Raises `InvalidInput`.
+        """
+        return await by_day(self._reads, self.id, days)
+
+    async def followers(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
+        """A page of the followers, newest first; `before` is the `next` of the page before.
+
+        Raises `InvalidInput` for a limit below 1.
+        """
+        return await self._list(FOLLOWED_BY, before, limit)
+
+    async def following(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
+        """A page of the followees, newest first. Raises `InvalidInput` for a limit below 1."""
+        return await self._list(FOLLOWS, before, limit)
+
+    async def requests(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
+        """A page of the members who ask to follow, newest first. Raises `InvalidInput` for a limit below 1."""
+        return await self._list(REQUESTED_BY, before, limit)
+
+    async def blocked(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
+        """A page of the members whom one blocks, newest first. Raises `InvalidInput` for a limit below 1."""
+        return await self._list(BLOCKS, before, limit, severed=True)
+
+    async def muted(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
+        """A page of the members whom one mutes, newest first. Raises `InvalidInput` for a limit below 1."""
+        return await self._list(MUTES, before, limit, severed=True)
+
+    async def endorsed(self, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
+        """A page of the members on the own profile, newest first. Raises `InvalidInput` for a limit below 1."""
+        return await self._list(ENDORSES, before, limit, followed_by=self.id)
+
+    async def _list(
+        self, atype: AssocType, before: int | None, limit: int, *, severed: bool = False, followed_by: int = 0
+    ) -> MemberPage:
+        cursor = part(before, limit)
+        return await members.page(
+            self._reads, self.id, self.id, atype, cursor, severed=severed, followed_by=followed_by
+        )
+
+    async def _other(self, who: AnyMember) -> int:
+        id_ = await self._resolve(who)
+        foresee(self.id)
+        if not await members_by_id(self._reads.graph, (id_,)):
+            raise NotFound("Record not found")
+        return id_

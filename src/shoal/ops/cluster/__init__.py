@@ -1,1 +1,0 @@
-"""Many processes on one machine: a small cluster, and what keeps processes running."""

@@ -1,1 +1,0 @@
-"""Measuring what one thing costs on this machine, in about a minute."""

@@ -1,0 +1,258 @@
+"""Sending of web push messages: bounded concurrency, backoff per push service, and guarded connections.
+
+Members name push services, so only https to public addresses is allowed. The address is checked at connection time, so a
+name that resolves differently the second time cannot bypass the check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
+
+import httpcore
+
+from shoal.backoff import Rests
+from shoal.core.errors import NotYet
+from shoal.locks import TurnLimits, Turns, Work
+from shoal.push.encryption import ServerKey, seal
+from shoal.push.messages import PushSubscription
+
+Network = IPv4Network | IPv6Network
+
+_SPECIAL_V4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",  # this network
+            "10.0.0.0/8",  # private
+            "100.64.0.0/10",  # carrier-grade NAT
+            "127.0.0.0/8",  # loopback
+            "169.254.0.0/16",  # link-local, cloud metadata services
+            "172.16.0.0/12",  # private
+            "192.0.0.0/24",  # IETF protocol assignments: DS-Lite, NAT64 discovery, PCP and TURN anycast
+            "192.0.2.0/24",  # documentation
+            "192.31.196.0/24",  # AS112
+            "192.52.193.0/24",  # automatic multicast tunneling
+            "192.88.99.0/24",  # 6to4 relay anycast
+            "192.168.0.0/16",  # private
+            "192.175.48.0/24",  # AS112
+            "198.18.0.0/15",  # benchmarking
+            "198.51.100.0/24",  # documentation
+            "203.0.113.0/24",  # documentation
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, and the limited broadcast address
+        ),
+    )
+)
+"""The IANA IPv4 special-purpose address registry (RFC 6890) and multicast. Entries that IANA marks as globally reachable are
+here too: they lead to infrastructure, possibly of the local network (PCP anycast), and never to a push service."""
+
+_GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")
+_SPECIAL_V6 = tuple(
+    map(
+        IPv6Network,
+        (
+            "2001::/23",  # IETF protocol assignments: Teredo, PCP and TURN anycast, benchmarking, AMT, AS112, ORCHID, DETs
+            "2001:db8::/32",  # documentation
+            "2002::/16",  # 6to4
+            "2620:4f:8000::/48",  # AS112
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+"""The part of the IANA IPv6 special-purpose address registry inside 2000::/3, the only global unicast space that IANA assigns."""
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+_AT_ONCE = 32
+_KEPT = 16
+_KEEPALIVE_SECONDS = 30.0
+
+
+def is_public(address: IPv4Address | IPv6Address, allowed: Sequence[Network] = ()) -> bool:
+    """Return whether an address is globally routable unicast, or in an `allowed` network.
+
+    An IPv4-mapped or NAT64 address is judged by the IPv4 address it embeds.
+    """
+    if isinstance(address, IPv6Address):
+        embedded = IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address.ipv4_mapped
+        if embedded is not None:
+            return is_public(embedded, allowed)
+        routable = address in _GLOBAL_UNICAST_V6 and not any(address in network for network in _SPECIAL_V6)
+    else:
+        routable = not any(address in network for network in _SPECIAL_V4)
+    return routable or any(address.version == network.version and address in network for network in allowed)
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to public addresses, and those in the `allowed` networks, alone."""
+
+    def __init__(self, allowed: Sequence[Network] = ()) -> None:
+        self._allowed = allowed
+        self._inner = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 (the name is that of the library)
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to the first address of a host that answers. Raises `httpcore.ConnectError` where it has none that is public."""
+        try:
+            async with asyncio.timeout(timeout):
+                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except TimeoutError as error:
+            raise httpcore.ConnectTimeout("its name was not found in time") from error
+        except OSError as error:
+            raise httpcore.ConnectError("its name is unknown") from error
+        places = dict.fromkeys(str(one[4][0]) for one in found)
+        good = [place for place in places if is_public(ip_address(place.partition("%")[0]), self._allowed)]
+        trouble: Exception = httpcore.ConnectError("it is not on the public internet")
+        for place in good:
+            try:
+                return await self._inner.connect_tcp(place, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                trouble = error
+        raise trouble
+
+    async def sleep(self, seconds: float) -> None:
+        """Rest."""
+        await asyncio.sleep(seconds)
+
+
+def open_pool(allowed: Sequence[Network] = ()) -> httpcore.AsyncConnectionPool:
+    """Return connections that are used again, few at a time. Redirects are not followed: nobody here knows what they are."""
+    return httpcore.AsyncConnectionPool(
+        ssl_context=ssl.create_default_context(),
+        max_connections=_AT_ONCE,
+        max_keepalive_connections=_KEPT,
+        keepalive_expiry=_KEEPALIVE_SECONDS,
+        network_backend=GuardedBackend(allowed),
+    )
+
+
+_log = logging.getLogger("shoal.push")
+
+_LIMITS = TurnLimits(at_once=32, of_one=16, held=1_024, held_of_one=512, patience=20.0)
+"""Bounds on all messages, and on those to one push service."""
+_SECONDS = 10.0
+"""Seconds for one message, from the connection to the answer: with the wait for its turn less than the lease of its job."""
+_TTL_SECONDS = 48 * 3_600
+"""How long a push service keeps a message for an app that is away."""
+_FIRST_REST, _LONGEST_REST = 2.0, 600.0
+_REMEMBERED = 1_000
+"""Push services that rest, at most."""
+
+
+class Sent(Enum):
+    """The end that a message came to."""
+
+    DONE = "done"
+    """The push service has it."""
+    ENDED = "ended"
+    """The subscription is no more."""
+    REFUSED = "refused"
+    """The push service does not take this message, and never will."""
+
+
+class Courier:
+    """Does works, each of which sends one message: 32 at a time, for one push service half as many, and others wait their turn."""
+
+    def __init__(self, key: ServerKey, root: str, allowed: Sequence[Network] = ()) -> None:
+        self.key = key
+        self.root = root
+        """Begins every address of the network, as `https://example.org`."""
+        self._pool = open_pool(allowed)
+        self._turns = Turns(_LIMITS, "other messages come first")
+        self._rests = Rests(_FIRST_REST, _LONGEST_REST, _REMEMBERED)
+        self.outcomes: Counter[Sent] = Counter()
+        """Messages that came to an end since the process began."""
+        self.put_off = 0
+        """Attempts since then that are to be made again."""
+
+    def begin(self, endpoint: str, work: Work) -> asyncio.Future[None]:
+        """Have the work of a message done in its turn; the future ends with it.
+
+        Raises `NotYet` when too many wait, or the push service of this endpoint is left alone; the future does so too.
+        """
+        service = origin_of(endpoint)
+        return self._turns.begin(service, lambda: self._check_rest(service), work)
+
+    @property
+    def under_way(self) -> int:
+        """Return how many messages are being sent, or wait for their turn."""
+        return len(self._turns)
+
+    def _check_rest(self, service: str) -> None:
+        if self._rests.is_resting(service):
+            raise NotYet("the push service could not be reached a moment ago")
+
+    async def deliver(self, subscription: PushSubscription, plain: bytes) -> Sent:
+        """Hand a message over to the push service of a subscription. Raises `NotYet` where that is to be tried again."""
+        service = origin_of(subscription.endpoint)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                status = await self._send(subscription, service, plain)
+        except (
+            TimeoutError,
+            OSError,
+            httpcore.NetworkError,
+            httpcore.TimeoutException,
+            httpcore.ProtocolError,
+        ) as error:
+            self._let_rest(service)
+            raise NotYet(f"a push service could not be reached: {type(error).__name__}") from error
+        if status in {408, 429} or status >= 500:
+            self._let_rest(service)
+            raise NotYet(f"a push service answered {status}")
+        self._rests.end(service)
+        found = _outcome(status)
+        if found is Sent.REFUSED:
+            _log.warning("a push service refused a message: %s answered %d", service, status)
+        self.outcomes[found] += 1
+        return found
+
+    async def _send(self, subscription: PushSubscription, service: str, plain: bytes) -> int:
+        sealed = seal(plain, subscription.key, subscription.secret, standard=subscription.standard)
+        token, ours = self.key.token_for(service), self.key.public
+        headers: dict[bytes | str, bytes | str] = {"TTL": str(_TTL_SECONDS), "Urgency": "normal"}
+        headers.update(sealed.headers)
+        if subscription.standard:
+            headers["Authorization"] = f"vapid t={token}, k={ours}"
+        else:
+            headers["Authorization"] = f"WebPush {token}"
+            headers["Crypto-Key"] = f"{sealed.crypto_key};p256ecdsa={ours}"
+        headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(len(sealed.body))}
+        async with self._pool.stream("POST", subscription.endpoint, headers=headers, content=sealed.body) as answer:
+            # What it says besides is of no use, and may have no end.
+            return int(answer.status)
+
+    def _let_rest(self, service: str) -> None:
+        self.put_off += 1
+        self._rests.lengthen(service)
+
+    async def close(self) -> None:
+        """Give up what is under way: it is sent when the process is back."""
+        await self._turns.close()
+        await self._pool.aclose()
+
+
+def origin_of(endpoint: str) -> str:
+    """Return the scheme, host and port of an endpoint: whom a signature is for (RFC 8292, section 2)."""
+    parts = urlsplit(endpoint)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _outcome(status: int) -> Sent:
+    if 200 <= status < 300:
+        return Sent.DONE
+    return Sent.ENDED if status in {404, 410} else Sent.REFUSED

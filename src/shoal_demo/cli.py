@@ -1,0 +1,238 @@
+"""`shoal demo`: create a demo network in a folder and serve it."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import msgspec
+import uvloop
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from shoal import private_files
+from shoal.app.network import open_network
+from shoal.cli.serve import check_address, run
+from shoal.commands import members, oauth
+from shoal.commands.context import Writes
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.model import Member
+from shoal.media.decoder import Decoder
+from shoal.settings import Settings, build
+from shoal_demo.model import DemoPlan
+from shoal_demo.plan import plan
+from shoal_demo.populate import Stage
+
+STORE = "shoal.db"
+_MEMORY = "demo.json"
+
+
+class Demo(msgspec.Struct):
+    """The state of a demo folder between two runs: the plan's seed and moment, and whether it was carried out."""
+
+    seed: int
+    members: int
+    days: int
+    now_ms: int
+    done: bool = False
+
+
+def recall(folder: Path) -> Demo | None:
+    """Return the state of the folder; None for a folder without a network.
+
+    Raises `InvalidInput` for a network that is no demo, or a state that cannot be read.
+    """
+    path = folder / _MEMORY
+    if not path.exists():
+        if (folder / STORE).exists():
+            raise InvalidInput(f"{folder / STORE} is no demo: name another folder with --folder")
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Demo)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"{path} cannot be read: --fresh makes a new network") from error
+
+
+def remember(folder: Path, state: Demo) -> None:
+    """Store the state for the next run. A crash leaves either the old or the new."""
+    begun = folder / f"{_MEMORY}.part"
+    private_files.write(begun, msgspec.json.encode(state))
+    begun.replace(folder / _MEMORY)
+
+
+def clear(folder: Path) -> None:
+    """Remove the files that a demo made, and only those. Raises `Unavailable` while somebody serves it."""
+    if not (folder / _MEMORY).exists():
+        return
+    with _owned(folder):
+        for path in folder.glob(f"{STORE}*"):
+            # Who waits for a lock file that is gone, and who makes it anew, would both own the store.
+            if path.is_file() and path.name != f"{STORE}-lock":
+                path.unlink()
+        if (folder / f"{STORE}.media").exists():
+            shutil.rmtree(folder / f"{STORE}.media")
+        (folder / _MEMORY).unlink()
+
+
+@contextmanager
+def _owned(folder: Path) -> Iterator[None]:
+    """Hold the store's own lock, without opening a store that may be broken or of another version."""
+    lock = private_files.open_file(folder / f"{STORE}-lock", os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise Unavailable(f"the network in {folder} is being served: stop that server first") from error
+    finally:
+        os.close(lock)
+
+
+PASSWORD = "low-tide-at-dawn"  # noqa: S105  # of made-up people, printed for everybody to use
+SCOPES = ("read", "write", "follow")
+
+
+_DEFAULTS = {"members": 120, "days": 28, "seed": 1}
+
+
+@click.command()
+@click.option(
+    "--folder", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Where it is kept."
+)
+@click.option("--members", type=click.IntRange(10, 600), help="How many people.  [default: 120]")
+@click.option("--days", type=click.IntRange(1, 90), help="How many days they have been at it.  [default: 28]")
+@click.option("--seed", type=int, help="Another number, another network.  [default: 1]")
+@click.option("--port", default=8500, show_default=True, help="Port to serve at; 0 takes a free one.")
+@click.option("--fresh", is_flag=True, help="Throw the folder's network away and make it anew.")
+@click.option("--no-serve", is_flag=True, help="Make it, print how to log in, and end.")
+def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | None) -> None:
+    """Make a network of made-up people who post, and serve it.
+
+    The first time takes about a minute; the next time the same network is served at once.
+    """
+    settings = build(store=f"sqlite:///{folder / STORE}", port=port, title="Shoal demo", rate_limits=False)
+    if not no_serve:
+        check_address(settings.host, port)
+    private_files.make_folder(folder)
+    if fresh:
+        clear(folder)
+    console = Console(stderr=False)
+    state = _state(folder, {name: value for name, value in asked.items() if value is not None})
+    if not state.done:
+        days = "a day" if state.days == 1 else f"{state.days} days"
+        console.print(f"Making a network of {state.members} people who posted for {days}: about a minute.")
+    written = plan(state.seed, state.members, state.days, now_ms=state.now_ms)
+    if not state.done:
+        try:
+            asyncio.run(_make(settings, written, console))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            click.echo("stopped; the same command again goes on from here", err=True)
+            raise SystemExit(130) from None
+        state.done = True
+        remember(folder, state)
+    hero, token = asyncio.run(_log_in(settings, written))
+    if no_serve:
+        _tell_made(console, folder, hero)
+    else:
+        uvloop.run(run(settings, lambda url: _tell(console, url, hero, token), demo_member=hero.id))
+
+
+def _state(folder: Path, asked: dict[str, int]) -> Demo:
+    """The folder's own, where it has one: a network that was begun is finished as it was begun."""
+    known = recall(folder)
+    if known is None:
+        wanted = _DEFAULTS | asked
+        known = Demo(wanted["seed"], wanted["members"], wanted["days"], time.time_ns() // 1_000_000)
+        remember(folder, known)
+    elif any(getattr(known, name) != value for name, value in asked.items()):
+        has = f"{known.members} members, {known.days} days, seed {known.seed}"
+        click.echo(f"{folder} holds a network already ({has}); --fresh makes a new one", err=True)
+    return known
+
+
+async def _make(settings: Settings, written: DemoPlan, console: Console) -> None:
+    totals = {
+        "members": len(written.people),
+        "follows": len(written.follows),
+        "posts": len(written.posts),
+        "photos": sum(len(post.scenes) for post in written.posts),
+        "likes": len(written.likes),
+        "shares": len(written.shares),
+    }
+    bars = Progress(
+        TextColumn("{task.description:>8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+    _cancel_at(signal.SIGINT, signal.SIGTERM)
+    with bars:
+        # The clock of each runs from its first step on, not while it waits for those before it.
+        tasks = {noun: bars.add_task(noun, total=total, start=False) for noun, total in totals.items()}
+
+        def advance(noun: str) -> None:
+            bars.start_task(tasks[noun])
+            bars.advance(tasks[noun])
+            if bars.tasks[tasks[noun]].finished and not console.is_terminal:
+                # Bars are shown there when all is over.
+                console.print(f"{noun:>8} {totals[noun]:,}")
+
+        async with (
+            open_network(settings) as network,
+            # A server decodes one picture at a time beside its requests; nobody asks this one anything yet.
+            Decoder(network.media.limits, children=os.cpu_count() or 1) as decoder,
+        ):
+            writes = replace(network.writes, media=network.media.with_decoder(decoder))
+            await Stage(writes, written, PASSWORD, advance).run()
+            await network.settle()
+
+
+def _cancel_at(*signals: signal.Signals) -> None:
+    """End the task that calls this, in good order, when one of these comes."""
+    if (task := asyncio.current_task()) is not None:
+        for number in signals:
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+async def _log_in(settings: Settings, written: DemoPlan) -> tuple[Member, str]:
+    """The member with the fullest home, and a token of theirs."""
+    follows = Counter(follower for follower, _ in written.follows)
+    name = written.people[follows.most_common(1)[0][0]].name
+    async with open_network(settings) as network:
+        member = await members.log_in(network.writes, name, PASSWORD)
+        return member, await _token(network.writes, member)
+
+
+async def _token(writes: Writes, member: Member) -> str:
+    app = await oauth.register(writes, "Shoal demo", scopes=SCOPES)
+    return (await oauth.issue_token(writes, app.app.id, member.id, SCOPES)).text
+
+
+def _tell(console: Console, url: str, hero: Member, token: str) -> None:
+    console.print(f"\n[bold]A live network is at {url}[/bold]\n", highlight=False)
+    console.print("  look     open it in a browser: one click there logs you in", highlight=False)
+    console.print(
+        f"  log in   name [bold]{hero.name}[/bold] (or anybody), password [bold]{PASSWORD}[/bold]", highlight=False
+    )
+    console.print(f"           with a Mastodon client that asks for these, at {url}\n", highlight=False)
+    console.print("  or, as they are, their home:", highlight=False)
+    console.print(
+        f'  curl -s -H "Authorization: Bearer {token}" "{url}/api/v1/timelines/home?limit=3"\n',
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print("  Ctrl-C stops.", highlight=False)
+
+
+def _tell_made(console: Console, folder: Path, hero: Member) -> None:
+    """Nothing serves it: no address is told."""
+    command = "shoal demo" if folder == Path("demo") else f"shoal demo --folder {folder}"
+    console.print(f"\n[bold]The network is in {folder}[/bold], and not served.\n", highlight=False, soft_wrap=True)
+    console.print(f"  serve    {command}", highlight=False, soft_wrap=True)
+    console.print(f"  log in   then, name [bold]{hero.name}[/bold] (or anybody), password [bold]{PASSWORD}[/bold]\n")

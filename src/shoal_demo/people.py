@@ -1,0 +1,442 @@
+"""The people of a plan: names and user names that fit together, a biography, interests, a home and a look.
+
+A name is `ascii` or `ascii/display`. All names are common ones, combined at random; none belongs to a real person.
+"""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import NamedTuple
+
+from shoal.core.places import Place
+from shoal_demo import model
+from shoal_demo.model import Look, Person
+
+
+class Culture(NamedTuple):
+    """One row. `tones` is a range of `looks.SKINS`; `wrap` is a scarf for women or a turban for men, worn by `wrapped` of them."""
+
+    language: str
+    women: str
+    men: str
+    families: str
+    cities: tuple[tuple[str, float, float], ...]
+    tones: tuple[int, int]
+    wrap: str = ""
+    wrapped: float = 0.0
+    family_first: bool = False
+
+
+CULTURES: tuple[Culture, ...] = (
+    Culture(
+        "en",
+        "Alice Nora Harriet Imogen Tess Maeve",
+        "Owen Felix Callum Rory Theo Jonah",
+        "Hartley Whitlock Marsh Fenwick Doyle Ashby Calder Penrose",
+        (("Bristol", 51.45, -2.59), ("Leeds", 53.8, -1.55), ("Galway", 53.27, -9.05), ("Portland", 45.52, -122.68)),
+        (0, 2),
+    ),
+    Culture(
+        "en",
+        "Amara Zora Simone Imani Nia",
+        "Marcus Darnell Elijah Andre Malik",
+        "Brooks Hayes Coleman Whitaker Ellison Bell",
+        (("Atlanta", 33.75, -84.39), ("Oakland", 37.8, -122.27), ("London", 51.51, -0.13)),
+        (5, 7),
+    ),
+    Culture(
+        "es",
+        "Lucia/Lucía Carmen Marisol Paula Ines/Inés Ximena",
+        "Diego Mateo Alvaro/Álvaro Javier Tomas/Tomás Emilio",
+        "Ortega Vidal Rios/Ríos Fuentes Navarro Salazar Montes Quiroga",
+        (
+            ("Sevilla", 37.39, -5.98),
+            ("Oaxaca", 17.07, -96.72),
+            ("Bogotá", 4.71, -74.07),
+            ("Valparaíso", -33.05, -71.61),
+        ),
+        (1, 4),
+    ),
+    Culture(
+        "pt",
+        "Joana Beatriz Larissa Camila Ines/Inês Thais/Thaís",
+        "Rafael Thiago Duarte Caio Henrique Joao/João",
+        "Almeida Carvalho Nogueira Teixeira Barros Moura Azevedo",
+        (("Porto", 41.15, -8.61), ("Salvador", -12.97, -38.5), ("Florianópolis", -27.6, -48.55)),
+        (1, 6),
+    ),
+    Culture(
+        "de",
+        "Johanna Greta Annika Frieda Lea Katrin",
+        "Jonas Moritz Lukas Anton Till Matthias",
+        "Brandt Winkler Albrecht Seidel Kessler Moeller/Möller Voss Lindner",
+        (("Leipzig", 51.34, 12.37), ("Hamburg", 53.55, 9.99), ("Innsbruck", 47.27, 11.39)),
+        (0, 1),
+    ),
+    Culture(
+        "fr",
+        "Camille Elodie/Élodie Manon Juliette Solene/Solène",
+        "Luc Antoine Bastien Remi/Rémi Mathis",
+        "Lefevre/Lefèvre Girard Marchand Rousseau Perrin Delorme",
+        (("Lyon", 45.76, 4.84), ("Nantes", 47.22, -1.55), ("Montréal", 45.5, -73.57)),
+        (0, 3),
+    ),
+    Culture(
+        "it",
+        "Chiara Ginevra Marta Elisa",
+        "Matteo Lorenzo Davide Nicolo/Nicolò",
+        "Ferrari Conti Galli Moretti Rinaldi Bassi",
+        (("Torino", 45.07, 7.69), ("Palermo", 38.12, 13.36)),
+        (1, 3),
+    ),
+    Culture(
+        "sv",
+        "Astrid Linnea Sigrid Freja",
+        "Nils Axel Soren/Søren Elias",
+        "Lindqvist Bergstrom/Bergström Dahl Nygaard Holm Sandberg",
+        (("Göteborg", 57.71, 11.97), ("Tromsø", 69.65, 18.96), ("Aarhus", 56.16, 10.2)),
+        (0, 1),
+    ),
+    Culture(
+        "pl",
+        "Zofia Hanna Kinga Agnieszka",
+        "Tomasz Pawel/Paweł Kuba Wojtek",
+        "Kowal Zielinska/Zielińska Nowicki Wrona Mazur",
+        (("Kraków", 50.06, 19.94), ("Gdańsk", 54.35, 18.65)),
+        (0, 1),
+    ),
+    Culture(
+        "tr",
+        "Elif Defne Zeynep Leyla",
+        "Emre Kerem Deniz Baris/Barış",
+        "Yilmaz/Yılmaz Kaya Demir Aydin/Aydın Sahin/Şahin",
+        (("Izmir", 38.42, 27.14), ("Istanbul", 41.01, 28.98)),
+        (1, 4),
+        "scarf",
+        0.3,
+    ),
+    Culture(
+        "ar",
+        "Layla/ليلى Nour/نور Salma/سلمى Huda/هدى Mariam/مريم",
+        "Omar/عمر Karim/كريم Yusuf/يوسف Tariq/طارق Sami/سامي",
+        "Haddad/حداد Mansour/منصور Najjar/نجار Khalil/خليل Sabbagh/صباغ",
+        (("Amman", 31.95, 35.93), ("Cairo", 30.04, 31.24), ("Casablanca", 33.57, -7.59)),
+        (2, 5),
+        "scarf",
+        0.55,
+    ),
+    Culture(
+        "hi",
+        "Ananya Meera Kavya Ishita Rohini",
+        "Arjun Rohan Vikram Nikhil Aditya",
+        "Iyer Sharma Kulkarni Menon Banerjee Desai Rao",
+        (("Pune", 18.52, 73.86), ("Kochi", 9.93, 76.27), ("Kolkata", 22.57, 88.36)),
+        (3, 6),
+    ),
+    Culture(
+        "pa",
+        "Simran Jasleen Harleen",
+        "Gurpreet Harjit Manveer Jaspal",
+        "Gill Sandhu Dhillon Grewal",
+        (("Amritsar", 31.63, 74.87), ("Vancouver", 49.28, -123.12)),
+        (3, 5),
+        "turban",
+        0.75,
+    ),
+    Culture(
+        "ja",
+        "Haruka/遥 Yui/結衣 Aiko/愛子 Misaki/美咲 Sakura/さくら",
+        "Kenji/健二 Haruto/陽斗 Daichi/大地 Ren/蓮 Takumi/匠",
+        "Tanaka/田中 Mori/森 Kobayashi/小林 Ishikawa/石川 Fujita/藤田 Ono/小野",
+        (("Kyoto", 35.01, 135.77), ("Sapporo", 43.06, 141.35), ("Yokohama", 35.44, 139.64)),
+        (1, 2),
+        family_first=True,
+    ),
+    Culture(
+        "ko",
+        "Jisoo/지수 Minji/민지 Hana/하나 Soyeon/소연",
+        "Minho/민호 Junseo/준서 Taeyang/태양 Woojin/우진",
+        "Kim/김 Park/박 Choi/최 Han/한 Yoon/윤",
+        (("Busan", 35.18, 129.08), ("Seoul", 37.57, 126.98)),
+        (0, 2),
+        family_first=True,
+    ),
+    Culture(
+        "zh",
+        "Meilin/美琳 Xinyi/欣怡 Lan/岚 Yating/雅婷",
+        "Haoran/浩然 Jun/军 Weimin/伟民 Boyan/博彦",
+        "Chen/陈 Lin/林 Zhao/赵 Wu/吴 Tang/唐",
+        (("Taipei", 25.03, 121.57), ("Chengdu", 30.57, 104.07), ("Singapore", 1.35, 103.82)),
+        (0, 2),
+        family_first=True,
+    ),
+    Culture(
+        "vi",
+        "Linh Thuy/Thùy Mai Ngoc/Ngọc",
+        "Minh Quang Bao/Bảo Duc/Đức",
+        "Tran/Trần Pham/Phạm Dang/Đặng Ngo/Ngô",
+        (("Da Nang", 16.05, 108.2), ("Hanoi", 21.03, 105.85)),
+        (1, 3),
+    ),
+    Culture(
+        "yo",
+        "Adaeze Temi Folake Chioma Ngozi",
+        "Tunde Emeka Kelechi Femi Obinna",
+        "Okafor Adeyemi Balogun Eze Nwosu Afolabi",
+        (("Lagos", 6.52, 3.38), ("Abuja", 9.06, 7.5)),
+        (6, 7),
+    ),
+    Culture(
+        "sw",
+        "Wanjiru Achieng Zawadi Makena",
+        "Kamau Otieno Baraka Juma",
+        "Mwangi Odhiambo Kiptoo Njoroge Wekesa",
+        (("Nairobi", -1.29, 36.82), ("Mombasa", -4.04, 39.67)),
+        (5, 7),
+    ),
+    Culture(
+        "am",
+        "Selam Hiwot Bethel",
+        "Dawit Yonas Abel",
+        "Tesfaye Bekele Girma Haile",
+        (("Addis Ababa", 9.03, 38.74),),
+        (5, 6),
+    ),
+)
+
+JOBS: tuple[str, ...] = (
+    "Nurse",
+    "Bus driver",
+    "Teacher",
+    "Bike mechanic",
+    "Baker",
+    "Architect",
+    "Carpenter",
+    "Librarian",
+    "Physio",
+    "Translator",
+    "Radio producer",
+    "Gardener",
+    "Data person",
+    "Midwife",
+    "Ferry pilot",
+    "Illustrator",
+    "Backend developer",
+    "Pharmacist",
+    "Surveyor",
+    "Cheesemonger",
+    "Sound engineer",
+    "Vet",
+    "Postal worker",
+    "Ceramicist",
+    "Chemist",
+    "Piano tuner",
+    "Social worker",
+    "Optician",
+    "Printmaker",
+    "Locksmith",
+)
+
+BITS: dict[str, tuple[str, ...]] = {
+    "hiking": ("happiest above the tree line ⛰️", "slow hiker, fast eater", "collects passes"),
+    "sea": ("swims all year 🌊", "small boats, big thermos", "lives by the tide table"),
+    "travel": ("night trains 🚂", "always packing", "writes postcards"),
+    "stargazing": ("owns more eyepieces than socks 🔭", "dark skies", "up late for Saturn 🪐"),
+    "coffee": ("chasing the perfect cup ☕", "one more espresso", "filter at home"),
+    "cooking": ("cooks for too many people 🍲", "sourdough parent 🍞", "will feed you"),
+    "gardening": ("tomatoes and patience 🍅", "allotment no. 14 🌱", "dahlias 🌸"),
+    "city": ("looks up at buildings", "walks everywhere", "benches, bridges, bakeries"),
+    "art": ("draws on receipts ✏️", "ink on everything", "shapes and colours 🎨"),
+    "books": ("reads on stairs 📚", "three books at once", "library regular"),
+    "music": ("late-starting cellist 🎻", "vinyl, mostly", "sings in a choir 🎶"),
+    "cycling": ("rain or shine on two wheels 🚲", "headwind expert", "cake-powered cyclist 🍰"),
+    "code": ("fixes time zones for a living", "open source after dark 💻", "deletes code with joy"),
+    "animals": ("staff of two cats 🐈", "friend of crows 🐦", "foster dogs 🐕"),
+    "photography": ("film and light leaks 🎞️", "one street, one lens 📷", "waits for the light"),
+}
+
+
+SKINS = ("#fbdcc4", "#f6cba8", "#eab98f", "#d9a06f", "#c08552", "#9c6440", "#7a4a30", "#5a3524")
+"""Skin tones from the lightest to the darkest; each culture has a range of them."""
+
+DARK_HAIR = ("#17141a", "#241a1c", "#33221d", "#1d1a24")
+FAIR_HAIR = ("#5b3a24", "#7c4f2a", "#a5682f", "#c98f4a", "#e0b86e", "#b4502a", "#3b2820")
+GREY_HAIR = ("#b9b4b1", "#d8d4d0", "#8e8a8c")
+DYED_HAIR = ("#c9577f", "#3f8f8c", "#7a5cc0", "#d97b3a")
+
+SOFT_STYLES = ("long", "waves", "bob", "fringe", "bun", "ponytail", "braids", "curls", "side", "curly")
+SHORT_STYLES = (
+    "crop",
+    "side",
+    "quiff",
+    "curly",
+    "shaggy",
+    "crop",
+    "side",
+    "quiff",
+    "shaggy",
+    "curly",
+    "balding",
+    "bun",
+)
+TIGHT_STYLES = ("afro", "curls", "crop", "braids", "bun")
+CLOTHES = ("crew", "vneck", "shirt", "hood", "turtle", "stripes", "blazer", "crew")
+CLOTH_COLOURS = (
+    "#2f5d73",
+    "#d9653b",
+    "#3f7d5c",
+    "#8a3f5f",
+    "#e2a83c",
+    "#4b4f8f",
+    "#c94f4f",
+    "#2b3a4f",
+    "#6a8f9e",
+    "#7d5a8c",
+    "#e8e1d3",
+    "#b5714a",
+)
+BACKDROPS = (
+    ("#fde2c8", "#f3a98c"), ("#cfe8ea", "#86b9c9"), ("#fbe8a8", "#f2b866"), ("#dcd6f2", "#a79bd6"), ("#d6ecd0", "#8dbf98"),
+    ("#fbd3dc", "#e794aa"), ("#cfdcf3", "#8aa6d8"), ("#f1e6d6", "#cdb291"), ("#2f4a68", "#1d2c48"), ("#c9f0e2", "#6cc0aa"),
+)  # fmt: skip
+
+
+def cast(dice: Random, tones: tuple[int, int], *, soft: bool, fair: bool = False, wrapped: str = "") -> Look:
+    """A look for somebody whose skin is between two rows of `SKINS`; `fair` if their hair may be,
+    and `wrapped` a scarf or a turban they wear.
+    """
+    tone = dice.randint(*tones)
+    elder = dice.random() < 0.14
+    tight = tone >= 6 and dice.random() < 0.8
+    styles = TIGHT_STYLES if tight else SOFT_STYLES if soft else SHORT_STYLES
+    style = dice.choice(styles[:3] if tight and not soft else styles)
+    hat = wrapped or (
+        dice.choice(("beanie", "cap", "straw"))
+        if dice.random() < 0.13 and style not in {"bun", "afro", "quiff"}
+        else ""
+    )
+    beard = "full" if wrapped == "turban" else ""
+    if not soft and not beard and dice.random() < 0.5:
+        beard = dice.choice(("stubble", "full", "goatee", "full", "stubble", "long"))
+    return Look(
+        skin=SKINS[tone],
+        hair=style,
+        hair_colour=_hair_colour(dice, fair=fair, elder=elder, soft=soft),
+        beard=beard,
+        glasses=dice.choice(("round", "square", "gold", "red")) if dice.random() < 0.3 else "",
+        earrings=soft and dice.random() < 0.5,
+        hat=hat,
+        clothing=dice.choice(CLOTHES),
+        clothing_colour=dice.choice(CLOTH_COLOURS),
+        backdrop=dice.choice(BACKDROPS),
+        mouth=dice.choice(("smile", "smile", "grin", "grin", "laugh" if tone < 7 else "grin")),
+        soft=soft,
+        freckles=fair and dice.random() < 0.2,
+        elder=elder,
+    )
+
+
+def _hair_colour(dice: Random, *, fair: bool, elder: bool, soft: bool) -> str:
+    if elder:
+        return dice.choice(GREY_HAIR)
+    if soft and dice.random() < 0.07:
+        return dice.choice(DYED_HAIR)
+    return dice.choice(FAIR_HAIR if fair else DARK_HAIR)
+
+
+SUFFIXES = ("draws", "outside", "reads", "makes", "writes", "walks", "on_film", "at_home", "and_co", "elsewhere")
+
+
+FAIR = ("en", "de", "fr", "sv", "pl", "it")
+"""Languages of cultures where hair is often fair."""
+
+
+class _Name(NamedTuple):
+    first: str
+    last: str
+    shown: str
+
+
+def people(dice: Random, count: int) -> tuple[Person, ...]:
+    """Make this many people, no two with one name; the first is the most widely known."""
+    taken: set[str] = set()
+    bag: list[Culture] = []
+    made = []
+    for rank in range(count):
+        bag = bag or dice.sample(CULTURES, len(CULTURES))
+        made.append(_person(dice, bag.pop(), rank, taken))
+    return tuple(made)
+
+
+def _person(dice: Random, culture: Culture, rank: int, taken: set[str]) -> Person:
+    woman = dice.random() < 0.5
+    name = _name(dice, culture, woman=woman)
+    interests = tuple(dice.sample(tuple(BITS), dice.choice((2, 3, 3, 4))))
+    city, latitude, longitude = dice.choice(culture.cities)
+    wears = culture.wrap and (culture.wrap == "scarf") == woman and dice.random() < culture.wrapped
+    return Person(
+        name=_handle(dice, name, interests[0], taken),
+        display_name=name.shown
+        + (dice.choice((" 🌿", " ✨", " 📷", " 🌊", " ☕", " 🚲")) if dice.random() < 0.12 else ""),
+        bio=_bio(dice, city, interests),
+        interests=interests,
+        language=culture.language,
+        home=Place(latitude, longitude),
+        weight=round(1 / (rank + 1) ** 0.85, 4),
+        look=cast(
+            dice,
+            culture.tones,
+            soft=woman,
+            fair=culture.language in FAIR and culture.tones[0] < 2,
+            wrapped=culture.wrap if wears else "",
+        ),
+        header=model.header(dice, interests),
+    )
+
+
+def _name(dice: Random, culture: Culture, *, woman: bool) -> _Name:
+    first, _, first_shown = dice.choice((culture.women if woman else culture.men).split()).partition("/")
+    last, _, last_shown = dice.choice(culture.families.split()).partition("/")
+    native = not (first_shown or "a").isascii() and ord((first_shown or "a")[0]) > 0x2FF
+    if native and dice.random() < 0.5:
+        shown = f"{last_shown}{first_shown}" if culture.family_first else f"{first_shown} {last_shown}"
+    elif native:
+        shown = f"{first} {last}"
+    else:
+        shown = f"{first_shown or first} {last_shown or last}" if dice.random() < 0.8 else first_shown or first
+    return _Name(first.lower(), last.lower(), shown)
+
+
+def _handle(dice: Random, name: _Name, interest: str, taken: set[str]) -> str:
+    """Return a handle that nobody has; once the pleasant ones are taken, one with a number."""
+    first, last, _ = name
+    ideas = [
+        f"{first}_{last}", f"{first}{last}", f"{first}_{dice.choice(SUFFIXES)}", f"{first[0]}{last}", f"{first}.{interest}",
+        f"{last}_{first}", f"{first}{dice.randint(71, 99)}", f"{first}_{last[0]}", f"hello_{first}", f"just_{first}",
+    ]  # fmt: skip
+    for idea in (*dice.sample(ideas[:6], 4), *ideas, *(f"{first}_{last}{number}" for number in range(2, 10_000))):
+        handle = re.sub(r"[^a-z0-9_]", "_", idea)[:30]
+        if handle not in taken:
+            taken.add(handle)
+            return handle
+    raise RuntimeError("ten thousand people of one name")
+
+
+def _bio(dice: Random, city: str, interests: tuple[str, ...]) -> str:
+    job, one, other = dice.choice(JOBS), dice.choice(BITS[interests[0]]), dice.choice(BITS[interests[1]])
+    line = dice.choice((
+        f"{job} in {city}. {_capital(one)}, {other}.",
+        f"{_capital(one)}. {_capital(other)}.",
+        f"{city} · {job.lower()} · {one}",
+        f"{job} by day. {_capital(one)}.",
+        f"{_capital(other)}, and {one}. 📍 {city}",
+        f"{_capital(one)}.",
+        f"{job}, {city}. Mostly {interests[0]} and {interests[1]}.",
+        f"Posts about {interests[0]}, {interests[1]} and {interests[-1] if len(interests) > 2 else 'the weather'}.",
+    ))  # fmt: skip
+    return re.sub(r"([^\w\s)])\.$", r"\1", line)
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

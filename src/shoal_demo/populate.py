@@ -1,0 +1,178 @@
+"""Carries out the plan of a demo network through the services, as its members would have done it.
+
+It may be interrupted and begun again: posts are recognised by their record, everything else may be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from typing import Any, TypeVar
+
+from shoal.commands import authentication, media, members, posts, reactions, relationships
+from shoal.commands.context import Writes
+from shoal.commands.posts import Draft
+from shoal.core.errors import Taken
+from shoal.core.ids import compose, shard_of
+from shoal.core.model import Member
+from shoal.graph.access import access_member
+from shoal.graph.schema import user_name_key
+from shoal_demo.model import DemoPlan, Person, PlannedPost
+from shoal_demo.photographs import photograph
+from shoal_demo.portraits import banner, portrait
+
+T = TypeVar("T")
+Advance = Callable[[str], None]
+"""Told the noun of each thing that was made."""
+
+_AT_ONCE = 32
+
+
+class Stage:
+    """One run of a plan: who is who, and what was posted so far, by index."""
+
+    def __init__(self, writes: Writes, plan: DemoPlan, password: str, advance: Advance) -> None:
+        self._writes = writes
+        self._plan = plan
+        self._password = password
+        self._hashed = ""
+        self._advance = advance
+        self._members: list[int] = []
+        self._posts: dict[int, int] = {}
+
+    async def run(self) -> None:
+        """All of it, in the order in which one thing needs another."""
+        # Once for all of them: hashing takes a tenth of a second by design.
+        self._hashed = await authentication.hashed(self._password)
+        with _artists() as artists:
+            self._members = await _each(self._plan.people, lambda person: self._join(artists, person))
+            await _each(self._plan.follows, lambda pair: self._follow(*pair))
+            for wave in _waves(self._plan.posts):
+                await _each(wave, lambda index: self._post(artists, index))
+        await _each(self._plan.likes, lambda pair: self._like(*pair))
+        await _each(self._plan.shares, lambda triple: self._share(*triple))
+
+    async def _join(self, artists: ProcessPoolExecutor, person: Person) -> int:
+        try:
+            joined = self._plan.posts[0].moment - 86_400_000
+            member = await members.register(
+                self._writes, person.name, hashed=self._hashed, display_name=person.display_name, created_at=joined
+            )
+        except Taken:
+            member = await self._known(person.name)
+        if not member.avatar:
+            avatar, header = await asyncio.gather(_draw(artists, portrait, person), _draw(artists, banner, person))
+            await members.update_profile(
+                self._writes, member.id, members.ProfileChange(note=person.bio, avatar=avatar, header=header)
+            )
+        self._advance("members")
+        return member.id
+
+    async def _known(self, name: str) -> Member:
+        key = user_name_key(name)
+        return await access_member(self._writes.graph, (await self._writes.graph.key_get((key,)))[key])
+
+    async def _follow(self, follower: int, followed: int) -> None:
+        await relationships.follow(self._writes, self._members[follower], self._members[followed])
+        self._advance("follows")
+
+    async def _post(self, artists: ProcessPoolExecutor, index: int) -> None:
+        planned = self._plan.posts[index]
+        author = self._members[planned.author]
+        record = f"demo:{index}"
+        pictures = [] if await posts.recorded(self._writes, author, record) else await self._pictures(artists, planned)
+        draft = Draft(
+            text=planned.text,
+            language=planned.language,
+            visibility=planned.visibility,
+            media=pictures,
+            parent_id=self._posts[planned.parent] if planned.parent is not None else 0,
+            place=planned.place,
+        )
+        id_ = compose(planned.moment, shard_of(author), index % 1024)
+        self._posts[index] = (await posts.create(self._writes, author, draft, id_=id_, record=record)).id
+        self._advance("posts")
+
+    async def _pictures(self, artists: ProcessPoolExecutor, planned: PlannedPost) -> list[int]:
+        made: list[int] = []
+        for scene in planned.scenes:
+            data = await _draw(artists, photograph, scene)
+            picture = await media.upload(self._writes, self._members[planned.author], data, description=scene.alt)
+            made.append(picture.id)
+            self._advance("photos")
+        return made
+
+    async def _like(self, member: int, post: int) -> None:
+        await reactions.like(self._writes, self._members[member], self._posts[post])
+        self._advance("likes")
+
+    async def _share(self, member: int, post: int, moment: int) -> None:
+        sharer = self._members[member]
+        id_ = compose(moment, shard_of(sharer), post % 1024)
+        await reactions.share(self._writes, sharer, self._posts[post], id_=id_)
+        self._advance("shares")
+
+
+def _waves(planned: Sequence[PlannedPost]) -> list[list[int]]:
+    """Posts, then comments on them, then comments on those: each wave needs only the ones before it."""
+    depth: list[int] = []
+    for post in planned:
+        depth.append(0 if post.parent is None else depth[post.parent] + 1)
+    return [[index for index, at in enumerate(depth) if at == wave] for wave in range(max(depth, default=-1) + 1)]
+
+
+async def _draw(artists: ProcessPoolExecutor, draw: Callable[[Any], bytes], what: Any) -> bytes:
+    """Drawing takes a core for a tenth of a second: it is done in other processes."""
+    with _no_interrupts():
+        drawing = asyncio.get_running_loop().run_in_executor(artists, draw, what)
+    return await drawing
+
+
+@contextmanager
+def _artists() -> Iterator[ProcessPoolExecutor]:
+    """Processes that draw. Whoever leaves early waits for what is being drawn, not for all that was to be."""
+    context = multiprocessing.get_context("spawn")
+    artists = ProcessPoolExecutor(max(1, os.cpu_count() or 1), context, initializer=_end_with_parent)
+    try:
+        yield artists
+    finally:
+        artists.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Have this process end when the one that began it does, also when that is killed: its queue would never tell."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        threading.Thread(target=_end_after, args=(parent,), name="shoal-parent", daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Ctrl-C at a terminal goes to all processes; those that begin in here do not hear it, from their first moment on."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+async def _each(things: Iterable[Any], act: Callable[[Any], Coroutine[Any, Any, T]]) -> list[T]:
+    """Act on all, some at once; results in order."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(thing: Any) -> T:
+        async with turns:
+            return await act(thing)
+
+    return list(await asyncio.gather(*map(one, things)))

@@ -1,0 +1,90 @@
+"""`shoal cluster`: a whole small cluster on this machine, to try out."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from shoal_devcluster import cluster as clusters
+from shoal_devcluster.cluster import end, held
+
+_LOOK_SECONDS = 0.5
+
+_folder = click.option(
+    "--folder", type=click.Path(path_type=Path), default=Path("cluster"), show_default=True, help="Where it is kept."
+)
+
+
+@click.group()
+def cluster() -> None:
+    """Run a whole small cluster on this machine."""
+
+
+@cluster.command()
+@_folder
+@click.option("--web", type=click.IntRange(1, 16), default=2, show_default=True, help="How many web processes.")
+@click.option("--workers", type=click.IntRange(1, 16), default=2, show_default=True, help="How many workers.")
+def up(folder: Path, web: int, workers: int) -> None:
+    """Start two PostgreSQL servers, a Redis Cluster, RabbitMQ, web processes and workers, and keep them running.
+
+    Ctrl-C stops all of them. What members did is kept in the folder for the next time.
+    """
+    with held(folder) as place, _told() as over:
+        running = clusters.start(place, web=web, workers=workers)
+        try:
+            _tell(folder, running)
+            while not over.wait(_LOOK_SECONDS):
+                for name in running.tend():
+                    click.echo(f"{name} had ended, and was started again", err=True)
+        finally:
+            click.echo("stopping", err=True)
+            running.stop()
+
+
+@cluster.command()
+@_folder
+def down(folder: Path) -> None:
+    """Stop the cluster in a folder, also when what had started it was killed."""
+    click.echo(f"the cluster in {folder} is stopped" if end(folder) else f"nothing runs in {folder}")
+
+
+@contextmanager
+def _told() -> Iterator[threading.Event]:
+    """Set by SIGTERM, Ctrl-C, or a terminal that goes away; a cluster that is being started is stopped when it is up."""
+    over = threading.Event()
+
+    def tell(_number: int, _frame: object) -> None:
+        over.set()
+
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.signal(number, tell) for number in numbers}
+    try:
+        yield over
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(folder: Path, running: clusters.Cluster) -> None:
+    settings = f"shoal --config {folder / clusters.SETTINGS_FILE}"
+    stores = running.settings.store
+    rows = [("web", program.url) for program in running.web]
+    rows += [(f"sources {share}", url) for share, url in stores.items()] if isinstance(stores, dict) else []
+    rows += [("timelines", running.settings.timelines), ("broker", running.settings.broker)]
+    rows += [("workers", str(len(running.workers))), ("pictures", running.settings.media)]
+    rows += [("settings", str(folder / clusters.SETTINGS_FILE)), ("logs", str(folder / "*" / "*.log"))]
+    click.echo(f"A cluster is up in {folder}\n")
+    for name, value in rows:
+        click.echo(f"  {name:14} {value}")
+    click.echo(f"""
+  make a member  echo "a long password" | {settings} member add ann --password-stdin
+  log in         as ann, with a Mastodon client that asks for name and password, at {running.web[0].url}
+  look after it  {settings} check
+                 {settings} jobs
+
+  Ctrl-C stops all of it.""")

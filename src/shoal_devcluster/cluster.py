@@ -1,0 +1,355 @@
+"""A small cluster on this machine, from the installed programs: for trials and for tests.
+
+Two PostgreSQL servers that share the shards, Redis Cluster with three primaries and a replica each, RabbitMQ, and web and
+worker processes. Everything is in one folder, on free ports, reachable from this machine only. A restart in the same folder
+keeps members and posts; Redis starts empty, since its content can be rebuilt.
+
+One process holds a folder at a time. If it is killed, its engines survive; the next holder stops them first. They are
+recognized by their working directory and missing terminal, so no list of processes has to be correct.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shoal import private_files
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.settings import Settings, build, environment
+from shoal.settings_file import toml_value
+from shoal_devcluster import postgres, rabbitmq, redis
+from shoal_devcluster.program import Program, free_port
+
+_LOCK = "cluster.lock"
+_PORTS = "cluster.json"
+_ENTERED = 0o711
+"""Others may pass through a folder, and not read what is in it."""
+_POLL_SECONDS = 0.05
+_PATIENCE_SECONDS = 90.0
+"""How long a cluster may take to stop: its servers finish what they have in hand."""
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[Path]:
+    """Make the folder if need be, hold it, and end what an earlier holder left running; the folder's full path.
+
+    Raises `Unavailable` while another process holds it, `InvalidInput` for a folder that engines could not reach.
+    """
+    made = not folder.exists()
+    folder.mkdir(private_files.FOLDER, parents=True, exist_ok=True)
+    folder = folder.resolve()
+    if made and os.geteuid() == 0:
+        # Engines run as other users then; each has a folder of its own in this one.
+        folder.chmod(_ENTERED)
+    _check_reachable(folder)
+    lock = private_files.open_file(folder / _LOCK, os.O_RDWR)
+    try:
+        if not _take(lock):
+            raise Unavailable(f"a cluster is up in {folder.name}: `shoal cluster down` stops it")
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        clear(folder)
+        yield folder
+    finally:
+        os.close(lock)
+
+
+def end(folder: Path) -> bool:
+    """Stop the cluster in a folder, or what a dead one has left running; whether there was anything to stop.
+
+    Raises `Unavailable` for one that does not stop in time.
+    """
+    folder = folder.resolve()
+    if not (folder / _LOCK).exists():
+        return False
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if _take(lock):
+            return clear(folder) > 0
+        os.kill(int(os.pread(lock, 20, 0)), signal.SIGTERM)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not _take(lock):
+            if time.monotonic() > deadline:
+                raise Unavailable("the cluster does not stop")
+            time.sleep(_POLL_SECONDS)
+        return True
+    finally:
+        os.close(lock)
+
+
+def clear(folder: Path) -> int:
+    """Kill what runs in the folder and has no terminal; how many processes that was. What they had on disk is safe."""
+    killed: set[int] = set()
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while left := _running_in(folder) | set(filter(_not_buried, killed)):
+        if time.monotonic() > deadline:
+            raise Unavailable(f"processes of an earlier cluster do not end: {sorted(left)}")
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= left
+        time.sleep(_POLL_SECONDS)
+    return len(killed)
+
+
+class Ports:
+    """The ports of a folder's servers, by their names: the same at every start, as far as nobody else has taken them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _PORTS
+        self.known: dict[str, int] = {}
+        """Ports that were given out so far, by name, here or by an earlier cluster."""
+        if self._path.exists():
+            try:
+                self.known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
+            except msgspec.DecodeError as error:
+                raise InvalidInput(f"{self._path} cannot be read: delete it, and ports are chosen anew") from error
+
+    def get(self, name: str) -> int:
+        """The port of this server, free at the moment."""
+        others = {port for other, port in self.known.items() if other != name}
+        port = self.known.get(name, 0)
+        while not port or port in others or not _free(port):
+            port = free_port()
+        if self.known.get(name) != port:
+            self.known[name] = port
+            private_files.write(self._path, msgspec.json.encode(self.known))
+        return port
+
+
+def _take(lock: int) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _check_reachable(folder: Path) -> None:
+    """As root we start engines as other users: they must be able to come to the folder."""
+    if os.geteuid() != 0:
+        return
+    for path in (folder, *folder.parents):
+        if not path.stat().st_mode & 0o001:
+            raise InvalidInput(f"engines run as other users, and may not enter {path}: name another --folder")
+
+
+def _running_in(folder: Path) -> set[int]:
+    """The processes whose directory is beneath the folder, but for those of people: with a terminal, or of our session."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        # It may end at any moment, or be somebody else's.
+        with contextlib.suppress(OSError, ValueError):
+            where = (entry / "cwd").readlink()
+            if entry.name.isdigit() and folder in where.parents and not _of_people(entry):
+                found.add(int(entry.name))
+    return found
+
+
+def _not_buried(pid: int) -> bool:
+    """Whether a process that was killed is still listed: PostgreSQL does not start beside a dead one that is."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        # Our own children are buried when we ask for them.
+        return int(fields[1]) != os.getpid()
+    return False
+
+
+def _of_people(process: Path) -> bool:
+    fields = (process / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    session, terminal = int(fields[3]), int(fields[4])
+    return terminal != 0 or session == os.getsid(0)
+
+
+def _free(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
+
+
+_log = logging.getLogger(__name__)
+
+SETTINGS_FILE = "shoal.toml"
+_SHARES = ("0-31", "32-63")
+_MASTERS = 3
+_LONGEST_PAUSE_SECONDS = 30.0
+_HEALTHY_SECONDS = 60.0
+"""Seconds of running after which a program that ends is started again without a pause."""
+
+Through = Callable[[str], str]
+"""Gives the address under which our own processes are to find an engine: a test may stand in between."""
+
+
+class Engines(NamedTuple):
+    """The servers that are not Shoal's own programs."""
+
+    postgres: list[Program]
+    redis: redis.RedisCluster
+    rabbitmq: Program
+
+    def stop(self) -> None:
+        """Stop the servers, the ones that keep the data last."""
+        self.rabbitmq.stop()
+        self.redis.stop()
+        for program in self.postgres:
+            program.resume()
+            program.stop()
+
+
+class Cluster:
+    """Everything that runs. Programs may be stopped, killed and started one by one; `tend` starts those that died."""
+
+    def __init__(
+        self, engines: Engines, settings: Settings, web: Sequence[Program], workers: Sequence[Program]
+    ) -> None:
+        self.postgres = engines.postgres
+        self.redis = engines.redis
+        self.rabbitmq = engines.rabbitmq
+        self.web = list(web)
+        self.workers = list(workers)
+        self.settings = settings
+        """For commands on this network, and what our processes have too."""
+        self._engines = engines
+        # When each was last started again, and how long it must have run before that is done once more.
+        self._tried: dict[Program, tuple[float, float]] = {}
+
+    @property
+    def programs(self) -> list[Program]:
+        """All of them, those first that others need."""
+        members = [member.program for member in self.redis.members]
+        return [*self.postgres, *members, self.rabbitmq, *self.workers, *self.web]
+
+    def tend(self) -> list[str]:
+        """Start again whatever has ended of its own accord; the names. What ends again and again is tried less often."""
+        return [program.folder.name for program in self.programs if not program.running and self._again(program)]
+
+    def _again(self, program: Program) -> bool:
+        now = time.monotonic()
+        last, pause = self._tried.get(program, (-_HEALTHY_SECONDS, 0.0))
+        if now < last + pause:
+            return False
+        pause = min(max(2 * pause, 1.0), _LONGEST_PAUSE_SECONDS) if now < last + _HEALTHY_SECONDS else 1.0
+        self._tried[program] = (now, pause)
+        try:
+            program.start()
+        except Unavailable as error:
+            _log.warning("%s", error)
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Stop everything: first who asks, then who answers."""
+        for program in (*self.web, *self.workers):
+            program.resume()
+        # Side by side: each finishes what it has in hand.
+        with ThreadPoolExecutor(max_workers=len(self.web) + len(self.workers) or 1) as together:
+            list(together.map(Program.stop, (*self.web, *self.workers)))
+        self._engines.stop()
+
+
+def start(folder: Path, *, web: int = 2, workers: int = 2, through: Through = str, **values: Any) -> Cluster:
+    """A cluster in a folder that is held (`ops/cluster/folder.py`), answering; `values` are settings of its processes.
+
+    Raises `NotInstalled` where a program is missing, `Unavailable` where one does not start: then none is left running.
+    """
+    ports = Ports(folder)
+    engines = _start_engines(folder, ports)
+    cluster = Cluster(engines, _settings(folder, engines, through, values), [], [])
+    try:
+        _write(folder / SETTINGS_FILE, cluster.settings)
+        cluster.workers += [_ours(folder, f"worker-{n + 1}", cluster.settings) for n in range(workers)]
+        cluster.web += [_web(folder, f"web-{n + 1}", cluster.settings, ports) for n in range(web)]
+        with ThreadPoolExecutor(max_workers=2) as together:
+            list(together.map(Program.start, (*cluster.workers, *cluster.web)))
+    except BaseException:
+        cluster.stop()
+        raise
+    return cluster
+
+
+def _start_engines(folder: Path, ports: Ports) -> Engines:
+    """All engines side by side: each is slow in its own way."""
+    for old in folder.glob("redis-*"):
+        shutil.rmtree(old)
+    at = [ports.get(name) for name in ("postgres-1", "postgres-2", "rabbitmq")]
+    with ThreadPoolExecutor(max_workers=4) as together:
+        databases = [
+            together.submit(postgres.start, folder / f"postgres-{n}", port=port) for n, port in ((1, at[0]), (2, at[1]))
+        ]
+        broker = together.submit(rabbitmq.start, folder / "rabbitmq", port=at[2])
+        cache = together.submit(redis.start_cluster, folder, _MASTERS, 1)
+        try:
+            return Engines([database.result() for database in databases], cache.result(), broker.result())
+        except BaseException:
+            _stop_started([*databases, broker, cache])
+            raise
+
+
+def _stop_started(starting: Sequence[Future[Any]]) -> None:
+    for started in starting:
+        if started.exception() is None:
+            started.result().stop()
+
+
+def _settings(folder: Path, engines: Engines, through: Through, values: dict[str, Any]) -> Settings:
+    stores = {share: through(program.url) for share, program in zip(_SHARES, engines.postgres, strict=True)}
+    return build(
+        store=stores,
+        timelines=engines.redis.url,
+        broker=through(engines.rabbitmq.url),
+        media=(folder / "media").as_uri(),
+        run_consequences=False,
+        **values,
+    )
+
+
+def _chosen(settings: Settings) -> dict[str, Any]:
+    """The settings that differ from what they are by default."""
+    usual = Settings()
+    return {
+        name: value for name in settings.__struct_fields__ if (value := getattr(settings, name)) != getattr(usual, name)
+    }
+
+
+def _write(path: Path, settings: Settings) -> None:
+    lines = [f"{name} = {toml_value(value)}\n" for name, value in _chosen(settings).items()]
+    private_files.write(path, "".join(["# Written by `shoal cluster up`, anew each time.\n", *lines]).encode())
+
+
+def _web(folder: Path, name: str, settings: Settings, ports: Ports) -> Program:
+    port = ports.get(name)
+    options = ("serve", "--host", "127.0.0.1", "--port", str(port))
+    url = f"http://127.0.0.1:{port}"
+    return _ours(folder, name, settings, *options, url=url, answers=lambda: _serves(port))
+
+
+def _ours(folder: Path, name: str, settings: Settings, *options: str, **given: Any) -> Program:
+    """A process of our own program, with these settings whatever the environment says."""
+    home = folder / name
+    private_files.make_folder(home)
+    environ = {**environment(settings), "SHOAL_CONFIG": str(folder / SETTINGS_FILE)}
+    command = [sys.executable, "-m", "shoal.cli", *(options or ("worker",))]
+    return Program(name, command, home, environ=environ, **given)
+
+
+def _serves(port: int) -> bool:
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        asking = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        with contextlib.closing(asking):
+            asking.request("GET", "/health")
+            return asking.getresponse().status == 200
+    return False

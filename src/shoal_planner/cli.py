@@ -1,0 +1,257 @@
+"""`shoal plan` and `shoal simulate`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.table import Column
+from rich.table import Table as RichTable
+
+from shoal.charts import surface_of
+from shoal.cli.progress import bars
+from shoal.core.errors import InvalidInput
+from shoal.core.placement import DATA_SOURCES
+from shoal_planner.calibration import FILE, Calibration, save
+from shoal_planner.cli_options import DEFAULTS, FaultOption, NumberOption, assumed, assuming, calibrated, read
+from shoal_planner.measuring.calibrate import STEPS, Measured, calibrate
+from shoal_planner.measuring.one_process import FULL
+from shoal_planner.plan import Plan
+from shoal_planner.plan import plan as worked_out
+from shoal_planner.plots import stacked
+from shoal_planner.report import WordTable, charts, page, summary, tables
+from shoal_planner.simulation.observer import SimulatedOutcome
+from shoal_planner.simulation.report import charts as simulation_charts
+from shoal_planner.simulation.report import summary as simulation_summary
+from shoal_planner.simulation.report import tables as simulation_tables
+from shoal_planner.simulation.scenario import AnyFault
+from shoal_planner.simulation.simulate import ONE, SEVERAL, Course, GivenSize
+from shoal_planner.simulation.simulate import simulate as simulated
+from shoal_planner.workload import USUAL_PRICES, Prices
+
+_LEFT = {"full first", "fault"}
+"""Columns of words: all others but the first are numbers."""
+
+
+def print_plan(plan: Plan, *, ours: bool) -> None:
+    """Print a plan. `ours` says whether its costs are the user's own."""
+    console = Console(highlight=False)
+    first, *others = summary(plan)
+    console.print(first, style="bold", markup=False)
+    for sentence in others:
+        console.print(sentence, markup=False)
+    tell_costs(console, plan.calibration, ours=ours)
+    print_tables(console, tables(plan))
+
+
+def tell_costs(console: Console, calibration: str, *, ours: bool) -> None:
+    """Print where costs were measured, and how to measure the user's own if these are not."""
+    console.print(f"Costs: {calibration}.", style="dim", markup=False)
+    if not ours:
+        console.print(
+            "They were measured on another machine: `shoal plan --calibrate` measures this one.", style="yellow"
+        )
+
+
+def print_tables(console: Console, all_tables: Iterable[WordTable]) -> None:
+    """Print tables with their titles; one without rows is left out."""
+    for table in all_tables:
+        if table.rows:
+            console.print()
+            console.print(table.title, style="bold", markup=False)
+            console.print(_rich(table))
+
+
+def _rich(table: WordTable) -> RichTable:
+    first, *numbers = table.columns
+    columns = [Column(first), *(Column(name, justify="left" if name in _LEFT else "right") for name in numbers)]
+    shown = RichTable(*columns, box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(table.columns))
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
+
+
+def print_simulation(found: SimulatedOutcome, course: Course, calibration: Calibration, *, ours: bool) -> None:
+    """Print a simulation. `ours` says whether its costs are the user's own."""
+    console = Console(highlight=False)
+    first, *others = simulation_summary(found, course.faults)
+    console.print(first, style="bold", markup=False)
+    for sentence in others:
+        console.print(sentence, markup=False)
+    tell_costs(console, calibration.shown(), ours=ours)
+    print_tables(console, simulation_tables(found))
+
+
+@click.command()
+@assuming
+@click.option(
+    "--pictures",
+    type=NumberOption(),
+    metavar="SHARE",
+    help=f"Share of posts with a picture.  [default: {DEFAULTS.pictures:g}]",
+)
+@click.option(
+    "--years",
+    type=NumberOption(),
+    metavar="N",
+    help=f"Years for which everything is kept.  [default: {DEFAULTS.years:g}]",
+)
+@click.option(
+    "--budget", type=NumberOption(), metavar="MONEY", help="Money a month: says how many members it pays for."
+)
+@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Prices in TOML, of a month.")
+@click.option("--calibrate", "measure", is_flag=True, help="Measure this machine first, in a minute, and keep that.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw an .svg or .png.")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write all of it as one HTML file.",
+)
+def plan(
+    *,
+    file: Path | None,
+    prices: Path | None,
+    path: Path | None,
+    assume: tuple[str, ...],
+    measure: bool,
+    as_json: bool,
+    plot: Path | None,
+    report: Path | None,
+    **given: float | None,
+) -> None:
+    """Say what a network of a given size needs: processes, memory, disks, money, and how long members wait.
+
+    Also what is full first and at which size, and which assumption matters most. Costs of single things come from a
+    calibration; the one that comes with Shoal was measured on another machine.
+    """
+    of = assumed(file, assume, given)
+    paid = read(prices, Prices) if prices is not None else USUAL_PRICES
+    draw = surface_of(str(plot)) if plot is not None else None
+    calibration, ours = (_measured(path or FILE), True) if measure else calibrated(path)
+    found = worked_out(of, paid, calibration)
+    if plot is not None and draw is not None:
+        plot.write_bytes(draw(stacked(f"A plan for {of.members:,} members", charts(found, calibration))))
+        click.echo(f"drawn into {plot}", err=True)
+    if report is not None:
+        report.write_text(page(found, calibration, ours=ours), "utf-8")
+        click.echo(f"written to {report}", err=True)
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+    else:
+        print_plan(found, ours=ours)
+
+
+def _measured(path: Path) -> Calibration:
+    done = 0
+    with bars() as progress, tempfile.TemporaryDirectory(prefix="shoal-plan-", dir=path.absolute().parent) as folder:
+
+        def step(what: str) -> None:
+            nonlocal done
+            progress(f"measuring: {what}", 0, 1)
+            progress("all of it", done, STEPS)
+            done += 1
+
+        calibration = calibrate(Measured(), Path(folder), FULL, step)
+    save(calibration, path)
+    click.echo(f"measured in {calibration.seconds:.0f} s and kept in {path}", err=True)
+    return calibration
+
+
+_MANY = click.IntRange(1, 100_000)
+_DEFAULTS = Course()
+
+
+@click.command()
+@assuming
+@click.option(
+    "--seconds",
+    type=NumberOption(),
+    default=_DEFAULTS.seconds,
+    show_default=True,
+    metavar="N",
+    help="Seconds of the busiest hour that are simulated.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True, help="Of what is random."
+)
+@click.option(
+    "--fault",
+    "faults",
+    type=FaultOption(),
+    multiple=True,
+    metavar="KIND:NAME=VALUE,...",
+    help="What goes wrong, as below; can be given often.",
+)
+@click.option("--shape", type=click.Choice([ONE, SEVERAL]), help="One process or several.  [default: as planned]")
+@click.option("--web", type=_MANY, metavar="N", help="Web processes.  [default: as planned, and so for the others]")
+@click.option("--workers", type=_MANY, metavar="N", help="Workers.")
+@click.option("--databases", type=click.IntRange(1, DATA_SOURCES), metavar="N", help="PostgreSQL servers.")
+@click.option("--redis", type=_MANY, metavar="N", help="Redis servers.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw an .svg or .png.")
+def simulate(
+    *,
+    file: Path | None,
+    path: Path | None,
+    assume: tuple[str, ...],
+    seconds: float,
+    seed: int,
+    faults: tuple[AnyFault, ...],
+    shape: str | None,
+    web: int | None,
+    workers: int | None,
+    databases: int | None,
+    redis: int | None,
+    as_json: bool,
+    plot: Path | None,
+    **given: float | None,
+) -> None:
+    """Say what happens in a network of a given size: lags, queues and refusals, also while something goes wrong.
+
+    It has as many parts as `shoal plan` gives it, unless you say how many. The same seed has the same outcome.
+
+    \b
+    Faults, and what can be said of each beside the second it begins `at` and
+    for how long it goes on (`lasting`, 60 by default):
+      slow       commits take longer: by=10, in a part of the stores: part=1
+      away       nothing is committed in a part of the stores: part=0.5
+      workers    a part of the workers is gone: part=0.5, and others have their
+                 jobs after lease=60, with a broker at once
+      timelines  a part of the timelines is lost at a moment: part=0.33
+      celebrity  whom a part of all follow posts once a second: part=0.3
+      rush       everything comes more often: by=5, a part of the readers for
+                 the first time in long: cold=0.02
+
+    \b
+    shoal simulate --members 10M --fault rush:at=60,by=3
+    shoal simulate --members 100M --fault slow:at=30,lasting=30,by=50,part=10%
+    """
+    of = assumed(file, assume, given)
+    draw = surface_of(str(plot)) if plot is not None else None
+    course = _course(seconds, seed, faults)
+    calibration, ours = calibrated(path)
+    found = simulated(of, calibration, course, shape or "", GivenSize(web, workers, databases, redis))
+    if plot is not None and draw is not None:
+        title = f"{of.members:,} members, simulated for {course.seconds:g} seconds"
+        plot.write_bytes(draw(stacked(title, simulation_charts(found, course.faults))))
+        click.echo(f"drawn into {plot}", err=True)
+    if as_json:
+        said = {"assumptions": of, "course": course, "calibration": calibration.shown(), "outcome": found}
+        click.echo(msgspec.json.encode(said))
+    else:
+        print_simulation(found, course, calibration, ours=ours)
+
+
+def _course(seconds: float, seed: int, faults: tuple[AnyFault, ...]) -> Course:
+    values = {"seconds": seconds, "seed": seed, "faults": [msgspec.to_builtins(fault) for fault in faults]}
+    try:
+        return msgspec.convert(values, Course)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"what is to be simulated: {error}") from error

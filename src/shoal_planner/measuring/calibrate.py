@@ -1,0 +1,102 @@
+"""A calibration of this machine: one process first, then the engines if they are installed.
+
+Networks and stores are tuned as `shoal serve` tunes them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from shoal.admin.contract import AnyNetwork
+from shoal.app import process
+from shoal.app.network import open_network
+from shoal.app.stores import open_store
+from shoal.core.errors import InvalidInput
+from shoal.graph.bulk import Movable
+from shoal.settings import Settings
+from shoal_devcluster.program import NotInstalled
+from shoal_planner.calibration import Calibration, OneProcess, Shared, shipped
+from shoal_planner.measuring import meters, one_process
+from shoal_planner.measuring.meters import machine
+from shoal_planner.measuring.one_process import Effort, Opener, Step, gather
+
+
+class Measured:
+    """Opens what is measured."""
+
+    def __init__(self) -> None:
+        process.prepare()
+
+    @asynccontextmanager
+    async def network(self, settings: Settings, *, background: bool) -> AsyncIterator[AnyNetwork]:
+        """Open a whole network, with what runs in the background or without."""
+        async with open_network(settings, background=background) as network:
+            process.settle()
+            yield network
+
+    @asynccontextmanager
+    async def store(self, settings: Settings) -> AsyncIterator[Movable]:
+        """Open a store alone, to put rows in; it is made when it is not there. Raises `InvalidInput` if it takes none."""
+        async with AsyncExitStack() as stack:
+            store = await open_store(settings, stack, read_only=False, sole=True)
+            if not isinstance(store, Movable):
+                raise InvalidInput("rows cannot be put into a store of this kind")
+            yield store
+
+
+STEPS = 9
+"""Calls of `step` in a full calibration."""
+_REQUESTS = 20
+"""HTTP requests for each round of the other measurements."""
+
+
+def calibrate(opener: Opener, folder: Path, effort: Effort, step: Step) -> Calibration:
+    """Measure everything, with files in an empty folder. Takes about a minute with the full effort.
+
+    Where the engines or their packages are not installed the costs of those are taken from the calibration that comes with Shoal.
+    """
+    began = time.perf_counter()
+    one = uvloop.run(one_process.measure(opener, folder, effort, step))
+    step("HTTP")
+    served = uvloop.run(_served(opener, folder, effort))
+    one["memory"] = served["memory"]
+    one["request"] = max(0.0, served["page_over_http"] - one["page"])
+    several, elsewhere = _several(opener, effort, step, one["request"])
+    return Calibration(
+        machine=machine(folder),
+        day=datetime.now(UTC).date().isoformat(),
+        seconds=round(time.perf_counter() - began, 1),
+        one_process=msgspec.convert(one, OneProcess),
+        shared=several,
+        shared_elsewhere=elsewhere,
+    )
+
+
+async def _served(opener: Opener, folder: Path, effort: Effort) -> dict[str, float]:
+    settings = Settings(store=f"sqlite:///{folder / 'one.db'}", media=f"file://{folder / 'media'}", rate_limits=False)
+    async with opener.network(settings, background=False) as network:
+        token = await meters.token_of(network, gather(effort.circle, effort.crowd).circle[0])
+    return await meters.measure(settings, token, _REQUESTS * effort.rounds)
+
+
+def _several(opener: Opener, effort: Effort, step: Step, request: float) -> tuple[Shared, str]:
+    """Return the costs of several processes and, if they are those of another machine, its name."""
+    step("shared: engines")
+    try:
+        # Its packages come with an extra, and a plan on one process needs none of them.
+        shared = importlib.import_module("shoal_planner.measuring.cluster")
+        with shared.started() as engines:
+            costs = uvloop.run(shared.measure(opener, engines, effort, step))
+    except (NotInstalled, ModuleNotFoundError):
+        known = shipped()
+        return known.shared, known.shown()
+    # The same server stands in front of both.
+    return msgspec.convert({**costs, "web_request": request}, Shared), ""

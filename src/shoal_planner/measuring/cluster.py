@@ -1,0 +1,321 @@
+"""The costs of several processes on PostgreSQL, Redis and RabbitMQ: processor time of each part, for posts to few and to many.
+
+This process is the web process, a worker runs beside it, and the engines are started for it. What a post to many costs more than
+one to few is what a delivery costs.
+
+Glossary (`docs/glossary.md`): audience, loud.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from shoal.admin.contract import AnyNetwork
+from shoal.commands import reactions
+from shoal.core.ids import floor_at
+from shoal.graph.contract import Cursor
+from shoal.queries import home
+from shoal.search.indexing import Filler
+from shoal.settings import Settings, build
+from shoal_devcluster import postgres, rabbitmq, redis
+from shoal_devcluster.program import Program
+from shoal_planner.calibration import SHARED_SIZES
+from shoal_planner.measuring.meters import Stopwatch, cpu_of, line_through, memory_of, running, written_to
+from shoal_planner.measuring.one_process import (
+    Crowd,
+    Effort,
+    Opener,
+    Step,
+    gather,
+    put_follows,
+    put_members,
+    together,
+    write,
+)
+
+_PAGE = Cursor(limit=20)
+_LOOK_SECONDS = 0.0005
+_PATIENCE_SECONDS = 60.0
+_ENTRIES = 800
+_OLD_MS = 1_710_000_000_000
+_KEY_BYTES = 110
+"""A key of Redis and its place in the dictionaries of keys and of their ends."""
+
+
+class StartedEngines(NamedTuple):
+    """Running engines."""
+
+    store: Program
+    cache: Program
+    broker: Program
+
+
+@contextmanager
+def started() -> Iterator[StartedEngines]:
+    """Start the engines, and end them. Raises `NotInstalled` where one is missing."""
+    folder = Path(tempfile.mkdtemp(prefix="shoal-plan-"))
+    # Engines run as users of their own.
+    folder.chmod(0o755)
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        store = postgres.start(folder / "store")
+        stack.callback(store.stop)
+        cache = redis.start(folder)
+        stack.callback(cache.stop)
+        broker = rabbitmq.start(folder / "broker")
+        # Killed: in order it would take ten seconds, and its folder goes anyway.
+        stack.callback(broker.kill)
+        yield StartedEngines(store, cache, broker)
+
+
+def settings_of(engines: StartedEngines) -> Settings:
+    """Return settings of a network on these engines."""
+    return build(
+        store=engines.store.url,
+        timelines=engines.cache.url,
+        broker=engines.broker.url,
+        media="memory://",
+        run_consequences=False,
+        rate_limits=False,
+    )
+
+
+async def measure(opener: Opener, engines: StartedEngines, effort: Effort, step: Step) -> dict[str, float]:
+    """Return all costs of `Shared` by name, but `web_request`."""
+    settings = settings_of(engines)
+    crowd = gather(effort.shared_circle, effort.shared_crowd)
+    step("shared: members and follows")
+    costs = dict(SHARED_SIZES)
+    async with opener.store(settings) as store:
+        await put_members(store, crowd)
+        await put_follows(store, crowd)
+    async with (
+        opener.network(settings, background=True) as network,
+        running(settings, "worker", "--processes", "1") as worker,
+    ):
+        measuring = _Measuring(network, engines, worker, effort, crowd)
+        step("shared: posts")
+        costs |= await measuring.posts()
+        costs |= await measuring.index()
+        costs["store_post"] = max(0.0, costs["store_post"] - costs["store_index"])
+        step("shared: pages")
+        costs |= await measuring.pages()
+    async with opener.network(settings, background=False) as network:
+        return costs | await _Measuring(network, engines, os.getpid(), effort, crowd).fresh()
+
+
+class _Measuring:
+    """A network on engines, and what its parts have worked."""
+
+    def __init__(self, network: AnyNetwork, engines: StartedEngines, worker: int, effort: Effort, crowd: Crowd) -> None:
+        self._network = network
+        self._engines = engines
+        self._worker = worker
+        self._effort = effort
+        self._crowd = crowd
+        self._made: list[int] = []
+
+    async def posts(self) -> dict[str, float]:
+        """Posts to few and to many: what each part works for a post, and for a delivery."""
+        crowd, count = self._crowd, 40 * self._effort.rounds
+        held = memory_of(self._engines.cache.pid or 0)
+        await self._warm()
+        # Both kinds once: the lists of followers are read, and remembered from then on.
+        made = await self._worked([*crowd.circle[:50]])
+        first = await self._worked(crowd.stars)
+        costs = await self._alone()
+        written = written_to(self._engines.store.log)
+        few = await self._worked([crowd.circle[at % len(crowd.circle)] for at in range(count)])
+        written = written_to(self._engines.store.log) - written
+        self._made = few.ids
+        many = await self._worked(crowd.stars * max(2, self._effort.rounds // 2))
+        liked = await self._likes(made.ids[-self._effort.rounds :])
+
+        def delivery(part: str) -> float:
+            return max(0.0, many.each(part) - few.each(part)) / (len(crowd.audience) - crowd.each)
+
+        def read(part: str) -> float:
+            return max(0.0, first.each(part) - many.each(part)) / len(crowd.audience)
+
+        costs |= {
+            "web_post": few.each("web"),
+            "web_change": liked.each("web"),
+            "worker_read": read("worker"),
+            "worker_delivery": delivery("worker"),
+            "worker_job": max(0.0, few.each("worker") - crowd.each * delivery("worker")),
+            "store_read": read("store"),
+            "store_post": few.each("store"),
+            "store_change": liked.each("store"),
+            "store_written": written / count,
+            "redis_delivery": delivery("redis"),
+            "redis_post": max(0.0, few.each("redis") - crowd.each * delivery("redis")),
+            "broker_job": few.each("broker"),
+            "memory_worker": float(memory_of(self._worker)),
+            "memory_broker": float(memory_of(self._engines.broker.pid or 0)),
+        }
+        return costs | await self._entries(held)
+
+    async def _warm(self) -> None:
+        timelines = self._network.timelines
+        await together(timelines.create(member) for member in self._crowd.audience)
+        await together(timelines.fill(member, [], 0) for member in self._crowd.audience)
+
+    async def _alone(self) -> dict[str, float]:
+        """A post with nothing beside it: how long its commit takes, and then its way to all of a small audience."""
+        commits, arrivals = [], []
+        for author in self._crowd.circle[: self._effort.rounds]:
+            watch = Stopwatch()
+            (post,) = await write(self._network, (author,))
+            commits.append(watch.stop().wall)
+            watch = Stopwatch()
+            await self._arrival(post, author)
+            arrivals.append(watch.stop().wall)
+        return {"commit": statistics.median(commits), "arrival": statistics.median(arrivals)}
+
+    async def _arrival(self, post: int, author: int) -> None:
+        """Return when the follower of this author who has stood longest in the list has the post."""
+        circle = self._crowd.circle
+        follower = circle[(circle.index(author) + 1) % len(circle)]
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < end:
+            window = await self._network.timelines.read(follower, Cursor(limit=1, after=post - 1))
+            if window is not None and post in window.ids:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+        raise TimeoutError("a post has not arrived within a minute")
+
+    async def _worked(self, authors: list[int]) -> _Work:
+        """Write a post by each, and wait until all are where they belong."""
+        return await self._during(write(self._network, authors))
+
+    async def _likes(self, liked: list[int]) -> _Work:
+        some = self._crowd.circle[: min(32, len(self._crowd.circle))]
+        likes = [reactions.like(self._network.writes, member, post) for post in liked for member in some]
+        return await self._during(_numbered(likes))
+
+    async def _during(self, work: Awaitable[list[int]]) -> _Work:
+        before = self._spent()
+        made = await work
+        await self._network.settle(_PATIENCE_SECONDS)
+        return _Work(made, {part: seconds - before[part] for part, seconds in self._spent().items()})
+
+    def _spent(self) -> dict[str, float]:
+        """Processor seconds of each part so far."""
+        engines = self._engines
+        parts = {
+            "worker": self._worker,
+            "store": engines.store.pid,
+            "redis": engines.cache.pid,
+            "broker": engines.broker.pid,
+        }
+        return {"web": time.process_time()} | {part: cpu_of(pid or 0) for part, pid in parts.items()}
+
+    async def _entries(self, held: int) -> dict[str, float]:
+        """Measure what Redis takes for timelines that are full and in use, beside what it held before."""
+        old = [floor_at(_OLD_MS) + number for number in range(_ENTRIES)]
+        full = self._crowd.audience
+        await together(self._network.timelines.union(member, old, 0) for member in full)
+        grown = memory_of(self._engines.cache.pid or 0) - held
+        return {"memory_entry": grown / len(full) / _ENTRIES, "memory_warm": float(_KEY_BYTES)}
+
+    async def index(self) -> dict[str, float]:
+        """Rows of the search index, written once more."""
+        filler = Filler(self._network.effects.search.index)
+
+        async def write_again() -> list[int]:
+            await filler.look(self._network.store, self._made)
+            return self._made
+
+        return {"store_index": (await self._during(write_again())).each("store")}
+
+    async def fresh(self) -> dict[str, float]:
+        """Pages of members whom this process has never served, each once."""
+        readers = self._crowd.circle[: 8 * self._effort.rounds]
+
+        async def read() -> list[int]:
+            for reader in readers:
+                await home.page(self._network.reads, reader, _PAGE)
+            return readers
+
+        pages = await self._during(read())
+        return {f"{part}_page_fresh": pages.each(part) for part in ("web", "store", "redis")}
+
+    async def pages(self) -> dict[str, float]:
+        """Pages that are warm, and timelines that are cold."""
+        network, crowd = self._network, self._crowd
+        readers = crowd.circle[:100]
+        for reader in readers * 2:
+            await home.page(network.reads, reader, _PAGE)
+        count = len(readers) * max(1, self._effort.rounds // 5)
+
+        async def read() -> list[int]:
+            for at in range(count):
+                await home.page(network.reads, readers[at % len(readers)], _PAGE)
+            return list(range(count))
+
+        pages = await self._during(read())
+        return {
+            "web_page": pages.each("web"),
+            "redis_page": pages.each("redis"),
+            "memory_web": float(memory_of(os.getpid(), children=False)),
+            **await self._rebuilds(),
+            "web_pull": await self._pull(),
+        }
+
+    async def _rebuilds(self) -> dict[str, float]:
+        numbers, web, store = [], [], []
+        for number, fan in self._crowd.fans.items():
+            work = await self._during(self._rebuilt(fan, 2 * self._effort.rounds))
+            numbers.append(number)
+            web.append(work.each("web"))
+            store.append(work.each("store"))
+        rebuild, source = line_through(numbers, web)
+        _, stored = line_through(numbers, store)
+        return {"web_rebuild": rebuild, "web_rebuild_source": source, "store_rebuild_source": stored}
+
+    async def _rebuilt(self, fan: int, times: int) -> list[int]:
+        for _ in range(times):
+            await self._network.timelines.drop((fan,))
+            await home.warm_up(self._network.reads, fan)
+        return list(range(times))
+
+    async def _pull(self) -> float:
+        """The seconds that each loud followee adds to a page."""
+        number, fan = max(item for item in self._crowd.fans.items() if item[0] <= 64)
+        before = await self._median_page(fan)
+        for source in self._crowd.circle[:number]:
+            await self._network.effects.loudness.add(source)
+        await home.page(self._network.reads, fan, _PAGE)
+        return max(0.0, await self._median_page(fan) - before) / number
+
+    async def _median_page(self, reader: int) -> float:
+        taken = []
+        for _ in range(2 * self._effort.rounds):
+            watch = Stopwatch()
+            await home.page(self._network.reads, reader, _PAGE)
+            taken.append(watch.stop().worked)
+        return statistics.median(taken)
+
+
+class _Work(NamedTuple):
+    """Things that were done, and the processor seconds of each part for all of them."""
+
+    ids: list[int]
+    seconds: dict[str, float]
+
+    def each(self, part: str) -> float:
+        """Return the seconds of a part for one of them."""
+        return self.seconds[part] / len(self.ids)
+
+
+async def _numbered(work: Sequence[Awaitable[object]]) -> list[int]:
+    return list(range(len(await together(work))))

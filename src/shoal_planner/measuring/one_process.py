@@ -1,0 +1,546 @@
+"""The costs of one process on SQLite: each part of a post, of a page and of a rebuilt timeline, measured separately.
+
+Jobs are run by hand, so that the main thread does one thing at a time; `contention` is the cost of everything together compared
+with the sum of the parts. The test network has a ring of members who follow their predecessors, stars followed by everyone,
+a passive crowd, and fans who follow many members of the ring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import sqlite3
+import statistics
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, closing
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from shoal.admin.contract import AnyNetwork
+from shoal.commands import posts, reactions
+from shoal.commands.posts import Draft
+from shoal.consumers.context import Effects
+from shoal.consumers.table import TABLE
+from shoal.core.ids import EPOCH_MS, compose
+from shoal.core.model import Member
+from shoal.core.placement import place
+from shoal.graph.bulk import KeyRow, Movable, Rows
+from shoal.graph.contract import AssocRow, Cursor
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, user_name_key
+from shoal.outbox.runner import Runner
+from shoal.queries import home
+from shoal.search.contract import NoIndex
+from shoal.search.indexing import Filler
+from shoal.settings import Settings
+from shoal.timelines.memory import MemoryTimelines
+from shoal_planner.measuring.meters import Elapsed, Stopwatch, line_through, written_to
+
+T = TypeVar("T")
+
+AT_ONCE = 128
+TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six."
+_STARS = 4
+_FANS = (8, 64, 256)
+_ROWS = 20_000
+_FOLLOWS_FROM = 1 << 50
+_MILLISECOND = 23
+"""Bits of an id below its milliseconds."""
+
+
+class Opener(Protocol):
+    """Opens networks and stores that are measured."""
+
+    def network(self, settings: Settings, *, background: bool) -> AbstractAsyncContextManager[AnyNetwork]:
+        """Open a whole network, with what runs in the background or without."""
+        ...
+
+    def store(self, settings: Settings) -> AbstractAsyncContextManager[Movable]:
+        """Open a store alone, to put rows in; it is made when it is not there."""
+        ...
+
+
+class Crowd(NamedTuple):
+    """Ids of members by what they are for."""
+
+    circle: list[int]
+    crowd: list[int]
+    stars: list[int]
+    fans: dict[int, int]
+    """One member for each number of followees."""
+    each: int
+    """Followees, and followers, of each in the circle; the stars come on top."""
+
+    @property
+    def everybody(self) -> list[int]:
+        """All of them."""
+        return [*self.circle, *self.crowd, *self.stars, *self.fans.values()]
+
+    @property
+    def audience(self) -> list[int]:
+        """The followers of each star."""
+        return [*self.circle, *self.crowd]
+
+    def follows(self) -> Iterator[tuple[int, int]]:
+        """Yield who follows whom, the longest first."""
+        circle, size = self.circle, len(self.circle)
+        yield from ((one, star) for star in self.stars for one in self.audience)
+        yield from ((circle[at], circle[at - step]) for at in range(size) for step in range(1, self.each + 1))
+        yield from ((fan, followee) for number, fan in self.fans.items() for followee in circle[:number])
+
+
+def gather(circle: int, crowd: int) -> Crowd:
+    """Make up a network with so many in the circle and in the crowd."""
+    fans = [number for number in _FANS if number <= circle]
+    ids = iter(range(circle + crowd + _STARS + len(fans)))
+
+    def some(count: int) -> list[int]:
+        return [_id(at) for at in islice(ids, count)]
+
+    return Crowd(
+        some(circle), some(crowd), some(_STARS), dict(zip(fans, some(len(fans)), strict=True)), min(16, circle // 2)
+    )
+
+
+def _id(at: int) -> int:
+    return compose(EPOCH_MS + 10 * (at + 1), place(_name(at)).shard)
+
+
+def _name(at: int) -> str:
+    return f"member_{at}"
+
+
+async def put_members(store: Movable, crowd: Crowd) -> None:
+    """Store the members and their names."""
+    everybody = list(enumerate(crowd.everybody))
+    for some in _pieces(everybody):
+        members = [Member(id=id_, name=_name(at)) for at, id_ in some]
+        await store.put_rows(Rows(objects=members, keys=[KeyRow(*user_name_key(m.name)[1:], m.id, 0) for m in members]))
+
+
+async def put_follows(store: Movable, crowd: Crowd) -> int:
+    """Store who follows whom, both ends and their counts; gives how many follows."""
+    pairs = list(crowd.follows())
+    ends = [
+        (id1, atype.number, id2, _FOLLOWS_FROM + (at << _MILLISECOND))
+        for at, (one, other) in enumerate(pairs)
+        for id1, atype, id2 in ((one, FOLLOWS, other), (other, FOLLOWED_BY, one))
+    ]
+    ends.sort()
+    for some in _pieces(ends):
+        await store.put_rows(Rows(assocs=[AssocRow(*end, alive=True, data=b"") for end in some]))
+    counts = Counter((id1, atype) for id1, atype, *_ in ends)
+    for counted in _pieces(sorted(counts.items())):
+        await store.put_rows(Rows(counts=[(*pair, n) for pair, n in counted]))
+    return len(pairs)
+
+
+def _pieces(things: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (things[at : at + _ROWS] for at in range(0, len(things), _ROWS))
+
+
+async def write(network: AnyNetwork, authors: Iterable[int]) -> list[int]:
+    """Have each of these write a post; the ids."""
+    made = await together(
+        posts.create(network.writes, author, Draft(text=TEXT.format(n))) for n, author in enumerate(authors)
+    )
+    return [post.id for post in made]
+
+
+async def together(work: Iterable[Awaitable[T]]) -> list[T]:
+    """Do all of it, many at a time, in order."""
+    done: list[T] = []
+    waiting: list[Awaitable[T]] = []
+    for one in work:
+        waiting.append(one)
+        if len(waiting) == AT_ONCE:
+            done += await asyncio.gather(*waiting)
+            waiting.clear()
+    return done + list(await asyncio.gather(*waiting))
+
+
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+_WRITERS = (4, 16, 64, 256)
+"""Members who post at the same time, one after the other."""
+_TURNS = 5
+_ALONE = 64
+"""Posts that are committed one by one."""
+
+
+class _Group(NamedTuple):
+    """Posts that were committed together, and what each stage of them took."""
+
+    size: int
+    commit: Elapsed
+    jobs: Elapsed
+
+
+class Posting:
+    """Posts of a crowd whose jobs nobody else runs."""
+
+    def __init__(self, network: AnyNetwork, crowd: Crowd, path: Path) -> None:
+        self.network = network
+        self.made: list[int] = []
+        """Ids of all posts so far."""
+        self._crowd = crowd
+        self._path = path
+        self._log = path.with_name(f"{path.name}-wal")
+        self._authors = itertools.cycle(crowd.circle)
+        # Rows for search are written by themselves, and not between two measurements.
+        effects = dataclasses.replace(network.effects, search=Filler(NoIndex()))
+        self._runner: Runner[Effects] = Runner(network.store, TABLE, effects)
+
+    async def measure(self, rounds: int, seconds: float, log: int) -> dict[str, float]:
+        """Return the costs by name; that of a job is with the deliveries to the followers of one in the circle."""
+        for member in self._crowd.audience:
+            await self.network.timelines.create(member)
+            await self.network.timelines.fill(member, [], 0)
+        costs = await self._logged()
+        costs |= await self._audiences()
+        costs |= await self._stages(rounds)
+        costs |= await self._index(rounds)
+        costs |= await self._full_log(log)
+        return costs | await self._together(costs, seconds)
+
+    async def _logged(self) -> dict[str, float]:
+        """Return what posts in one group add to a log that is new, and what a group adds that has only one; audiences are read."""
+        sizes = [self._size()]
+        await self._group(len(self._crowd.circle))
+        sizes.append(self._size())
+        for _ in range(_ALONE):
+            await self._group(1)
+        together, alone = (sizes[1] - sizes[0]) / len(self._crowd.circle), (self._size() - sizes[1]) / _ALONE
+        return {"log": together, "log_group": max(0.0, alone - together)}
+
+    async def _audiences(self) -> dict[str, float]:
+        """The first post of each star, whose audience is in no memory, beside the second."""
+        first, second = [statistics.median([await self._star(star) for star in self._crowd.stars]) for _ in range(2)]
+        return {"audience": max(0.0, first - second) / len(self._crowd.audience)}
+
+    async def _star(self, star: int) -> float:
+        self.made += await write(self.network, (star,))
+        return (await self._jobs()).worked
+
+    async def _stages(self, rounds: int) -> dict[str, float]:
+        groups = [await self._group(size) for _ in range(rounds) for size in _SIZES]
+        sizes = [group.size for group in groups]
+        group, post = line_through(sizes, [one.commit.worked for one in groups])
+        sync, store = line_through(sizes, [one.commit.wall - one.commit.worked for one in groups])
+        claim, job = line_through(sizes, [one.jobs.worked for one in groups])
+        waits = [one.commit.wall - one.commit.worked - one.size * store for one in groups]
+        return {
+            "group": group,
+            "post": post,
+            "sync": sync,
+            "sync_p90": max(sync, float(np.percentile(waits, 90))),
+            "sync_p99": max(sync, float(np.percentile(waits, 99))),
+            "store": store,
+            "claim": claim,
+            "job": job,
+        }
+
+    async def _index(self, rounds: int) -> dict[str, float]:
+        """Rows of the search index for posts that it does not have yet, written by one who has not paused after a write before."""
+        taken = []
+        waiting = iter(self.made)
+        for size in _SIZES * max(1, rounds // 5):
+            filler = Filler(self.network.effects.search.index)
+            ids = list(itertools.islice(waiting, size))
+            watch = Stopwatch()
+            await filler.look(self.network.store, ids)
+            taken.append((size, watch.stop()))
+        sizes = [size for size, _ in taken]
+        _, row = line_through(sizes, [one.worked for _, one in taken])
+        write, each = line_through(sizes, [one.wall - one.worked for _, one in taken])
+        return {"index": row, "index_write": write, "index_row": each}
+
+    async def _group(self, size: int) -> _Group:
+        """Posts that are asked for at once, and their jobs."""
+        authors = list(itertools.islice(self._authors, size))
+        watch = Stopwatch()
+        self.made += await write(self.network, authors)
+        return _Group(size, watch.stop(), await self._jobs())
+
+    async def _jobs(self) -> Elapsed:
+        watch = Stopwatch()
+        while await self._runner.turn():
+            pass
+        return watch.stop()
+
+    async def _full_log(self, most: int) -> dict[str, float]:
+        """Fill the write-ahead log until it is copied: how long it becomes, and what is written for a post altogether."""
+        began, made = written_to(self._path), len(self.made)
+        grown = [self._size()]
+        while len(grown) == 1 or ((grown[-1] < most) and not _stands_still(grown)):
+            await self._group(_SIZES[-1])
+            grown.append(self._size())
+        number = len(self.made) - made
+        return {
+            "log_size": float(grown[-1]),
+            "written": (written_to(self._path) - began) / number,
+        }
+
+    def _size(self) -> int:
+        return self._log.stat().st_size
+
+    async def _together(self, costs: dict[str, float], seconds: float) -> dict[str, float]:
+        """Return what a post and a group take when writer, search and jobs go on beside the main thread.
+
+        With few writers there are many groups, with many writers few: what is worked for either follows from both.
+        """
+        # What was done by hand may not be acknowledged yet.
+        await self._runner.drain()
+        runner = Runner(self.network.store, TABLE, self.network.effects)
+        runner.start()
+        rows, worked = [], []
+        for writers in _WRITERS:
+            groups, made, watch = _Groups(), len(self.made), Stopwatch()
+            await self._crowded(writers, groups, seconds / len(_WRITERS))
+            await runner.drain()
+            rows.append((len(self.made) - made, groups.number))
+            worked.append(watch.stop().worked)
+        hindered = await self._hindered(seconds)
+        await runner.stop()
+        post, group = np.linalg.lstsq(np.array(rows, np.float64), np.array(worked), rcond=None)[0]
+        parts = ("post", "job", "index")
+        each = max(1.0, float(post) / sum(costs[part] for part in parts))
+        shared = max(0.0, float(group)) / (costs["group"] + costs["claim"])
+        found = {part: costs[part] * each for part in parts} | {
+            part: costs[part] * shared for part in ("group", "claim")
+        }
+        return found | {"contention": min(10.0, max(1.0, hindered))}
+
+    async def _hindered(self, seconds: float) -> float:
+        """Return how much longer than it works a main thread takes that never rests, while others need the interpreter too.
+
+        It is compared with itself when only other programs can hinder it, by turns, since those come and go.
+        """
+        alone, beside = [], []
+        for _ in range(_TURNS):
+            alone.append(await _never_resting(asyncio.sleep(seconds / _TURNS / 2)))
+            beside.append(await _never_resting(self._crowded(_WRITERS[-1], _Groups(), seconds / _TURNS / 2)))
+        return statistics.median(beside) / statistics.median(alone)
+
+    async def _crowded(self, writers: int, groups: _Groups, seconds: float) -> None:
+        """Have so many write for some seconds, each one post after the other."""
+        await asyncio.gather(*(self._writes(groups, seconds) for _ in range(writers)))
+
+    async def _writes(self, groups: _Groups, seconds: float) -> None:
+        """One post after the other."""
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            self.made.append((await posts.create(self.network.writes, next(self._authors), Draft(text=TEXT))).id)
+            groups.answered()
+
+
+async def _never_resting(work: Awaitable[None]) -> float:
+    """Do it on a loop that always has something to do beside; give the time that passed for each second worked."""
+    task = asyncio.ensure_future(work)
+    watch = Stopwatch()
+    while not task.done():  # noqa: ASYNC110  # it is meant to be busy
+        await asyncio.sleep(0)
+    taken = watch.stop()
+    await task
+    return taken.wall / taken.worked
+
+
+class _Groups:
+    """Counts group commits: all posts of one are answered in the same turn of the event loop."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._answering = False
+
+    def answered(self) -> None:
+        """Note that a post was answered."""
+        if not self._answering:
+            self._answering = True
+            self.number += 1
+            asyncio.get_running_loop().call_soon(self._ended)
+
+    def _ended(self) -> None:
+        self._answering = False
+
+
+def _stands_still(sizes: Sequence[int]) -> bool:
+    """Whether the log has been copied, and is written from its beginning again."""
+    return len(sizes) > 4 and sizes[-1] == sizes[-4]
+
+
+Step = Callable[[str], None]
+"""Is told what is measured next."""
+
+_PAGE = Cursor(limit=20)
+_AUDIENCE = 4_000
+NEAR = 4_000
+"""Timelines among which a delivery finds its way in the caches of a processor."""
+FAR = 400_000
+_SHORT = 64
+_ROW_BYTES = 4 + 8 + 8 + 8 + 110
+"""A timeline in memory beside its entries: next slot, floor, member, last read, and its place in the dictionary of rows."""
+
+
+class Effort(NamedTuple):
+    """How much is measured."""
+
+    circle: int = 4_000
+    """Members who write and read."""
+    crowd: int = 36_000
+    """Members who only follow the stars."""
+    shared_circle: int = 400
+    shared_crowd: int = 10_000
+    rounds: int = 30
+    far: int = FAR
+    """Timelines that a delivery finds its way among: more than the caches of a processor hold."""
+    pages: int = 60_000
+    """Pages of a file of which every sixth is copied from a log."""
+    seconds: float = 2.0
+    """For how long posts come as fast as they can."""
+    log: int = 40 << 20
+    """Bytes that are written to the log at most, to see it copied."""
+
+
+FULL = Effort()
+SMALLEST = Effort(
+    circle=24, crowd=200, shared_circle=24, shared_crowd=200, rounds=2, far=5_000, pages=200, seconds=0.2, log=1 << 20
+)
+
+
+async def measure(opener: Opener, folder: Path, effort: Effort, step: Step) -> dict[str, float]:
+    """Return all costs of `OneProcess` by name, but those that take a server."""
+    step("delivery")
+    costs = {
+        "delivery": await _delivery(NEAR, effort.rounds),
+        "delivery_far": await _delivery(effort.far, effort.rounds),
+    }
+    costs["memory_warm"] = float(_ROW_BYTES)
+    costs["copy"] = _copy(folder / "pages.db", effort.pages)
+    path = folder / "one.db"
+    settings = Settings(store=f"sqlite:///{path}", media="memory://")
+    crowd = gather(effort.circle, effort.crowd)
+    step("members and follows")
+    async with opener.store(settings):
+        pass
+    sizes = [_files(path)]
+    async with opener.store(settings) as store:
+        await put_members(store, crowd)
+    sizes.append(_files(path))
+    async with opener.store(settings) as store:
+        follows = await put_follows(store, crowd)
+    sizes.append(_files(path))
+    async with opener.network(settings, background=False) as network:
+        posting = Posting(network, crowd, path)
+        step("posts")
+        costs |= await posting.measure(effort.rounds, effort.seconds, effort.log)
+        costs["job"] = max(0.0, costs["job"] - crowd.each * costs["delivery"])
+        step("pages")
+        costs |= await _pages(network, crowd, effort.rounds)
+        costs["change"] = await _like(network, crowd, posting.made, effort.rounds)
+        costs["pull"] = await _pull(network, crowd, effort.rounds)
+    sizes.append(_files(path))
+    numbers = (len(crowd.everybody), follows, len(posting.made))
+    for at, name in enumerate(("member", "follow", "post")):
+        costs[f"disk_{name}"] = (sizes[at + 1] - sizes[at]) / numbers[at]
+    return costs
+
+
+async def _delivery(among: int, rounds: int) -> float:
+    """Deliveries to timelines that lie all over the memory. They are short: a delivery touches one place of each."""
+    timelines = MemoryTimelines(among, _SHORT)
+    rng = np.random.default_rng(1)
+    for member in range(among):
+        await timelines.create(member)
+    taken = []
+    for entry in range(1, 8 * rounds):
+        seats = rng.integers(0, among, _AUDIENCE).astype(np.int32)
+        watch = Stopwatch()
+        await timelines.push(entry, seats)
+        taken.append(watch.stop().worked / _AUDIENCE)
+    # The first half takes the memory from the system.
+    return statistics.median(taken[len(taken) // 2 :])
+
+
+def _copy(path: Path, pages: int) -> float:
+    """Seconds for copying one page of a write-ahead log into a file, on whose disk no two of them lie side by side."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as store:
+        store.executescript("PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0")
+        store.execute("CREATE TABLE page (id INTEGER PRIMARY KEY, data BLOB)")
+        store.execute("BEGIN")
+        store.executemany("INSERT INTO page VALUES (?, zeroblob(900))", ((number,) for number in range(pages)))
+        store.execute("COMMIT")
+        store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        store.execute("UPDATE page SET data = randomblob(900) WHERE id % 6 = 0")
+        watch = Stopwatch()
+        store.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        taken = watch.stop().wall
+    path.unlink()
+    return taken / (pages // 6)
+
+
+async def _pages(network: AnyNetwork, crowd: Crowd, rounds: int) -> dict[str, float]:
+    """Warm pages of the circle, and cold timelines of the fans."""
+    readers = crowd.circle[:200]
+
+    async def read(times: int) -> float:
+        taken = []
+        for reader in readers * times:
+            watch = Stopwatch()
+            await home.page(network.reads, reader, _PAGE)
+            taken.append(watch.stop().worked)
+        return statistics.median(taken)
+
+    fresh, page = await read(1), await read(max(1, rounds // 10))
+    numbers, costs = [], []
+    for number, fan in list(crowd.fans.items()) * rounds:
+        await network.timelines.drop((fan,))
+        watch = Stopwatch()
+        await home.warm_up(network.reads, fan)
+        numbers.append(number)
+        # Many lists are read in a thread, for which this member waits and nobody else.
+        costs.append(watch.stop().wall)
+    rebuild, source = line_through(numbers, costs)
+    return {"page": page, "page_fresh": max(page, fresh), "rebuild": rebuild, "rebuild_source": source}
+
+
+async def _like(network: AnyNetwork, crowd: Crowd, made: Sequence[int], rounds: int) -> float:
+    """The main thread's seconds for a like that has others beside it, its notice included."""
+    at_once = min(32, len(crowd.circle))
+    runner = Runner(network.store, TABLE, network.effects)
+    runner.start()
+    watch = Stopwatch()
+    for post in made[-rounds:]:
+        await together(reactions.like(network.writes, member, post) for member in crowd.circle[:at_once])
+        await runner.drain()
+    await runner.stop()
+    return watch.stop().worked / (min(rounds, len(made)) * at_once)
+
+
+async def _pull(network: AnyNetwork, crowd: Crowd, rounds: int) -> float:
+    """The seconds that each loud followee adds to a page."""
+    number, fan = max(item for item in crowd.fans.items() if item[0] <= 64)
+    before = await _median_page(network, fan, rounds)
+    followed = crowd.circle[:number]
+    for source in followed:
+        await network.effects.loudness.add(source)
+    await home.page(network.reads, fan, _PAGE)
+    after = await _median_page(network, fan, rounds)
+    return max(0.0, after - before) / number
+
+
+async def _median_page(network: AnyNetwork, reader: int, rounds: int) -> float:
+    taken = []
+    for _ in range(4 * rounds):
+        watch = Stopwatch()
+        await home.page(network.reads, reader, _PAGE)
+        taken.append(watch.stop().worked)
+    return statistics.median(taken)
+
+
+def _files(path: Path) -> int:
+    """Bytes of a store that is closed, its search index and tag cloud included."""
+    return sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))

@@ -1,0 +1,251 @@
+"""Utilization of the parts of a network, and the model of one process on SQLite.
+
+One process has one main thread, a writer thread and a search thread, on one machine.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from shoal_planner.calibration import Calibration, OneProcess
+from shoal_planner.workload import Assumptions, Load, Prices, load_of
+
+GIB = float(1 << 30)
+
+
+class ShapePart(msgspec.Struct, frozen=True):
+    """Machines or processes that do the same. Cores, memory and disk are those of each."""
+
+    name: str
+    count: int
+    cores: float
+    memory: float
+    disk: float = 0.0
+    busy: float = 0.0
+    """Cores that all of them keep busy in the busiest hour."""
+    objects: float = 0.0
+    """Bytes of files of pictures."""
+    traffic: float = 0.0
+    """Bytes a month."""
+
+    def money(self, prices: Prices) -> float:
+        """Return what all of them cost a month."""
+        each = self.cores * prices.core + self.memory / GIB * prices.memory_gib + self.disk / GIB * prices.disk_gib
+        return self.count * each + self.objects / GIB * prices.object_gib + self.traffic / GIB * prices.traffic_gib
+
+
+class ShapeLimit(msgspec.Struct, frozen=True):
+    """Something that is full at `use` 1."""
+
+    what: str
+    use: float
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """How long members wait, in seconds."""
+
+    lag: float
+    """From the post to the home timelines of an author with few followers: the median."""
+    lag_p99: float
+    largest: float
+    """Until the post of the most-followed member who is pushed has reached everybody."""
+    page: float
+    """A home page in the server: the median."""
+    page_p99: float
+
+
+class NetworkShape(msgspec.Struct, frozen=True):
+    """One way to run a network, under a given load."""
+
+    name: str
+    parts: list[ShapePart]
+    limits: list[ShapeLimit]
+    """The tightest first."""
+    waits: Waits | None
+    """None when it does not carry the load."""
+
+    @property
+    def carries(self) -> bool:
+        """Whether nothing is full."""
+        return self.limits[0].use <= 1
+
+    def money(self, prices: Prices) -> float:
+        """Return what it costs a month."""
+        return sum(part.money(prices) for part in self.parts)
+
+
+def tightest_first(limits: list[ShapeLimit]) -> list[ShapeLimit]:
+    """Sort limits by how full they are."""
+    return sorted(limits, key=lambda limit: -limit.use)
+
+
+def waiting(busy: float, turn: float) -> float:
+    """Return the mean wait for a server that is busy for this share of the time and works `turn` seconds at a time.
+
+    A queue with random arrivals and turns of one length (Pollaczek and Khinchine).
+    """
+    return turn * busy / (2 * (1 - busy)) if busy < 1 else float("inf")
+
+
+def waiting_p99(busy: float, turn: float) -> float:
+    """Return the wait that one in a hundred exceeds: the tail of such a queue falls exponentially.
+
+    It is never below the mean wait, which plans show as the usual one: where fewer than one in a hundred wait, the mean is above
+    that quantile.
+    """
+    # ln(100 * busy) times the mean of those who wait at all.
+    return waiting(busy, turn) * max(1.0, _log_hundred(busy) / busy) if busy > 0 else 0.0
+
+
+def _log_hundred(busy: float) -> float:
+    return 4.605170186 + math.log(busy)
+
+
+LENGTH = 800
+"""Entries of a timeline: the setting `timeline_length`."""
+LOUD_FROM = 500_000
+"""The setting `loud_from`."""
+_SOURCES = 500_000
+"""Authors whose audiences a process remembers."""
+_SEAT_BYTES = 4
+_CACHE_BYTES = 400e6
+"""Objects, counts and lists that are kept decoded: `object_cache`, and three times that."""
+_LISTED, _LISTS = 400_000, 30
+"""Associations of short lists that are remembered, and entries of a reader's lists beside the followees."""
+_LOG_PAGE = 1_024
+_TURN = 0.002
+"""Seconds that jobs have the loop at a time."""
+_FAR_FROM, _FAR = 4_000, 400_000
+"""Warm timelines between which a delivery becomes a walk to memory."""
+_DISK_BYTES_A_SECOND = 150e6
+_DISK_OF_A_LIKE = 1.0
+"""A like takes as much room as a follow."""
+NAME = "one process on SQLite"
+
+
+def delivery(costs: OneProcess, warm: float) -> float:
+    """Return the seconds of a delivery among so many warm timelines: it grows with the logarithm of their number."""
+    far = math.log(max(warm, _FAR_FROM) / _FAR_FROM) / math.log(_FAR / _FAR_FROM)
+    return costs.delivery + (costs.delivery_far - costs.delivery) * min(1.0, far)
+
+
+def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
+    """Return how the machine of the calibration would do as the whole network."""
+    costs, machine = calibration.one_process, calibration.machine
+    load = load_of(of, LOUD_FROM, warm_only=True)
+    main, writer = main_thread(load, of, costs), writer_thread(load, costs)
+    cores = main + writer + load.posts * costs.index_row
+    memory = resident(costs, load.members, load.warm, LENGTH, of.follows)
+    disk = _disk(load, costs)
+    limits = [
+        ShapeLimit("the main thread", main / of.headroom),
+        ShapeLimit("the writer thread", writer / of.headroom),
+        ShapeLimit("processor cores", cores / (machine.cores * of.headroom)),
+        ShapeLimit("memory", memory / machine.memory),
+        ShapeLimit("disk", disk / machine.disk),
+        ShapeLimit("writing to disk", load.posts * costs.written / _DISK_BYTES_A_SECOND),
+    ]
+    part = ShapePart(
+        "server",
+        1,
+        float(machine.cores),
+        max(memory, GIB),
+        disk,
+        cores,
+    )
+    ordered = tightest_first(limits)
+    waits = _waits(load, of, costs, main) if ordered[0].use <= 1 else None
+    return NetworkShape(NAME, [part, *outside(load)], ordered, waits)
+
+
+def outside(load: Load) -> list[ShapePart]:
+    """Return what is paid for by the byte."""
+    return [
+        ShapePart("files of pictures", 1, 0.0, 0.0, objects=load.picture_bytes),
+        ShapePart("traffic to members, a month", 1, 0.0, 0.0, traffic=load.traffic),
+    ]
+
+
+def main_thread(load: Load, of: Assumptions, costs: OneProcess) -> float:
+    """Return how busy the main thread is: 1 is all of the time."""
+    forgotten = max(0.0, 1 - _SOURCES / max(1.0, load.authors))
+    known = remembered(of.members * of.daily, of.follows)
+    each = delivery(costs, load.warm) + forgotten * costs.audience
+    return costs.contention * (
+        load.posts * (costs.request + costs.post + costs.job + costs.index)
+        + load.deliveries * each
+        + groups(load, costs) * (costs.group + costs.claim)
+        + load.changes * (costs.request + costs.change)
+        + load.pages * (costs.request + page(costs, known) + load.loud_followees * costs.pull)
+        + load.returns * (costs.rebuild + of.follows * costs.rebuild_source)
+    )
+
+
+def remembered(readers: float, follows: float) -> float:
+    """Return the share of the readers of a day whose lists a process remembers, as the setting `object_cache` is by default."""
+    return min(1.0, _LISTED / max(1.0, readers * (follows + _LISTS)))
+
+
+def page(costs: OneProcess, known: float) -> float:
+    """Return the seconds of a page when the process knows this share of its readers."""
+    return known * costs.page + (1 - known) * costs.page_fresh
+
+
+def groups(load: Load, costs: OneProcess) -> float:
+    """Return the group commits a second: each takes what came while the one before it was written."""
+    writes = load.posts + load.changes
+    return max(0.0, min(writes, (1 - writes * costs.store) / costs.sync))
+
+
+def writer_thread(load: Load, costs: OneProcess) -> float:
+    """Return the share of the time that the writer needs at least: groups grow until they fit in."""
+    writes = load.posts + load.changes
+    return writes * (costs.store + costs.copy * costs.log / _LOG_PAGE / 3)
+
+
+def pause(costs: OneProcess) -> float:
+    """Return the seconds that the writer copies a full log: as many pages, whoever wrote them, as if it had posts of one group."""
+    return costs.copy * costs.log_size / costs.log if costs.log else 0.0
+
+
+def _waits(load: Load, of: Assumptions, costs: OneProcess, main: float) -> Waits:
+    alone = costs.request + costs.post + costs.group + costs.sync + costs.store + costs.claim + costs.job
+    alone += load.per_post * delivery(costs, load.warm)
+    shown = (
+        costs.request + page(costs, remembered(of.members * of.daily, of.follows)) + load.loud_followees * costs.pull
+    )
+    turn = _TURN + shown
+    logged = (load.posts + load.changes) * costs.log + groups(load, costs) * costs.log_group
+    held = logged / max(1.0, costs.log_size) * pause(costs)
+    # While the log is copied nothing is committed: one in a hundred posts meets that when it takes a hundredth of the time.
+    slow = pause(costs) * (1 - 0.01 / held) if held > 0.01 else 0.0
+    largest = max((one.followers for one in load.by_class if one.followers * of.warm <= LOUD_FROM), default=0.0)
+    return Waits(
+        lag=alone + waiting(main, turn),
+        lag_p99=max(alone - costs.sync + costs.sync_p99 + waiting_p99(main, turn), slow),
+        largest=alone + largest * of.warm * (delivery(costs, load.warm) + costs.audience) / max(0.05, 1 - main),
+        page=shown + waiting(main, turn),
+        page_p99=shown + waiting_p99(main, turn),
+    )
+
+
+def resident(costs: OneProcess, members: float, warm: float, length: float, follows: float) -> float:
+    """Return the bytes of the process: timelines, what is remembered of objects, and seats of those who are pushed to."""
+    remembered = min(1.0, _SOURCES / max(1.0, members))
+    return (
+        costs.memory
+        + _CACHE_BYTES * min(1.0, members / 100_000)
+        + warm * (8 * length + costs.memory_warm)
+        + follows * warm * remembered * _SEAT_BYTES
+    )
+
+
+def _disk(load: Load, costs: OneProcess) -> float:
+    return (
+        load.members * costs.disk_member
+        + load.all_follows * costs.disk_follow
+        + load.all_posts * costs.disk_post
+        + load.all_changes * costs.disk_follow * _DISK_OF_A_LIKE
+    )

@@ -1,0 +1,258 @@
+"""Plots of numbers: lines over two scales, and bars from an end or from a middle. Scales go by powers of ten or evenly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from shoal.charts import Box, Chart, Colour, Shape, Stroke, TextLine
+
+WIDTH = 960
+MARGIN = 32
+_HEAD = 64
+_AXIS = 64
+_FOOT = 62
+_LEGEND = 24
+_ROW = 30
+_ABOVE = 16
+_SMALL = 12
+_DOT = 10.0
+"""Points across a dot."""
+_TALL, _WIDE = 30.0, 90.0
+"""Points between two numbers of a scale, at least."""
+_LONG_NAME = 24
+"""Letters up to which the name of a bar stands before it; longer ones stand above."""
+_NEAREST = 15.0
+"""Points between the baselines of two labels, at least."""
+
+Words = Callable[[float], str]
+"""How a number is told on an axis."""
+
+
+class Scale(NamedTuple):
+    """Numbers from `low` to `high`, laid along so many points from `start`; a negative length goes up the page."""
+
+    low: float
+    high: float
+    start: float
+    length: float
+    log: bool = True
+
+    def at(self, value: float) -> float:
+        """Return where a number lies; numbers beyond the ends lie at the ends."""
+        value = min(max(value, self.low), self.high)
+        if self.log:
+            return self.start + self.length * math.log(value / self.low) / math.log(self.high / self.low)
+        return self.start + self.length * (value - self.low) / (self.high - self.low)
+
+    def ticks(self, room: float = 1.0) -> list[float]:
+        """Return round numbers to mark, each at least so many points from the next."""
+        every = self._round_numbers()
+        step = (
+            max(1, math.ceil(room * (len(every) - 1) / abs(self.at(every[-1]) - self.at(every[0]))))
+            if len(every) > 1
+            else 1
+        )
+        return every[::step]
+
+    def _round_numbers(self) -> list[float]:
+        if self.log:
+            least = math.ceil(math.log10(self.low) - 1e-9)
+            most = math.floor(math.log10(self.high) + 1e-9)
+            return [10.0**power for power in range(least, most + 1)]
+        step = _round_step((self.high - self.low) / 5)
+        count = math.floor((self.high - self.low) / step + 1e-9)
+        first_tick = math.ceil(self.low / step - 1e-9) * step
+        return [first_tick + step * number for number in range(count + 1) if first_tick + step * number <= self.high]
+
+
+def _round_step(rough: float) -> float:
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough - 1e-12)
+
+
+class PlotLine(NamedTuple):
+    """One line of a plot."""
+
+    name: str
+    colour: Colour
+    points: Sequence[tuple[float, float]]
+    dashed: bool = False
+
+
+class Landmark(NamedTuple):
+    """A place on the scale across that has a name."""
+
+    at: float
+    name: str
+
+
+class PlotBar(NamedTuple):
+    """A bar from one number to another, with its name before it and words behind it; or a dot, where only the place counts."""
+
+    name: str
+    low: float
+    high: float
+    words: str
+    colour: Colour = "after"
+    dot: bool = False
+
+
+class Axes(NamedTuple):
+    """How the two scales of a plot of lines are told."""
+
+    across: str
+    up: str
+    words_across: Words
+    words_up: Words
+    log_across: bool = True
+    log_up: bool = True
+
+
+def lines(
+    title: str, below: str, drawn: Sequence[PlotLine], axes: Axes, *, height: int = 420, marks: Sequence[Landmark] = ()
+) -> Chart:
+    """Draw lines, each with its name at its end."""
+    across, up = _scales(drawn, axes, height)
+    shapes = [*_page(title, below, height), *_grid(across, up, axes, height)]
+    for at, mark in enumerate(marks):
+        x = across.at(mark.at)
+        shapes.append(Stroke([(x, up.start), (x, up.start + up.length)], "soft", 1, dashed=True))
+        left = x > across.start + across.length * 0.75
+        label = up.start + up.length + 12 + at * _NEAREST
+        shapes.append(TextLine(x - 6 if left else x + 6, label, mark.name, _SMALL, "soft", "end" if left else "start"))
+    for line in drawn:
+        points = [(across.at(x), up.at(y)) for x, y in line.points]
+        shapes.append(Stroke(points, line.colour, 2.5, line.dashed))
+    shapes += _names(drawn, up, across)
+    return Chart(title, below, WIDTH, height, shapes)
+
+
+def _scales(drawn: Sequence[PlotLine], axes: Axes, height: int) -> tuple[Scale, Scale]:
+    xs = [x for line in drawn for x, _ in line.points]
+    ys = [y for line in drawn for _, y in line.points]
+    names = 8 * max(len(line.name) for line in drawn) + 16
+    left = MARGIN + _AXIS
+    across = Scale(min(xs), max(xs), left, WIDTH - MARGIN - names - left, axes.log_across)
+    foot = height - _FOOT
+    low = 10.0 ** math.floor(math.log10(min(ys))) if axes.log_up else min(0.0, *ys)
+    high = 10.0 ** math.ceil(math.log10(max(ys))) if axes.log_up else _above(max(ys))
+    return across, Scale(low, high if high > low else low + 1, foot, _HEAD + _LEGEND - foot, axes.log_up)
+
+
+def _above(value: float) -> float:
+    """Return a round number that is no less."""
+    if value <= 0:
+        return 1.0
+    step = _round_step(value / 5)
+    return step * math.ceil(value / step - 1e-9)
+
+
+def _grid(across: Scale, up: Scale, axes: Axes, height: int) -> Iterator[Shape]:
+    for tick in up.ticks(_TALL):
+        y = up.at(tick)
+        lowest = tick == up.low
+        yield Box(across.start, y - 0.5, across.length, 1 if lowest else 0.5, "line")
+        yield TextLine(across.start - 8, y + 4, axes.words_up(tick), _SMALL, "soft", "end")
+    for tick in across.ticks(_WIDE):
+        x = across.at(tick)
+        yield Box(x - 0.5, up.start, 1, 5, "line")
+        yield TextLine(x, up.start + 20, axes.words_across(tick), _SMALL, "soft", "middle")
+    yield TextLine(across.start + across.length / 2, height - 20, axes.across, _SMALL, "soft", "middle")
+    yield TextLine(MARGIN, _HEAD + 8, axes.up, _SMALL, "soft")
+
+
+def _names(drawn: Sequence[PlotLine], up: Scale, across: Scale) -> Iterator[Shape]:
+    """Write the name of each line at its end, and names that would touch a little apart."""
+    ends = sorted((up.at(line.points[-1][1]), at) for at, line in enumerate(drawn))
+    last = -math.inf
+    for y, at in ends:
+        last = max(y, last + _NEAREST)
+        line = drawn[at]
+        yield TextLine(across.at(line.points[-1][0]) + 8, last + 4, line.name, _SMALL, line.colour, bold=True)
+
+
+def bars(
+    title: str,
+    below: str,
+    drawn: Sequence[PlotBar],
+    words: Words,
+    across: str,
+    *,
+    middle: float | None = None,
+    log: bool = True,
+) -> Chart:
+    """Draw bars from the low end of the scale, or from a middle: then each reaches from its low to its high number."""
+    above = max(len(bar.name) for bar in drawn) > _LONG_NAME
+    row = _ROW + (_ABOVE if above else 0)
+    height = _HEAD + 16 + row * len(drawn) + _FOOT
+    numbers = [number for bar in drawn for number in (bar.low, bar.high)] + ([] if middle is None else [middle])
+    left = MARGIN + (0 if above else 7.2 * max(len(bar.name) for bar in drawn) + 16)
+    behind = 6.8 * max(len(bar.words) for bar in drawn) + 16
+    low = 10.0 ** math.floor(math.log10(min(numbers))) if log else min(0.0, *numbers)
+    high = max(numbers) if log else _above(max(numbers))
+    scale = Scale(low, max(high, low * 10 if log else low + 1), left, WIDTH - MARGIN - behind - left, log)
+    foot = height - _FOOT
+    shapes = [*_page(title, below, height), *_verticals(scale, foot, words)]
+    for at, bar in enumerate(drawn):
+        y = float(_HEAD + 16 + at * row)
+        if above:
+            shapes.append(TextLine(left, y + 14, bar.name, 13))
+            y += _ABOVE
+        else:
+            shapes.append(TextLine(left - 10, y + 16, bar.name, 13, anchor="end"))
+        shapes += _bar(scale, bar, middle, y)
+    shapes.append(Box(left if middle is None else scale.at(middle), _HEAD + 10, 1, foot - _HEAD - 10, "line"))
+    shapes.append(TextLine(left + scale.length / 2, height - 16, across, _SMALL, "soft", "middle"))
+    return Chart(title, below, WIDTH, height, shapes)
+
+
+def _bar(scale: Scale, bar: PlotBar, middle: float | None, y: float) -> Iterator[Shape]:
+    begin, end = scale.at(bar.low), scale.at(bar.high)
+    if bar.dot:
+        yield Box(end - _DOT / 2, y + 12 - _DOT / 2, _DOT, _DOT, bar.colour, _DOT / 2)
+    elif middle is None:
+        yield Box(begin, y + 3, max(1.0, end - begin), _ROW - 12, bar.colour, 3)
+    else:
+        yield from _both_sides(begin, scale.at(middle), end, y)
+    beyond = _DOT / 2 if bar.dot else 0.0
+    yield TextLine(max(begin, end) + beyond + 8, y + 16, bar.words, _SMALL, "soft")
+
+
+def _both_sides(low: float, middle: float, high: float, y: float) -> Iterator[Shape]:
+    """Draw the side of the low number in one colour and that of the high one in another, whichever is left."""
+    sides: tuple[tuple[float, Colour], ...] = ((low, "before"), (high, "after"))
+    for end, colour in sides:
+        yield Box(min(end, middle), y + 3, max(1.0, abs(end - middle)), _ROW - 12, colour, 3)
+
+
+def _verticals(scale: Scale, foot: float, words: Words) -> Iterator[Shape]:
+    for tick in scale.ticks(_WIDE):
+        x = scale.at(tick)
+        yield Box(x - 0.25, _HEAD + 10, 0.5, foot - _HEAD - 10, "line")
+        yield TextLine(x, foot + 18, words(tick), _SMALL, "soft", "middle")
+
+
+def _page(title: str, below: str, height: int) -> Iterator[Shape]:
+    yield Box(0, 0, WIDTH, height, "page", 16)
+    yield TextLine(MARGIN, 32, title, 17, bold=True)
+    yield TextLine(MARGIN, 52, below, _SMALL, "soft")
+
+
+def stacked(title: str, charts: Sequence[Chart]) -> Chart:
+    """Put charts under each other on one page."""
+    shapes: list[Shape] = []
+    top = 0
+    for chart in charts:
+        shapes += [_moved(shape, top) for shape in chart.shapes]
+        top += chart.height + 8
+    return Chart(
+        title, " ".join(chart.description for chart in charts), WIDTH, top, [Box(0, 0, WIDTH, top, "page"), *shapes]
+    )
+
+
+def _moved(shape: Shape, down: float) -> Shape:
+    if isinstance(shape, Stroke):
+        return shape._replace(points=[(x, y + down) for x, y in shape.points])
+    return shape._replace(y=shape.y + down)

@@ -1,0 +1,351 @@
+"""A plan as tables for the terminal, as plots, and as one HTML file that loads nothing."""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import escape
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.charts import Chart, Colour, as_svg
+from shoal_planner import units
+from shoal_planner.calibration import Calibration
+from shoal_planner.one_process import LOUD_FROM, NAME, ShapePart
+from shoal_planner.plan import Plan, chosen
+from shoal_planner.plots import Axes, Landmark, PlotBar, PlotLine, bars, lines
+from shoal_planner.workload import Assumptions, Load, changed, load_of
+
+_MOST_SWINGS = 12
+
+
+class WordTable(NamedTuple):
+    """A title, the names of the columns, and rows. All columns but the first are numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+def summary(plan: Plan) -> list[str]:
+    """Return what matters most, in sentences."""
+    shape, load, currency = plan.shape, plan.load, plan.prices.currency
+    found = [
+        f"{units.people(load.members)} members: {shape.name}, {units.price(plan.money, currency)}.",
+        f"In the busiest hour {units.number(load.posts)} posts, {units.number(load.pages)} home pages and "
+        f"{units.number(load.deliveries)} deliveries a second.",
+    ]
+    if shape.waits is None:
+        found.append(f"No shape carries this: {shape.limits[0].what} would be {shape.limits[0].use:.1f} times full.")
+    else:
+        found.append(
+            f"A post is in the timelines of its followers after {units.seconds(shape.waits.lag)} "
+            f"(p99 {units.seconds(shape.waits.lag_p99)}), a home page takes {units.seconds(shape.waits.page)} "
+            f"(p99 {units.seconds(shape.waits.page_p99)})."
+        )
+    if plan.assumptions.budget:
+        budget = units.price(plan.assumptions.budget, currency)
+        found.append(f"{budget} pay for {units.people(plan.affordable)} members.")
+    return found
+
+
+def tables(plan: Plan) -> list[WordTable]:
+    """Return all tables of a plan."""
+    return [_parts(plan), _load(plan), _waits(plan), _limits(plan), _carried(plan), _swings(plan)]
+
+
+def _parts(plan: Plan) -> WordTable:
+    rows = [_part(part, plan) for part in plan.shape.parts]
+    rows.append(("together", "", "", "", "", "", units.money(plan.money)))
+    columns = ("part", "number", "cores", "memory", "disk", "busy cores", f"{plan.prices.currency or 'money'} a month")
+    return WordTable("What runs", columns, rows)
+
+
+def _part(part: ShapePart, plan: Plan) -> tuple[str, ...]:
+    money = units.money(part.money(plan.prices))
+    if not part.cores:
+        return part.name, "", "", "", units.size(part.objects or part.traffic), "", money
+    disk = units.size(part.disk) if part.disk else ""
+    return part.name, f"{part.count:,}", f"{part.cores:g}", units.size(part.memory), disk, f"{part.busy:.2f}", money
+
+
+def _load(plan: Plan) -> WordTable:
+    load = plan.load
+    rates = {
+        "posts": load.posts,
+        "home pages": load.pages,
+        "likes, follows": load.changes,
+        "deliveries": load.deliveries,
+        "timelines rebuilt": load.returns,
+    }
+    rows = [(f"{name} a second, busiest hour", units.number(rate)) for name, rate in rates.items()]
+    rows += [
+        ("deliveries of a post", units.number(load.per_post)),
+        ("followers of the most-followed", units.people(load.largest)),
+        ("loud members", units.people(load.loud)),
+        ("loud members whom a reader follows", f"{load.loud_followees:.2g}"),
+        ("warm home timelines", units.people(load.warm)),
+        ("follows", units.number(load.all_follows)),
+        (f"posts after {plan.assumptions.years:g} years", units.number(load.all_posts)),
+        ("files of pictures then", units.size(load.picture_bytes)),
+    ]
+    return WordTable("Load", ("", "number"), rows)
+
+
+def _waits(plan: Plan) -> WordTable:
+    waits = plan.shape.waits
+    rows = []
+    if waits is not None:
+        rows = [
+            ("post to home timelines, median", units.seconds(waits.lag)),
+            ("post to home timelines, p99", units.seconds(waits.lag_p99)),
+            ("post of the most-followed who is pushed, to all", units.seconds(waits.largest)),
+            ("home page in the server, median", units.seconds(waits.page)),
+            ("home page in the server, p99", units.seconds(waits.page_p99)),
+        ]
+    return WordTable("How long members wait", ("", "time"), rows)
+
+
+def _limits(plan: Plan) -> WordTable:
+    rows = [(limit.what, f"{limit.use:.0%}") for limit in plan.shape.limits]
+    return WordTable("How full it is", ("limit", "used of what it may be"), rows)
+
+
+def _carried(plan: Plan) -> WordTable:
+    rows = [
+        (
+            one.shape,
+            units.people(one.members),
+            ", then ".join(f"{end.what} ({units.people(end.members)})" for end in one.breaks[:3]) or "nothing",
+        )
+        for one in plan.carried
+    ]
+    return WordTable("What each shape carries, and what is full first", ("shape", "members", "full first"), rows)
+
+
+def _swings(plan: Plan) -> WordTable:
+    rows = [
+        (
+            swing.assumption.replace("_", " "),
+            _value(swing.low),
+            _value(swing.high),
+            units.money(swing.money_low),
+            units.money(swing.money_high),
+            units.money(swing.width),
+        )
+        for swing in plan.swings[:_MOST_SWINGS]
+    ]
+    unit = plan.prices.currency or "money"
+    columns = ("assumption", "low", "high", f"{unit} if low", f"{unit} if high", "swing")
+    return WordTable("Which assumption matters most", columns, rows)
+
+
+def assumptions(plan: Plan) -> WordTable:
+    """Return everything that was assumed."""
+    rows = [
+        (name.replace("_", " "), _value(float(number)))
+        for name, number in msgspec.structs.asdict(plan.assumptions).items()
+    ]
+    rows += [
+        (f"price: {name.replace('_', ' ')}", f"{price:g}" if name != "currency" else price)
+        for name, price in msgspec.structs.asdict(plan.prices).items()
+    ]
+    return WordTable("What is assumed", ("assumption", "value"), rows)
+
+
+def _value(number: float) -> str:
+    return units.number(number) if number >= 1_000 else f"{number:.3g}"
+
+
+_FEWEST, _MOST = 4, 9
+"""Powers of ten of members between which plots are drawn."""
+_STEPS = 6
+_SWINGS = 12
+_RATES = (0.01, 10_000.0)
+"""Posts a day of an author."""
+
+_LOADS: tuple[tuple[str, Colour, Callable[[Load], float]], ...] = (
+    ("deliveries", "after", lambda load: load.deliveries),
+    ("home pages", "violet", lambda load: load.pages),
+    ("likes, follows", "amber", lambda load: load.changes),
+    ("posts", "rose", lambda load: load.posts),
+)
+
+
+def charts(plan: Plan, calibration: Calibration) -> list[Chart]:
+    """Draw all plots of a plan."""
+    return [
+        load_chart(plan),
+        money_chart(plan, calibration),
+        carried_chart(plan),
+        swings_chart(plan),
+        push_or_pull_chart(plan.assumptions, calibration),
+    ]
+
+
+def load_chart(plan: Plan) -> Chart:
+    """Draw load against members."""
+    loads = [
+        (members, load_of(changed(plan.assumptions, "members", members), LOUD_FROM, warm_only=False))
+        for members in _sizes()
+    ]
+    drawn = [
+        PlotLine(name, colour, [(members, rate(load)) for members, load in loads]) for name, colour, rate in _LOADS
+    ]
+    axes = Axes("members", "a second, in the busiest hour", units.people, units.number)
+    return lines(
+        "Load against members",
+        "The busiest hour, when each member does what is assumed. Posts of loud members are not delivered but pulled.",
+        drawn,
+        axes,
+        marks=[Landmark(float(plan.assumptions.members), "this plan")],
+    )
+
+
+def money_chart(plan: Plan, calibration: Calibration) -> Chart:
+    """Draw what the smallest shape that carries the load costs, against members."""
+    found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    for members in _sizes():
+        shape = chosen(changed(plan.assumptions, "members", members), calibration)
+        found[shape.name == NAME].append((members, shape.money(plan.prices)))
+    names: tuple[tuple[bool, str, Colour], ...] = ((True, "one process", "violet"), (False, "several", "after"))
+    drawn = [PlotLine(name, colour, found[alone]) for alone, name, colour in names if found[alone]]
+    return lines(
+        f"{plan.prices.currency or 'Money'} a month against members",
+        f"The smallest shape that carries the load, with what is kept for {plan.assumptions.years:g} years.",
+        drawn,
+        Axes("members", "a month", units.people, units.number),
+        marks=[
+            Landmark(float(plan.assumptions.members), f"this plan: {units.price(plan.money, plan.prices.currency)}")
+        ],
+    )
+
+
+def carried_chart(plan: Plan) -> Chart:
+    """Draw how many members each shape carries, and what gives way first."""
+    drawn = [
+        PlotBar(
+            one.shape,
+            1e3,
+            max(1e3, one.members if math.isfinite(one.members) else 10.0**_MOST),
+            f"{units.people(one.members)}: {one.breaks[0].what}" if one.breaks else "no end",
+            "violet" if one.shape == NAME else "after",
+        )
+        for one in plan.carried
+    ]
+    return bars(
+        "What each shape carries",
+        "The members up to whom nothing is full, and what is full then.",
+        drawn,
+        units.people,
+        "members",
+    )
+
+
+def swings_chart(plan: Plan) -> Chart:
+    """Draw what each assumption would change alone, the widest first: a tornado."""
+    drawn = [
+        PlotBar(
+            swing.assumption.replace("_", " "),
+            swing.money_low,
+            swing.money_high,
+            f"{value(swing.low)} to {value(swing.high)}: {units.money(swing.money_low)} to {units.money(swing.money_high)}",
+        )
+        for swing in plan.swings[:_SWINGS]
+    ]
+    return bars(
+        "Which assumption matters most",
+        f"{plan.prices.currency or 'Money'} a month when one assumption alone turns out low (grey) or high.",
+        drawn,
+        units.number,
+        "a month",
+        middle=plan.money,
+        log=False,
+    )
+
+
+def push_or_pull_chart(of: Assumptions, calibration: Calibration) -> Chart:
+    """Draw what one follower costs a day who is pushed to, and one who pulls, by how often the author posts."""
+    one, several = calibration.one_process, calibration.shared
+    low, high = _RATES
+
+    def line(name: str, colour: Colour, cost: Callable[[float], float], *, dashed: bool = False) -> PlotLine:
+        return PlotLine(name, colour, [(rate, cost(rate) * 1e6) for rate in (low, high)], dashed)
+
+    pushed = several.worker_delivery + several.redis_delivery
+    drawn = [
+        line("push, memory", "violet", lambda rate: rate * one.delivery_far),
+        line("pull, memory", "violet", lambda _: of.pages * one.pull, dashed=True),
+        line("push, Redis", "after", lambda rate: rate * pushed),
+        line("pull, Redis", "after", lambda _: of.pages * several.web_pull, dashed=True),
+    ]
+    return lines(
+        "Push or pull",
+        f"Processor time a day for one follower who reads {of.pages:g} pages a day, by how often the author posts.",
+        drawn,
+        Axes("posts a day of the author", "microseconds a day", units.number, units.number),
+        marks=[_crossing(of.pages * several.web_pull / pushed), _crossing(of.pages * one.pull / one.delivery_far)],
+    )
+
+
+def _crossing(rate: float) -> Landmark:
+    return Landmark(rate, f"as dear at {units.number(rate)} a day")
+
+
+def value(number: float) -> str:
+    """Tell the value of an assumption."""
+    return units.number(number) if number >= 1_000 else f"{number:.3g}"
+
+
+def _sizes() -> list[float]:
+    return [10.0 ** (_FEWEST + step / _STEPS) for step in range((_MOST - _FEWEST) * _STEPS + 1)]
+
+
+_STYLE = """
+:root{color-scheme:light dark;--page:#fbfdfd;--panel:#f0f5f5;--ink:#12292d;--soft:#556b6f;--line:#b4c4c6}
+@media(prefers-color-scheme:dark){:root{--page:#0f191b;--panel:#182528;--ink:#e6eff0;--soft:#93a9ad;--line:#3b5054}}
+body{margin:0 auto;max-width:60rem;padding:1.5rem;background:var(--page);color:var(--ink);
+font:1rem/1.5 'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif}
+h1{font-size:1.6rem}h2{font-size:1.15rem;margin-top:2rem}p.soft,caption{color:var(--soft)}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+th,td{padding:.35rem .6rem;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}
+th:first-child,td:first-child{text-align:left}th{font-weight:600;color:var(--soft)}
+img{width:100%;height:auto;margin:1rem 0}.wide{overflow-x:auto}
+"""
+
+
+def page(plan: Plan, calibration: Calibration, *, ours: bool) -> str:
+    """Return the report. `ours` says whether the costs were measured on the machine where the plan is made."""
+    title = f"A plan for {plan.load.members:,.0f} members"
+    where = "" if ours else " Another machine: `shoal plan --calibrate` measures this one."
+    sentences = [*summary(plan), f"Costs were measured on {plan.calibration}.{where}"]
+    return document(title, sentences, [*tables(plan), assumptions(plan)], charts(plan, calibration))
+
+
+def document(title: str, sentences: Sequence[str], all_tables: Iterable[WordTable], drawn: Iterable[Chart]) -> str:
+    """Return sentences, plots and tables as an HTML document."""
+    parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(sentence)}</p>" for sentence in sentences)]
+    parts += [_picture(chart) for chart in drawn]
+    parts += [part for table in all_tables if table.rows for part in _table(table)]
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _picture(chart: Chart) -> str:
+    data = b64encode(as_svg(chart)).decode()
+    return f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(f"{chart.title}. {chart.description}")}">'
+
+
+def _table(table: WordTable) -> Iterator[str]:
+    yield f'<h2>{escape(table.title)}</h2><div class="wide"><table><thead>{_row("th", table.columns)}</thead><tbody>'
+    yield from (_row("td", row) for row in table.rows)
+    yield "</tbody></table></div>"
+
+
+def _row(kind: str, cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"

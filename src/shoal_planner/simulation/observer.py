@@ -1,0 +1,321 @@
+"""Records of a simulation run: totals, percentiles and the course over time.
+
+Times are counted in bins whose edges grow by one percent, so percentiles are accurate to one percent.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal_planner.simulation.scenario import AnyFault, Floats, kind_of
+
+
+class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of the simulated time, in seconds from the beginning. Rates are a second, times in seconds.
+
+    Lags and waits for pages are those of what arrived in it, 0 if nothing did.
+    """
+
+    begin: float
+    end: float
+    faults: list[str]
+    """Kinds of faults that went on in it."""
+    posts: float
+    """Posts that were committed."""
+    refused: float
+    """Posts that were refused."""
+    pages: float
+    pages_refused: float
+    deliveries: float
+    uncommitted: float
+    """Posts that were taken on and not committed yet: the mean."""
+    queue: float
+    """Posts that were committed and had consequences left: the mean."""
+    queue_most: float
+    lag: float
+    """From a post to the home timelines of its followers: the median."""
+    lag_p99: float
+    page: float
+    """A home page in the server: the median."""
+    page_p99: float
+
+
+class SimulatedOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals, and stretches of the time. Every post that came was refused, or was delivered by the end, or is left."""
+
+    shape: str
+    members: float
+    seconds: float
+    """Simulated."""
+    came: float
+    """Posts that members wanted to make."""
+    refused: float
+    delivered: float
+    """Posts that were in all home timelines by the end."""
+    left: float
+    """Posts that were not."""
+    drained: float | None
+    """Seconds after the end until none was left; None when that took more than an hour."""
+    pages: float
+    pages_refused: float
+    deliveries: float
+    """Entries of timelines, those after the end included."""
+    lag: float
+    lag_p99: float
+    lag_most: float
+    page: float
+    page_p99: float
+    queue: float
+    """Posts that were committed and had consequences left: the mean."""
+    queue_most: float
+    memory: float
+    """Bytes of our own processes and of Redis."""
+    busy: dict[str, float]
+    """Share of the time that each part worked."""
+    phases: list[Stretch]
+    """About ten, and none has a fault in one part of it only."""
+    series: list[Stretch]
+    """The phases in smaller pieces, to be drawn."""
+
+
+_LEAST = 1e-6
+_RATIO = 1.01
+_BINS = 2_800
+"""Up to 1e-6 * 1.01 ** 2800: two weeks."""
+
+
+class Histogram:
+    """Times in seconds, each with how often it was found."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(_BINS)
+        self.most = 0.0
+
+    def add(self, seconds: float, times: float = 1.0) -> None:
+        """Count one time, so often."""
+        self._counts[_bin(seconds)] += times
+        self.most = max(self.most, seconds)
+
+    def add_all(self, seconds: NDArray[np.float64], times: NDArray[np.float64]) -> None:
+        """Count many times at once."""
+        some = times > 0
+        if not some.any():
+            return
+        found = seconds[some]
+        at = np.log(np.maximum(found, _LEAST) / _LEAST) / np.log(_RATIO)
+        np.add.at(self._counts, np.minimum(at.astype(np.int64), _BINS - 1), times[some])
+        self.most = max(self.most, float(found.max()))
+
+    def merge(self, other: Histogram) -> None:
+        """Count all that the other has counted."""
+        self._counts += other._counts
+        self.most = max(self.most, other.most)
+
+    @property
+    def count(self) -> float:
+        """How many were counted."""
+        return float(self._counts.sum())
+
+    def percentile(self, percent: float) -> float:
+        """Return the time that so many percent do not exceed; 0 when nothing was counted."""
+        whole = np.cumsum(self._counts)
+        if not whole[-1]:
+            return 0.0
+        at = int(np.searchsorted(whole, whole[-1] * percent / 100))
+        return min(self.most, float(_LEAST * _RATIO ** (min(at, _BINS - 1) + 0.5)))
+
+
+def _bin(seconds: float) -> int:
+    return min(_BINS - 1, int(math.log(max(seconds, _LEAST) / _LEAST) / math.log(_RATIO)))
+
+
+_PHASES, _PIECES = 10, 60
+"""About so many stretches: the edges of phases are edges of pieces too."""
+_NEAR = 0.3
+"""An edge is left out that is nearer to a fault's than this part of a stretch."""
+_LOOK_SECONDS = 0.02
+"""How often the length of the queue is looked at."""
+_MOST_LOOKS = 20_000
+
+
+class _Piece:
+    """Counts between two edges."""
+
+    def __init__(self) -> None:
+        self.posts = self.pages = self.deliveries = self.refused = self.pages_refused = self.delivered = 0.0
+        self.lags = Histogram()
+        self.waits = Histogram()
+
+    def merge(self, other: _Piece) -> None:
+        """Count all that the other has counted."""
+        self.posts += other.posts
+        self.pages += other.pages
+        self.deliveries += other.deliveries
+        self.refused += other.refused
+        self.pages_refused += other.pages_refused
+        self.delivered += other.delivered
+        self.lags.merge(other.lags)
+        self.waits.merge(other.waits)
+
+
+class Observer:
+    """Moments are given in seconds from the beginning. Totals have what comes after the end too, stretches have not."""
+
+    def __init__(self, seconds: float, faults: Sequence[AnyFault] = ()) -> None:
+        self._seconds = seconds
+        self._faults = faults
+        self._phases = edges(seconds, faults, _PHASES)
+        self._edges = sorted({*edges(seconds, faults, _PIECES), *self._phases})
+        self._pieces = [_Piece() for _ in self._edges]
+        """The last one is what comes after the end."""
+        self._looks = int(min(_MOST_LOOKS, max(_PIECES, seconds / _LOOK_SECONDS)))
+        self._queue = np.zeros(self._looks)
+        self._uncommitted = np.zeros(self._looks)
+        """Both by how much they grew between two looks."""
+        self.came = 0.0
+
+    def _piece(self, at: float) -> _Piece:
+        return self._pieces[bisect.bisect_right(self._edges, at) - 1]
+
+    def came_in(self, posts: float = 1.0) -> None:
+        """Note posts that members want to make."""
+        self.came += posts
+
+    def taken_on(self, at: float, posts: float = 1.0) -> None:
+        """Note posts that have their ids and are not on disk yet."""
+        self._change(self._uncommitted, at, posts)
+
+    def committed(self, at: float, posts: float = 1.0) -> None:
+        """Note posts that are on disk from now on."""
+        self._piece(at).posts += posts
+        self._change(self._uncommitted, at, -posts)
+        self._change(self._queue, at, posts)
+
+    def acknowledged(self, at: float, posts: float) -> None:
+        """Note posts of which all consequences are done and forgotten."""
+        self._change(self._queue, at, -posts)
+
+    def _change(self, length: Floats, at: float, by: float) -> None:
+        look = math.ceil(at / self._seconds * self._looks) - 1
+        if look < self._looks:
+            length[max(0, look)] += by
+
+    def delivered(self, at: float, lag: float, followers: float, posts: float = 1.0) -> None:
+        """Note posts that have reached the timelines of so many followers each."""
+        piece = self._piece(at)
+        piece.delivered += posts
+        piece.deliveries += followers * posts
+        piece.lags.add(lag, posts)
+
+    def page(self, at: float, seconds: float) -> None:
+        """Note a page that took so long."""
+        piece = self._piece(at)
+        piece.pages += 1
+        piece.waits.add(seconds)
+
+    def pages(self, at: float, seconds: Floats, pages: Floats) -> None:
+        """Note pages, so many of each time."""
+        piece = self._piece(at)
+        piece.pages += float(pages.sum())
+        piece.waits.add_all(seconds, pages)
+
+    def refused(self, at: float, posts: float = 1.0, pages: float = 0.0) -> None:
+        """Note posts and pages that were refused."""
+        piece = self._piece(at)
+        piece.refused += posts
+        piece.pages_refused += pages
+
+    def outcome(
+        self, *, shape: str, members: float, memory: float, busy: dict[str, float], left: float, drained: float | None
+    ) -> SimulatedOutcome:
+        """Sum up; `left` are posts that were never delivered."""
+        whole, queue = self._merged(self._pieces), _lengths(self._queue)
+        late = self._pieces[-1].delivered
+        return SimulatedOutcome(
+            shape=shape,
+            members=members,
+            seconds=self._seconds,
+            came=self.came,
+            refused=whole.refused,
+            delivered=whole.delivered - late,
+            left=left + late,
+            drained=drained,
+            pages=whole.pages,
+            pages_refused=whole.pages_refused,
+            deliveries=whole.deliveries,
+            lag=whole.lags.percentile(50),
+            lag_p99=whole.lags.percentile(99),
+            lag_most=whole.lags.most,
+            page=whole.waits.percentile(50),
+            page_p99=whole.waits.percentile(99),
+            queue=float(queue.mean()),
+            queue_most=float(queue.max()),
+            memory=memory,
+            busy=busy,
+            phases=self._stretches(self._phases),
+            series=self._stretches(self._edges),
+        )
+
+    def _merged(self, pieces: Sequence[_Piece]) -> _Piece:
+        whole = _Piece()
+        for piece in pieces:
+            whole.merge(piece)
+        return whole
+
+    def _stretches(self, ends: Sequence[float]) -> list[Stretch]:
+        lengths = _lengths(self._queue), _lengths(self._uncommitted)
+        return [self._stretch(begin, end, *lengths) for begin, end in itertools.pairwise(ends)]
+
+    def _stretch(self, begin: float, end: float, queue: Floats, uncommitted: Floats) -> Stretch:
+        first, last = self._edges.index(begin), self._edges.index(end)
+        sums, length = self._merged(self._pieces[first:last]), end - begin
+        look = min(self._looks - 1, int(begin / self._seconds * self._looks))
+        looks = slice(look, max(look + 1, int(end / self._seconds * self._looks)))
+        return Stretch(
+            begin=begin,
+            end=end,
+            faults=[kind_of(fault) for fault in self._faults if _within(fault, begin, end)],
+            posts=sums.posts / length,
+            refused=sums.refused / length,
+            pages=sums.pages / length,
+            pages_refused=sums.pages_refused / length,
+            deliveries=sums.deliveries / length,
+            uncommitted=float(uncommitted[looks].mean()),
+            queue=float(queue[looks].mean()),
+            queue_most=float(queue[looks].max()),
+            lag=sums.lags.percentile(50),
+            lag_p99=sums.lags.percentile(99),
+            page=sums.waits.percentile(50),
+            page_p99=sums.waits.percentile(99),
+        )
+
+
+def _lengths(changes: Floats) -> Floats:
+    """Return the length of a queue, as somebody sees it who looks now and then."""
+    # Sums of many small numbers end near 0, and not at it.
+    return np.maximum(0.0, np.cumsum(changes).round(6))
+
+
+def edges(seconds: float, faults: Sequence[AnyFault], count: int) -> list[float]:
+    """Return the ends of about so many stretches of a time: where faults begin and end there is always one, to the millisecond."""
+    ends = {0.0, seconds} | {at for fault in faults for at in _ends(fault) if 0 < at < seconds}
+    near = _NEAR * seconds / count
+    even = (seconds * number / count for number in range(1, count))
+    return sorted(ends | {at for at in even if all(abs(at - end) >= near for end in ends)})
+
+
+def _ends(fault: AnyFault) -> tuple[float, float]:
+    return round(fault.at, 3), round(fault.end, 3)
+
+
+def _within(fault: AnyFault, begin: float, end: float) -> bool:
+    """Return whether a fault goes on in a stretch, or happens at a moment in it."""
+    first, last = _ends(fault)
+    return begin <= first < end or first < end <= last

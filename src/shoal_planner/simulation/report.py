@@ -1,0 +1,180 @@
+"""The outcome of a simulation as sentences, tables for the terminal, and plots over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from shoal.charts import Chart, Colour
+from shoal_planner import units
+from shoal_planner.plots import Axes, Landmark, PlotLine, lines
+from shoal_planner.report import WordTable
+from shoal_planner.simulation.observer import SimulatedOutcome, Stretch
+from shoal_planner.simulation.scenario import AnyFault, LostTimelines, kind_of
+
+CellFigure = Callable[[Stretch], str]
+
+
+def summary(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[str]:
+    """Return what was simulated, what went wrong, and what became of the posts, in sentences."""
+    return [
+        f"{units.people(found.members)} members for {found.seconds:g} s: {found.shape}.",
+        *(f"{_when(fault)} {fault.said()}." for fault in sorted(faults, key=lambda fault: fault.at)),
+        _posts(found),
+    ]
+
+
+def _when(fault: AnyFault) -> str:
+    if isinstance(fault, LostTimelines):
+        return f"At {fault.at:g} s"
+    return f"From {fault.at:g} s to {fault.end:g} s"
+
+
+def _posts(found: SimulatedOutcome) -> str:
+    told = f"Of {found.came:,.0f} posts {_were(found.delivered)} in all home timelines by the end"
+    if round(found.refused):
+        told += f", {_were(found.refused)} refused"
+    if not round(found.left):
+        return f"{told}, and none was left."
+    if found.drained is None:
+        return f"{told}, and {_were(found.left)} left: not everything was delivered even an hour later."
+    return f"{told}, and {_were(found.left)} left: delivered {units.seconds(found.drained)} later."
+
+
+def _were(posts: float) -> str:
+    number = round(posts)
+    return f"{number:,} {'was' if number == 1 else 'were'}"
+
+
+def tables(found: SimulatedOutcome) -> list[WordTable]:
+    """Return all tables of a simulation."""
+    return [_posts_by_time(found), _waits_by_time(found), _together(found), _busy(found)]
+
+
+def _posts_by_time(found: SimulatedOutcome) -> WordTable:
+    figures: dict[str, CellFigure] = {"committed": lambda one: units.number(one.posts)}
+    if found.refused:
+        figures["refused"] = lambda one: units.number(one.refused)
+    figures |= {
+        "deliveries": lambda one: units.number(one.deliveries),
+        "uncommitted": lambda one: units.number(one.uncommitted),
+        "queue": lambda one: units.number(one.queue),
+        "most": lambda one: f"{one.queue_most:,.0f}",
+    }
+    return _by_time("Posts: those of a second, those that wait, and the queue of consequences", figures, found)
+
+
+def _waits_by_time(found: SimulatedOutcome) -> WordTable:
+    figures: dict[str, CellFigure] = {
+        "post to timelines": lambda one: _time(one.lag),
+        "p99": lambda one: _time(one.lag_p99),
+        "home page": lambda one: _time(one.page),
+        "p99 ": lambda one: _time(one.page_p99),
+    }
+    return _by_time("How long members wait", figures, found)
+
+
+def _by_time(title: str, figures: dict[str, CellFigure], found: SimulatedOutcome) -> WordTable:
+    """Return a table with a row for each phase; faults have a column if there are any."""
+    columns: dict[str, CellFigure] = {"seconds": lambda one: f"{one.begin:g} to {one.end:g}"}
+    if any(phase.faults for phase in found.phases):
+        columns["fault"] = lambda one: ", ".join(one.faults)
+    columns |= figures
+    rows = [tuple(tell(phase) for tell in columns.values()) for phase in found.phases]
+    return WordTable(title, tuple(columns), rows)
+
+
+def _time(seconds: float) -> str:
+    return units.seconds(seconds) if seconds else ""
+
+
+def _together(found: SimulatedOutcome) -> WordTable:
+    return WordTable("Together", ("", "number"), list(_totals(found)))
+
+
+def _totals(found: SimulatedOutcome) -> Iterator[tuple[str, str]]:
+    yield "deliveries", units.number(found.deliveries)
+    yield "post to home timelines, median", units.seconds(found.lag)
+    yield "post to home timelines, p99", units.seconds(found.lag_p99)
+    yield "post to home timelines, the longest", units.seconds(found.lag_most)
+    yield "posts that had consequences left, mean", units.number(found.queue)
+    yield "posts that had consequences left, most", f"{found.queue_most:,.0f}"
+    yield "home pages", units.number(found.pages)
+    yield "home pages refused", units.number(found.pages_refused)
+    yield "home page in the server, median", units.seconds(found.page)
+    yield "home page in the server, p99", units.seconds(found.page_p99)
+    yield "memory of our processes and of Redis", units.size(found.memory)
+
+
+def _busy(found: SimulatedOutcome) -> WordTable:
+    rows = [(part, f"{share:.1%}") for part, share in found.busy.items()]
+    return WordTable("How busy it was", ("part", "of its time"), rows)
+
+
+PlottedFigure = Callable[[Stretch], float]
+
+_WAITS: tuple[tuple[str, Colour, PlottedFigure], ...] = (
+    ("post, p99", "after", lambda one: one.lag_p99),
+    ("post, median", "violet", lambda one: one.lag),
+    ("home page, p99", "amber", lambda one: one.page_p99),
+)
+_QUEUES: tuple[tuple[str, Colour, PlottedFigure], ...] = (
+    ("queue, most", "rose", lambda one: one.queue_most),
+    ("queue, mean", "after", lambda one: one.queue),
+    ("uncommitted", "amber", lambda one: one.uncommitted),
+)
+_POSTS: tuple[tuple[str, Colour, PlottedFigure], ...] = (
+    ("committed", "after", lambda one: one.posts),
+    ("refused", "loss", lambda one: one.refused),
+)
+
+
+def charts(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Chart]:
+    """Draw all plots of a simulation; without a post and a page there are no waits to draw."""
+    marks = list(landmarks(found, faults))
+    waits = _lines(found, _WAITS, skip_nothing=True)
+    drawn = []
+    if waits:
+        axes = Axes("seconds", "how long members wait", _moment, units.seconds, log_across=False)
+        below = "From a post to the home timelines of its followers, and for a home page in the server."
+        drawn.append(lines("Lag", below, waits, axes, marks=marks))
+    for title, below, up, figures in (
+        (
+            "Queue",
+            "Posts that were committed and have consequences left, and posts that wait for their commit.",
+            "posts",
+            _QUEUES,
+        ),
+        ("Posts", "Posts that were committed, and posts that were refused.", "a second", _POSTS),
+    ):
+        axes = Axes("seconds", up, _moment, units.number, log_across=False, log_up=False)
+        drawn.append(lines(title, below, _lines(found, figures), axes, height=300, marks=marks))
+    return drawn
+
+
+def landmarks(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Landmark]:
+    """Mark where faults begin and end."""
+    marks = []
+    for fault in sorted(faults, key=lambda fault: fault.at):
+        kind = kind_of(fault)
+        marks.append(Landmark(fault.at, kind))
+        if not isinstance(fault, LostTimelines) and fault.end < found.seconds:
+            marks.append(Landmark(fault.end, f"{kind} ends"))
+    return marks
+
+
+def _lines(
+    found: SimulatedOutcome, figures: Sequence[tuple[str, Colour, PlottedFigure]], *, skip_nothing: bool = False
+) -> list[PlotLine]:
+    """Return the lines that have two points; each stands in the middle of its stretch."""
+    drawn = []
+    for name, colour, figure in figures:
+        points = [((one.begin + one.end) / 2, figure(one)) for one in found.series]
+        if skip_nothing:
+            points = [(at, value) for at, value in points if value > 0]
+        if len(points) > 1:
+            drawn.append(PlotLine(name, colour, points))
+    return drawn
+
+
+def _moment(seconds: float) -> str:
+    return f"{seconds:g}"

@@ -1,0 +1,258 @@
+"""A scenario: duration, load, faults, and followers of the authors, including timelines that are cold after a fault."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal_planner.workload import FollowerClass, Load
+
+MOST_SECONDS = 86_400.0
+"""The longest time that is simulated."""
+F = TypeVar("F", bound="LastingFault")
+Moment = Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS)]
+"""Seconds from the beginning."""
+Part = Annotated[float, msgspec.Meta(gt=0, le=1)]
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """Something that goes wrong at a moment."""
+
+    at: Moment = 0.0
+
+    @property
+    def end(self) -> float:
+        """When it is over."""
+        return self.at
+
+
+class LastingFault(Fault, frozen=True, kw_only=True):
+    """Something that goes on for some seconds."""
+
+    lasting: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 60.0
+
+    @property
+    def end(self) -> float:
+        """When it is over."""
+        return self.at + self.lasting
+
+    def now(self, moment: float) -> bool:
+        """Whether it goes on at a moment."""
+        return self.at <= moment < self.end
+
+
+class SlowStore(LastingFault, frozen=True, kw_only=True, tag="slow"):
+    """Commits take longer, in a share of the stores."""
+
+    by: Annotated[float, msgspec.Meta(ge=1, le=1_000)] = 10.0
+    """Factor."""
+    part: Part = 1.0
+    """Share of the stores. One process has one, which is slow whatever the share."""
+
+    def said(self) -> str:
+        """Tell it in a few words."""
+        return f"commits take {self.by:g} times as long{_share(self.part, 'stores')}"
+
+
+class StoreAway(LastingFault, frozen=True, kw_only=True, tag="away"):
+    """Nothing is committed in a share of the stores: what their members do is refused. In one process it waits instead."""
+
+    part: Part = 0.5
+
+    def said(self) -> str:
+        """Tell it in a few words."""
+        return f"no commits{_share(self.part, 'stores')}"
+
+
+class LostWorkers(LastingFault, frozen=True, kw_only=True, tag="workers"):
+    """A share of the workers is gone. What they had in hand is given to others when the broker, or the end of a lease, says so."""
+
+    part: Part = 0.5
+    lease: Annotated[float, msgspec.Meta(ge=0, le=600)] | None = None
+    """Seconds until others have their jobs; by default none with a broker, and 60 without."""
+
+    def said(self) -> str:
+        """Tell it in a few words."""
+        return f"{self.part:.0%} of the workers are gone"
+
+
+class LostTimelines(Fault, frozen=True, kw_only=True, tag="timelines"):
+    """A share of the warm timelines is gone at a moment: each is rebuilt when its member reads."""
+
+    part: Part = 1 / 3
+
+    def said(self) -> str:
+        """Tell it in a few words."""
+        return f"{self.part:.0%} of the timelines are lost"
+
+
+class Celebrity(LastingFault, frozen=True, kw_only=True, tag="celebrity"):
+    """One member whom a share of all follow posts once a second, and is pushed all the same."""
+
+    part: Part = 0.3
+
+    def said(self) -> str:
+        """Tell it in a few words."""
+        return f"a celebrity posts once a second to {self.part:.0%} of the members"
+
+
+class Rush(LastingFault, frozen=True, kw_only=True, tag="rush"):
+    """Everybody comes at eight: posts, pages and changes come so many times as often, and a share of the readers is cold."""
+
+    by: Annotated[float, msgspec.Meta(gt=0, le=1_000)] = 5.0
+    cold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.02
+    """Share of the pages for which a timeline must be rebuilt first."""
+
+    def said(self) -> str:
+        """Tell it in a few words."""
+        return f"everything comes {self.by:g} times as often"
+
+
+AnyFault = SlowStore | StoreAway | LostWorkers | LostTimelines | Celebrity | Rush
+KINDS: tuple[type[AnyFault], ...] = (SlowStore, StoreAway, LostWorkers, LostTimelines, Celebrity, Rush)
+
+
+def of_kind(faults: Sequence[AnyFault], kind: type[F], moment: float) -> list[F]:
+    """Return the faults of a kind that go on at a moment."""
+    return [fault for fault in faults if isinstance(fault, kind) and fault.now(moment)]
+
+
+def crowding(faults: Sequence[AnyFault], moment: float) -> float:
+    """Return the factor by which more comes at a moment."""
+    factor = 1.0
+    for rush in of_kind(faults, Rush, moment):
+        factor *= rush.by
+    return factor
+
+
+def slowness(faults: Sequence[AnyFault], moment: float) -> float:
+    """Return the factor by which commits take longer in the slow stores."""
+    factor = 1.0
+    for slow in of_kind(faults, SlowStore, moment):
+        factor *= slow.by
+    return factor
+
+
+def kind_of(fault: AnyFault) -> str:
+    """Return the name by which a fault is given."""
+    return str(fault.__struct_config__.tag)
+
+
+def _share(part: float, of: str) -> str:
+    return f" in {part:.0%} of the {of}" if part < 1 else ""
+
+
+Floats = NDArray[np.float64]
+
+
+class AuthorClasses(NamedTuple):
+    """Authors by class: how many warm followers each has, how many authors there are, and their share of the posts."""
+
+    followers: Floats
+    authors: Floats
+    posts: Floats
+
+    @property
+    def mean(self) -> float:
+        """Deliveries of a post on average."""
+        return float((self.followers * self.posts).sum())
+
+
+class Scenario(NamedTuple):
+    """Rates are a second, before any crowd comes."""
+
+    seconds: float
+    members: float
+    warm: float
+    """Warm home timelines."""
+    posts: float
+    pages: float
+    changes: float
+    returns: float
+    """Timelines that are rebuilt for members who come back."""
+    follows: float
+    """Followees of a member."""
+    loud_followees: float
+    audiences: AuthorClasses
+    faults: Sequence[AnyFault] = ()
+    seed: int = 1
+    most_behind: float = 3.0
+    """The setting `most_behind_seconds`."""
+    known: float = 1.0
+    """Share of the readers of whom the process that answers remembers something."""
+    length: int = 800
+    """The setting `timeline_length`."""
+    at_work: int = 256
+    """The setting `requests_at_work`."""
+    at_the_door: int = 1_024
+    """The setting `requests_waiting`."""
+    patience: float = 5.0
+    """The setting `waiting_seconds`."""
+
+
+def scenario_of(
+    load: Load,
+    follows: float,
+    seconds: float,
+    faults: Sequence[AnyFault],
+    *,
+    counted: float,
+    loud_from: float,
+    seed: int,
+) -> Scenario:
+    """Return a scenario of a planned load: `counted` is the share of followers who are pushed to, none of those of loud members."""
+    return Scenario(
+        seconds=seconds,
+        members=load.members,
+        warm=load.warm,
+        posts=load.posts,
+        pages=load.pages,
+        changes=load.changes,
+        returns=load.returns,
+        follows=follows,
+        loud_followees=load.loud_followees,
+        audiences=audiences_of(load.by_class, counted, loud_from),
+        faults=faults,
+        seed=seed,
+    )
+
+
+def audiences_of(classes: Sequence[FollowerClass], counted: float, loud_from: float) -> AuthorClasses:
+    """Return the audiences of classes of members. Loud ones have none."""
+    followers = np.array([one.followers for one in classes])
+    return AuthorClasses(
+        np.where(followers <= loud_from, followers * counted, 0.0),
+        np.maximum(1.0, np.array([one.members for one in classes])),
+        np.array([one.posts for one in classes]),
+    )
+
+
+class ColdTimelines:
+    """The share of warm timelines that a fault took and nobody has read since."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        losses = [fault for fault in scenario.faults if isinstance(fault, LostTimelines)]
+        self._losses = sorted(losses, key=lambda fault: -fault.at)
+        self.lost = 0.0
+
+    def lose(self, moment: float) -> None:
+        """Take what is gone by a moment."""
+        while self._losses and self._losses[-1].at <= moment:
+            self.lost += (1 - self.lost) * self._losses.pop().part
+
+    def share(self, moment: float) -> float:
+        """Return the share of pages for which a timeline must be rebuilt first: it is lost, or a member was away for long."""
+        self.lose(moment)
+        scenario = self._scenario
+        crowd = max((rush.cold for rush in of_kind(scenario.faults, Rush, moment)), default=0.0)
+        return min(1.0, self.lost + crowd + scenario.returns / max(scenario.pages, 1e-9))
+
+    def read(self, pages: float) -> None:
+        """Note pages of members drawn by chance: a timeline is warm once its member has read it."""
+        self.lost *= math.exp(-pages / max(1.0, self._scenario.warm))

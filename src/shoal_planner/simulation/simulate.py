@@ -1,0 +1,109 @@
+"""Simulates a network that is assumed, in the shape that a plan gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from shoal.core.errors import InvalidInput
+from shoal_planner.calibration import Calibration
+from shoal_planner.one_process import LOUD_FROM, one_process, remembered
+from shoal_planner.plan import Size, cluster, fresh_share, needed, redis_memory, store_cores, store_work, work_of
+from shoal_planner.simulation.cluster import Built, Steps
+from shoal_planner.simulation.observer import SimulatedOutcome
+from shoal_planner.simulation.one_process import Loop
+from shoal_planner.simulation.scenario import MOST_SECONDS, AnyFault, LostWorkers, Rush, kind_of, scenario_of
+from shoal_planner.workload import Assumptions, Load, load_of
+
+ONE, SEVERAL = "one", "several"
+MOST_THINGS = 20_000_000.0
+"""Posts, pages and changes that one process is followed through: each takes its time."""
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long a network is simulated, what goes wrong, and from which random numbers."""
+
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 300.0
+    faults: Annotated[Sequence[AnyFault], msgspec.Meta(max_length=100)] = ()
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 1
+
+
+class GivenSize(NamedTuple):
+    """How many of each part there are; None: as many as a plan has."""
+
+    web: int | None = None
+    workers: int | None = None
+    stores: int | None = None
+    redis: int | None = None
+
+    def applied(self, size: Size) -> Size:
+        """Return a size with what is given instead."""
+        given = {name: number for name, number in self._asdict().items() if number is not None}
+        return size._replace(**given)
+
+
+AS_PLANNED = GivenSize()
+
+
+def simulate(
+    of: Assumptions, calibration: Calibration, course: Course, shape: str = "", given: GivenSize = AS_PLANNED
+) -> SimulatedOutcome:
+    """Return what happens; `shape` is `ONE`, `SEVERAL`, or empty for the one that a plan chooses: several if a size is given.
+
+    The same course with the same seed has the same outcome. Raises `InvalidInput` if a fault begins after the end, or one process
+    is to have parts of some number, or to lose its workers, or is given more than can be followed.
+    """
+    for fault in course.faults:
+        if fault.at >= course.seconds:
+            raise InvalidInput(
+                f"the fault `{kind_of(fault)}` begins at {fault.at:g} s, but only {course.seconds:g} s are simulated"
+            )
+    sized = given != AS_PLANNED
+    if shape == ONE and sized:
+        raise InvalidInput(
+            "one process has no web processes, workers, databases or Redis of its own: choose --shape several"
+        )
+    alone = shape == ONE or (not shape and not sized and one_process(of, calibration).carries)
+    return _one(of, calibration, course) if alone else _several(of, calibration, course, given)
+
+
+def _one(of: Assumptions, calibration: Calibration, course: Course) -> SimulatedOutcome:
+    if any(isinstance(fault, LostWorkers) for fault in course.faults):
+        raise InvalidInput("one process has no workers that could be lost: choose --shape several, or another fault")
+    load, costs = load_of(of, LOUD_FROM, warm_only=True), calibration.one_process
+    if (things := _things(load, course)) > MOST_THINGS:
+        raise InvalidInput(
+            f"{things:,.0f} posts, pages and changes are too many for one process: {MOST_THINGS:,.0f} at most;"
+            " take fewer seconds, or --shape several"
+        )
+    scenario = scenario_of(
+        load, of.follows, course.seconds, course.faults, counted=of.warm, loud_from=LOUD_FROM, seed=course.seed
+    )
+    known = remembered(of.members * of.daily, of.follows)
+    return Loop(costs, scenario._replace(known=known), costs.request).run()
+
+
+def _things(load: Load, course: Course) -> float:
+    """Return about how much comes: a rush counts for as long as it lasts."""
+    crowded = sum(
+        (fault.by - 1) * max(0.0, min(fault.end, course.seconds) - fault.at)
+        for fault in course.faults
+        if isinstance(fault, Rush)
+    )
+    return (load.posts + load.pages + load.changes) * max(0.0, course.seconds + crowded)
+
+
+def _several(of: Assumptions, calibration: Calibration, course: Course, given: GivenSize) -> SimulatedOutcome:
+    load, costs = load_of(of, LOUD_FROM, warm_only=False), calibration.shared
+    size = given.applied(needed(load, of, costs))
+    work = work_of(load, of, costs, size.web)
+    parts = {part.name: part for part in cluster(of, calibration, size).parts}
+    memory = redis_memory(load, costs)
+    memory += sum(parts[name].count * parts[name].memory for name in ("web process", "worker"))
+    scenario = scenario_of(
+        load, of.follows, course.seconds, course.faults, counted=1.0, loud_from=LOUD_FROM, seed=course.seed
+    )
+    built = Built(size, store_cores(store_work(work, size) / size.stores / of.headroom), memory)
+    return Steps(costs, scenario._replace(known=1 - fresh_share(of, size.web)), built).run()

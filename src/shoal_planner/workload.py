@@ -1,0 +1,283 @@
+"""Assumptions about a planned network, and the load that follows from them.
+
+The number of followers follows a power law: the density of members with `k` followers is proportional to `k ** -exponent`,
+between a minimum and a maximum, in classes of a factor of two. Where the mean requires it, the minimum is above 1, or some
+members have no followers. The maximum is the expected largest draw, or the limit in the assumptions if that is lower.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+DAY = 86_400.0
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class Assumptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A network. What members do is meant for each who comes on a day."""
+
+    members: Annotated[int, msgspec.Meta(ge=10, le=10_000_000_000)] = 1_000_000
+    """Members who have signed up."""
+    daily: Share = 0.2
+    """Share of the members who come on a day."""
+    warm: Share = 0.35
+    """Share of the members who came in the last `timeline_idle_days`: their home timelines are warm."""
+    returning: Share = 0.002
+    """Share of the members who come back on a day after a longer time: their timelines are rebuilt."""
+    posts: Annotated[float, msgspec.Meta(ge=0, le=10_000)] = 0.5
+    """Posts and shares a day."""
+    pages: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 15.0
+    """Home pages read a day."""
+    changes: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 5.0
+    """Likes, follows and the like a day."""
+    busiest: Annotated[float, msgspec.Meta(ge=1, le=100)] = 2.5
+    """Factor by which the busiest hour has more of all this than the mean one."""
+    follows: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 80.0
+    """Followees of a member, on average over all members."""
+    exponent: Annotated[float, msgspec.Meta(gt=1, le=5)] = 2.1
+    """Exponent of the power law of followers: nearer to 1, more members have very many."""
+    largest: Share = 0.1
+    """Share of the members who follow the most-followed one, at most."""
+    eagerness: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.5
+    """How much more those with many followers write: posts grow with this power of the number of followers."""
+    pictures: Share = 0.3
+    """Share of the posts with a picture."""
+    picture_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 500_000.0
+    """Bytes of the files of a picture."""
+    shown_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 60_000.0
+    """Bytes of the copy of a picture that a page shows."""
+    years: Annotated[float, msgspec.Meta(gt=0, le=100)] = 3.0
+    """Years for which everything is kept: disks are planned for the end of them."""
+    headroom: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
+    """Share of a core that is used in the busiest hour, at most."""
+    copies: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
+    """Servers with the same data: 2 is a standby for each PostgreSQL and a replica for each Redis."""
+    budget: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
+    """Money a month; 0: none is given."""
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Money a month, in any currency. The defaults are about what a cloud charged in US dollars in 2026: give your own."""
+
+    currency: Annotated[str, msgspec.Meta(max_length=10)] = ""
+    """The name of the currency in what is shown; empty: amounts stand alone."""
+    core: Annotated[float, msgspec.Meta(ge=0)] = 14.0
+    memory_gib: Annotated[float, msgspec.Meta(ge=0)] = 2.5
+    disk_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.1
+    """Disks of databases and brokers."""
+    object_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.02
+    """Files of pictures."""
+    traffic_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.01
+    """Traffic to members."""
+
+
+USUAL_PRICES = Prices(currency="USD")
+"""The prices of a plan that is given none."""
+
+
+class Range(NamedTuple):
+    """A low and a high value that an assumption may turn out to have."""
+
+    name: str
+    low: float
+    high: float
+
+
+_HALF_AND_DOUBLE = (
+    "members",
+    "daily",
+    "posts",
+    "pages",
+    "changes",
+    "follows",
+    "busiest",
+    "picture_bytes",
+    "shown_bytes",
+    "years",
+    "returning",
+)
+
+
+def spreads(of: Assumptions) -> list[Range]:
+    """Return how far each assumption may be off: half and double, and for others what is usual elsewhere."""
+    found = [Range(name, getattr(of, name) / 2, getattr(of, name) * 2) for name in _HALF_AND_DOUBLE]
+    found += [
+        Range("warm", max(of.daily, of.warm / 2), min(1.0, of.warm * 2)),
+        Range("exponent", max(1.5, of.exponent - 0.3), of.exponent + 0.3),
+        Range("eagerness", max(0.0, of.eagerness - 0.5), of.eagerness + 0.5),
+        Range("pictures", of.pictures / 2, min(1.0, of.pictures * 2)),
+        Range("headroom", max(0.1, of.headroom - 0.2), min(1.0, of.headroom + 0.2)),
+    ]
+    return [_bounded(spread) for spread in found]
+
+
+def changed(of: Assumptions, name: str, value: float) -> Assumptions:
+    """Return the assumptions with another value for one of them."""
+    return msgspec.structs.replace(of, **{name: round(value) if name in {"members", "copies"} else value})
+
+
+def _bounded(spread: Range) -> Range:
+    if spread.name == "busiest":
+        return spread._replace(low=max(1.0, spread.low))
+    if spread.name in {"daily", "returning"}:
+        return spread._replace(high=min(1.0, spread.high))
+    return spread
+
+
+_CLASSES_A_DOUBLING = 1.0
+_STEPS = 80
+_SAME = 1e-6
+
+
+class FollowerClass(msgspec.Struct, frozen=True):
+    """Members with about as many followers."""
+
+    members: float
+    followers: float
+    """Mean number of followers."""
+    posts: float
+    """Share of all posts that they write."""
+
+
+def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
+    """Return the classes, fewest followers first. Together they have all members but those without a follower.
+
+    None has members on both sides of the `cut`.
+    """
+    if not of.follows:
+        return [FollowerClass(float(of.members), 0.0, 1.0)]
+    least, most, some = _ends(of)
+    edges = _with(_edges(least, most), cut)
+    alpha = of.exponent
+    whole = _moment(-alpha, least, most)
+    written = _moment(of.eagerness - alpha, least, most)
+    found = []
+    for low, high in itertools.pairwise(edges):
+        part = _moment(-alpha, low, high)
+        followers = _moment(1 - alpha, low, high) / part
+        posts = _moment(of.eagerness - alpha, low, high) / written
+        found.append(FollowerClass(of.members * some * part / whole, followers, posts))
+    return found
+
+
+def _with(edges: list[float], cut: float) -> list[float]:
+    """Return the edges with one more, unless it is one of them or beyond the ends."""
+    near = min(edges, key=lambda edge: abs(edge - cut))
+    if abs(near - cut) < near * _SAME or not edges[0] < cut < edges[-1]:
+        return edges
+    return sorted((*edges, cut))
+
+
+def _ends(of: Assumptions) -> tuple[float, float, float]:
+    """Return the least and the largest number of followers, and the share of members who have any."""
+    top = max(2.0, of.largest * of.members)
+
+    def mean(least: float) -> float:
+        most = _largest(of, least, top)
+        return _moment(1 - of.exponent, least, most) / _moment(-of.exponent, least, most)
+
+    if mean(1.0) >= of.follows:
+        return 1.0, _largest(of, 1.0, top), of.follows / mean(1.0)
+    low, high = 1.0, top / 1.0001
+    for _ in range(_STEPS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if mean(middle) < of.follows else (low, middle)
+    return low, _largest(of, low, top), 1.0
+
+
+def _largest(of: Assumptions, least: float, top: float) -> float:
+    """One of so many members is expected to have as many, or more."""
+    return min(top, max(1.001 * least, least * math.pow(of.members, 1 / (of.exponent - 1))))
+
+
+def _edges(least: float, most: float) -> list[float]:
+    count = max(1, math.ceil(math.log2(most / least) * _CLASSES_A_DOUBLING))
+    return [least * math.pow(most / least, step / count) for step in range(count + 1)]
+
+
+def _moment(power: float, low: float, high: float) -> float:
+    """Return the integral of `k ** power` between two numbers."""
+    if abs(power + 1) < 1e-9:
+        return math.log(high / low)
+    # Relative to the lower end: large powers of large numbers would overflow.
+    return math.pow(low, power + 1) * (math.pow(high / low, power + 1) - 1) / (power + 1)
+
+
+ANSWER_BYTES = 6_000
+"""A home page as JSON, compressed by the proxy."""
+PAGE_POSTS = 20
+_BYTES_OF_A_CHANGE = 0.5
+"""Associations of a like or a follow that are still there at the end, beside those of a follow: some are taken back."""
+
+
+class Load(msgspec.Struct, frozen=True):
+    """Rates are a second, in the busiest hour."""
+
+    members: float
+    warm: float
+    """Warm home timelines."""
+    authors: float
+    """Members who write on a day."""
+    posts: float
+    pages: float
+    changes: float
+    returns: float
+    """Members whose cold timeline is rebuilt."""
+    deliveries: float
+    """Posts put on warm timelines, those of loud members left out."""
+    per_post: float
+    """Deliveries of a post on average."""
+    loud: float
+    """Loud members."""
+    loud_followees: float
+    """Loud members whom a reader follows, on average."""
+    largest: float
+    """Followers of the most-followed member."""
+    all_posts: float
+    """Posts that are kept at the end."""
+    all_follows: float
+    all_changes: float
+    """Likes that are kept at the end."""
+    picture_bytes: float
+    """Files of pictures at the end."""
+    traffic: float
+    """Bytes to members, a month."""
+    by_class: list[FollowerClass]
+
+
+def load_of(of: Assumptions, loud_from: float, *, warm_only: bool) -> Load:
+    """Work the load out. A member is loud with more than `loud_from` followers; with `warm_only`, with so many warm ones."""
+    coming = of.members * of.daily
+    counted = (of.warm or 1.0) if warm_only else 1.0
+    found = classes(of, loud_from / counted)
+    quiet = [one for one in found if one.followers * counted <= loud_from]
+    loud = [one for one in found if one.followers * counted > loud_from]
+    per_post = of.warm * sum(one.posts * one.followers for one in quiet)
+    rate = coming * of.busiest / DAY
+    posts = rate * of.posts
+    days = of.years * 365
+    shown = of.pictures * of.shown_bytes * PAGE_POSTS
+    return Load(
+        members=float(of.members),
+        warm=of.members * of.warm,
+        authors=coming * min(1.0, of.posts),
+        posts=posts,
+        pages=rate * of.pages,
+        changes=rate * of.changes,
+        returns=of.members * of.returning * of.busiest / DAY,
+        deliveries=posts * per_post,
+        per_post=per_post,
+        loud=sum(one.members for one in loud),
+        loud_followees=sum(one.members * one.followers for one in loud) / of.members,
+        largest=max(one.followers for one in found),
+        all_posts=coming * of.posts * days,
+        all_follows=of.members * of.follows,
+        all_changes=coming * of.changes * days * _BYTES_OF_A_CHANGE,
+        picture_bytes=coming * of.posts * days * of.pictures * of.picture_bytes,
+        traffic=coming * of.pages * 30 * (ANSWER_BYTES + shown),
+        by_class=found,
+    )

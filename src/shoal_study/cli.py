@@ -1,0 +1,333 @@
+"""`shoal placement study`: measure how evenly the schemes of the 2006 paper, and later ones, spread any list of names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Column, Table
+
+from shoal.admin.report import Progress
+from shoal.app.network import open_network
+from shoal.cli.group import pass_settings
+from shoal.cli.progress import bars
+from shoal.cli.stores import existing
+from shoal.core.errors import InvalidInput
+from shoal.graph.sharding.shard_map import shown_url
+from shoal.settings import Settings
+from shoal_study.counting import MOST_RANGE, MOST_SEED, MOST_SERVERS, MOST_ZIPF, SCHEMES, StudyOptions
+from shoal_study.names import MOST_NAMES, FileOptions, file_batches, generated_batches, network_batches
+from shoal_study.report import report_page
+from shoal_study.statistics import (
+    Change,
+    Constraint,
+    Cooling,
+    LevelFigures,
+    MappingFigures,
+    StudyResult,
+    shown_probability,
+)
+from shoal_study.study import Study
+
+_MIB = 1 << 20
+
+
+def tell(result: StudyResult) -> None:
+    """Print a study. Tables fit a terminal of 80 columns."""
+    console = Console(highlight=False)
+    console.print(f"{result.names:,} names: {result.source}", style="bold", markup=False)
+    for line in _facts(result):
+        console.print(line, style="dim", markup=False)
+    for part in _parts(result):
+        console.print()
+        if isinstance(part, Table):
+            console.print(part)
+        else:
+            for line in part:
+                console.print(line, markup=False)
+
+
+def _parts(result: StudyResult) -> Iterator[Table | Sequence[str]]:
+    if result.schemes:
+        yield _even_table(result)
+        yield _ends_table(result)
+        yield [_costs((each.title, each.nanoseconds) for each in result.schemes)]
+    if result.servers:
+        yield _server_table(result)
+        yield [_costs((each.title, each.nanoseconds) for each in result.servers)]
+    elif result.unavailable:
+        yield [f"{title}: needs the package {result.needs}" for title in result.unavailable]
+    if result.cooling:
+        yield _cooling_table(result.cooling)
+    if result.mapping:
+        yield list(_mapping_lines(result.mapping))
+    if result.constraints and result.constraints[0].outcomes:
+        yield _constraint_table(result.constraints)
+        yield list(_failing(result.constraints))
+    if result.errata:
+        yield ["Errors of the paper", *(f"  {each.claim} {each.proof}" for each in result.errata)]
+
+
+def _facts(result: StudyResult) -> Iterator[str]:
+    yield (
+        f"{result.seconds:.2f} s, {result.processor_seconds:.2f} s of processor time with the start, "
+        f"{result.peak_bytes / _MIB:.0f} MiB"
+    )
+    yield f"activity: {result.activity}"
+    if result.checked:
+        yield f"{result.checked:,} of them were placed by the server's own code too, and are in the same place"
+    yield f"a bare loop over hashlib.md5 takes {result.bare_loop.nanoseconds:,.0f} ns of processor time a name"
+
+
+def _costs(found: Iterable[tuple[str, float]]) -> str:
+    return "Placing a name: " + ", ".join(f"{title} {nanoseconds:,.0f} ns" for title, nanoseconds in found)
+
+
+def _table(first: str, *others: str) -> Table:
+    columns = (Column(name, justify="right", no_wrap=True) for name in others)
+    return Table(Column(first, no_wrap=True), *columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)
+
+
+def _rows(result: StudyResult) -> Iterator[tuple[str, LevelFigures]]:
+    """Each level, and each level within those above it."""
+    for scheme in result.schemes:
+        yield from ((f"{level.graph} {level.name}", level) for level in scheme.levels)
+        for depth, path in enumerate(scheme.paths[1:], start=2):
+            yield f"   {depth} levels deep", path
+
+
+def _even_table(result: StudyResult) -> Table:
+    table = _table("How evenly", "buckets", "mean", "deviation", "of mean", "by chance", "chi2 p")
+    for name, level in _rows(result):
+        table.add_row(
+            name,
+            f"{level.buckets:,}",
+            f"{level.mean:,.1f}",
+            f"{level.deviation:,.1f}",
+            share_words(level.relative),
+            f"{level.uniform:,.1f}",
+            shown_probability(level.p, level.log10_p),
+        )
+    return table
+
+
+def _ends_table(result: StudyResult) -> Table:
+    table = _table("The ends", "fullest", "emptiest", "empty", "furthest", "hottest", "members")
+    table.caption = "Hottest: the most active bucket, in times of the mean, and its members"
+    for name, level in _rows(result):
+        table.add_row(
+            name,
+            f"{level.fullest:,}",
+            f"{level.emptiest:,}",
+            f"{level.empty:,}",
+            share_words(level.furthest),
+            f"{level.hottest_bucket}: {level.hottest:.2f} x" if level.hottest else "",
+            f"{level.hottest_members:,}" if level.hottest else "",
+        )
+    return table
+
+
+def share_words(share: float) -> str:
+    """Return a share of the mean in per cent, or in times of it where that is more than ten."""
+    return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
+
+
+def _server_table(result: StudyResult) -> Table:
+    found = result.servers
+    changes = [f"{each.before} to {each.after}" for each in found[0].changes]
+    table = _table(f"{found[0].servers.buckets} servers", "of mean", "fullest", "hottest", *changes)
+    table.caption = "Deviation over the mean; who moves when servers come or go, and in times of the least possible"
+    for each in found:
+        level = each.servers
+        table.add_row(
+            each.title,
+            share_words(level.relative),
+            f"{level.fullest / level.mean:.2f} x",
+            f"{level.hottest:.2f} x" if level.hottest else "",
+            *(moved_words(change, level.members) for change in each.changes),
+        )
+    for title in result.unavailable:
+        table.add_row(title, "needs", result.needs)
+    return table
+
+
+def moved_words(change: Change, members: int) -> str:
+    """Return who moves, as a share of all and in times of the least possible."""
+    return f"{change.moved / members:.1%} {change.moved / change.least:4.1f}x"
+
+
+def _cooling_table(found: Sequence[Cooling]) -> Table:
+    table = _table("The hottest server", "can move", "before", "after", "moved", "members")
+    table.caption = f"What bringing it to {found[0].bound:g} times the mean activity takes"
+    for each in found:
+        table.add_row(
+            each.title if each.servers == found[0].servers else f"{each.title}, {each.servers} servers",
+            each.unit,
+            f"{each.before:.2f} x",
+            f"{each.after:.2f} x" + ("" if each.reached else " !"),
+            f"{each.units:,}",
+            f"{each.members:,}",
+        )
+    if any(not each.reached for each in found):
+        table.caption += "; !: it cannot be done"
+    return table
+
+
+def _mapping_lines(mapping: MappingFigures) -> Iterator[str]:
+    yield (
+        f"Mapping: ranges of {mapping.range_size:,} members fill {len(mapping.members)} servers one after the other; "
+        f"{mapping.newest:.0%} of the newest hundredth are on one of them."
+    )
+    if mapping.heat:
+        yield (
+            f"  The hottest server has {max(mapping.heat):.2f} times the mean activity. {mapping.exceptions:,} members are moved "
+            f"out of their range, and a request takes {mapping.lookups:.3f} look-ups."
+        )
+
+
+def _constraint_table(found: Sequence[Constraint]) -> Table:
+    table = _table("Constraint", *(outcome.scheme for outcome in found[0].outcomes))
+    for each in found:
+        table.add_row(each.name, *("yes" if outcome.met else "no" for outcome in each.outcomes))
+    return table
+
+
+def _failing(found: Sequence[Constraint]) -> Iterator[str]:
+    for each in found:
+        for outcome in each.outcomes:
+            if not outcome.met:
+                yield f"  {each.name}, {outcome.scheme}: {outcome.words}"
+
+
+_DEFAULTS = StudyOptions()
+_POSTS = "posts"
+_MEBIBYTE = 1 << 20
+
+
+class _Sources(NamedTuple):
+    names: tuple[str, ...]
+    generated: int
+    columns: FileOptions
+    seed: int
+
+
+def _chosen(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say what is studied."""
+    options = (
+        click.option("--only", multiple=True, type=click.Choice(SCHEMES), help="Only this scheme; may be repeated."),
+        _number("--servers", "Servers that members are spread over.", _DEFAULTS.servers, 2, MOST_SERVERS - 1),
+        _number("--grown", "Servers after several have come at once.", _DEFAULTS.grown, 3, MOST_SERVERS),
+        click.option(
+            "--range",
+            "range_size",
+            type=click.IntRange(1, MOST_RANGE),
+            metavar="MEMBERS",
+            help="Members of a range of the mapping scheme.  [default: as many as fill the grown servers]",
+        ),
+        click.option(
+            "--zipf",
+            type=click.FloatRange(0, MOST_ZIPF),
+            default=_DEFAULTS.zipf,
+            show_default=True,
+            help="Exponent of activity where the source has none; 0: all members are alike.",
+        ),
+        _number("--seed", "Another number, other activity and other made-up names.", _DEFAULTS.seed, 0, MOST_SEED),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _number(name: str, words: str, default: int, least: int, most: int) -> Callable[[Callable[..., None]], Any]:
+    return click.option(name, type=click.IntRange(least, most), default=default, show_default=True, help=words)
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--generated", type=click.IntRange(1, MOST_NAMES), metavar="COUNT", help="Study so many made-up names.")
+@click.option("--column", default="", metavar="NAME", help="The column of a CSV that has the names.")
+@click.option(
+    "--weight",
+    default="",
+    metavar="NAME",
+    help="The column of a CSV that says how active a member is; of a network: posts.",
+)
+@_chosen
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
+@click.option(
+    "--report", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page with plots (.html)."
+)
+@pass_settings
+def study(
+    settings: Settings,
+    /,
+    names: tuple[str, ...],
+    generated: int | None,
+    column: str,
+    weight: str,
+    only: tuple[str, ...],
+    range_size: int | None,
+    as_json: bool,
+    report: Path | None,
+    **numbers: Any,
+) -> None:
+    """Study how evenly NAMES are spread over machines: by letters, by sums, by a table, by MD5, and by what came later.
+
+    NAMES are files with a name a line, CSV files, either of them gzip too, - for standard input, or the URLs of networks such as
+    sqlite:///shoal.db. Without NAMES, the members of the network that the settings name. Names are read a piece at a time and
+    only counted: none is shown.
+    """
+    options = StudyOptions(schemes=only or SCHEMES, range_size=range_size or 0, **numbers)
+    if report is not None and report.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"{report} is not the name of a page: end it in .html")
+    found = Study(options)
+    sources = _Sources(names, generated or 0, FileOptions(column, weight), options.seed)
+    with bars() as progress:
+        told = [_read(settings, sources, name, found, progress) for name in _named(sources)]
+    result = found.result(", ".join(told))
+    if report is not None:
+        report.write_text(report_page(result), "utf-8")
+        click.echo(f"written into {report}", err=True)
+    if as_json:
+        click.echo(msgspec.json.encode(result))
+    else:
+        tell(result)
+
+
+def _named(sources: _Sources) -> Sequence[str]:
+    """The sources one by one; an empty one is the network of the settings."""
+    if sources.generated and sources.names:
+        raise click.UsageError("either NAMES or --generated")
+    return sources.names or ("",)
+
+
+def _read(settings: Settings, sources: _Sources, name: str, study: Study, progress: Progress) -> str:
+    """Read one source to its end. Returns what it is, in words."""
+    if sources.generated:
+        for batch in generated_batches(sources.generated, sources.seed, _telling(progress, "names")):
+            study.add(batch)
+        return f"{sources.generated:,} made-up names"
+    if name and "://" not in name:
+        for batch in file_batches(Path(name), sources.columns, study.names, _telling(progress, "MiB", _MEBIBYTE)):
+            study.add(batch)
+        return "standard input" if name == "-" else Path(name).name
+    if sources.columns.column or sources.columns.weight not in ("", _POSTS):
+        raise click.UsageError("of a network the names are the members', and --weight is posts")
+    chosen = msgspec.structs.replace(settings, store=name) if name else settings
+    asyncio.run(_read_network(chosen, study, _telling(progress, "objects"), by_posts=bool(sources.columns.weight)))
+    return f"the members of {shown_url(name)}" if name else "the members of the network"
+
+
+async def _read_network(settings: Settings, study: Study, told: Callable[[int, int], None], *, by_posts: bool) -> None:
+    async with open_network(existing(settings), read_only=True) as network:
+        async for batch in network_batches(network.store, study.names, told, by_posts=by_posts):
+            study.add(batch)
+
+
+def _telling(progress: Progress, phase: str, unit: int = 1) -> Callable[[int, int], None]:
+    return lambda done, total: progress(phase, done // unit, total // unit)

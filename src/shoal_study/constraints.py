@@ -1,0 +1,309 @@
+"""Seven constraints on a placement, each with a check that runs on the studied names, and the errata of the 2006 paper.
+
+Nathan Boeger, "Methods for scaling a large member base" (arXiv, 20 February 2006). Only the first section of its text was
+legible, so its printed figures and the wording of its seven constraints are missing here: a table says `NOT_LEGIBLE` there. The
+constraints are the properties in which its schemes differ, in our own words, and every scheme is checked against all of them.
+Notes on the whole paper provide the schemes, their moduli, the names of the graphs, and two errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import md5
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from shoal.core.placement import SHARDS_PER_SOURCE, place
+from shoal.core.placement_conformance import NAMES
+from shoal_study.name_schemes import LevelScheme, Loads, Md5Levels
+from shoal_study.names import NameBatch, batch_of
+from shoal_study.statistics import (
+    Change,
+    Constraint,
+    Cooling,
+    Erratum,
+    LevelFigures,
+    MappingFigures,
+    Outcome,
+    SchemeFigures,
+)
+
+TITLE = "Nathan Boeger, Methods for scaling a large member base, 2006"
+NOT_LEGIBLE = "not legible in the copy we have"
+
+
+class PaperGraph(NamedTuple):
+    """One of the eight graphs."""
+
+    scheme: str
+    level: int
+    """From 0."""
+    shows: str
+
+
+GRAPHS: Mapping[str, PaperGraph] = {
+    "D1": PaperGraph("letters", 0, "members by the first letter"),
+    "D2": PaperGraph("letters", 1, "members by the second letter"),
+    "D3": PaperGraph("letters", 2, "members by the third letter"),
+    "N1": PaperGraph("ascii-sum", 0, "members by the sum of the letters mod 31"),
+    "N2": PaperGraph("ascii-sum", 1, "members by the sum without the first letter mod 33"),
+    "M1": PaperGraph("md5", 0, "members by the first two digits of the digest mod 64"),
+    "M2": PaperGraph("md5", 1, "members by the next two digits mod 64"),
+    "M3": PaperGraph("md5", 2, "members by the two digits after these mod 128"),
+}
+"""Their order and their buckets follow from the schemes: three levels of letters, two of sums, three of MD5."""
+
+
+class Printed(NamedTuple):
+    """Figures that the paper prints with a graph; None where they could not be read."""
+
+    members: int | None = None
+    mean: float | None = None
+    deviation: float | None = None
+
+
+PRINTED: Mapping[str, Printed] = {graph: Printed() for graph in GRAPHS}
+
+_PRINTED_DIGEST = "d268c8fe7f154537c2c9ed60a0b8f2fd"
+_SAID_TO_BE_OF = "frunk"
+_REALLY_OF = "frank\n"
+
+
+def errata(third_level: Loads | None) -> list[Erratum]:
+    """Return the errors with their proofs, carried out now. `third_level` are the members of the 128 buckets of M3, if counted."""
+    found = [_digest()]
+    if third_level is not None:
+        found.append(_modulus(third_level))
+    return found
+
+
+def _digest() -> Erratum:
+    digest, other = (md5(name.encode(), usedforsecurity=False).hexdigest() for name in (_SAID_TO_BE_OF, _REALLY_OF))
+    right, wrong = place(_SAID_TO_BE_OF), place(_REALLY_OF)
+    return Erratum(
+        f'It prints {_PRINTED_DIGEST} as MD5("{_SAID_TO_BE_OF}"): that is the digest of "frank" with a line break behind it.',
+        f'MD5("{_SAID_TO_BE_OF}") is {digest}, MD5("frank\\n") is {other}. Who trusts the printed one looks for the member in '
+        f"{'/'.join(map(str, wrong))}, not in {'/'.join(map(str, right))}.",
+        other == _PRINTED_DIGEST != digest,
+    )
+
+
+def _modulus(loads: Loads) -> Erratum:
+    upper = int(loads.members[64:].sum())
+    total = int(loads.members.sum())
+    return Erratum(
+        "Its last list says mod 64 for the third level; its text and its graph M3 have 128.",
+        f"mod {SHARDS_PER_SOURCE} puts {upper:,} of {total:,} members into buckets 64 to 127, which a graph of 128 buckets shows. "
+        f"With mod 64 these {SHARDS_PER_SOURCE - 64} buckets would be empty, and there would be 262,144 directories, not 524,288.",
+        upper > 0,
+    )
+
+
+EVEN = 0.10
+"""No bucket of an even level is further from the mean than this share of it."""
+_BY_CHANCE = 5.0
+"""Deviations of chance that are allowed where there are so few members that chance alone passes `EVEN`."""
+DIRECTORY_ENTRIES = 32_000
+"""Entries that a directory may have: the subdirectories that ext3, the file system of 2006, allowed (31,998), in round numbers."""
+FORESEEN = 100_000_000
+"""Members whom the directories must carry."""
+_MOST_MOVED = 1.5
+"""Times the least possible that may move when servers come: units do not divide evenly."""
+_RELIEVED = 0.9
+"""Load of the fullest server after growing, over what it has if nobody moves: above this, new servers were no relief."""
+MOST_NANOSECONDS = 1_000.0
+
+
+class Growth(NamedTuple):
+    """Members who move when servers come, and how full the fullest server is before and after, over the mean afterwards."""
+
+    change: Change
+    before: float
+    after: float
+
+
+class Evidence(NamedTuple):
+    """Everything that the checks look at."""
+
+    schemes: Mapping[str, LevelScheme]
+    figures: Mapping[str, SchemeFigures]
+    mapping: MappingFigures | None
+    growth: Mapping[str, Growth]
+    """Servers that come, by scheme."""
+    cooling: Mapping[str, Cooling]
+    sample: NameBatch
+    """Some of the names."""
+
+
+Check = Callable[[Evidence, str], Outcome]
+
+
+def constraints(evidence: Evidence) -> list[Constraint]:
+    """Run all checks for each scheme of the paper that was studied."""
+    keys = [*evidence.figures, *(("mapping",) if evidence.mapping else ())]
+    return [
+        Constraint(name, promise, how, [_outcome(check, evidence, key) for key in keys])
+        for name, promise, how, check in _CHECKS
+    ]
+
+
+def _outcome(check: Check, evidence: Evidence, key: str) -> Outcome:
+    return check(evidence, key)
+
+
+def _even(evidence: Evidence, key: str) -> Outcome:
+    if key == "mapping":
+        return _even_mapping(evidence)
+    found = evidence.figures[key].levels
+    worst = max(found, key=lambda level: level.furthest - allowed(level))
+    return Outcome(
+        key,
+        all(level.furthest <= allowed(level) for level in found),
+        f"{worst.name}: a bucket is {worst.furthest:.1%} from the mean, {worst.empty} of {worst.buckets} are empty",
+    )
+
+
+def allowed(level: LevelFigures) -> float:
+    """Return how far a bucket may be from the mean, over the mean."""
+    return max(EVEN, _BY_CHANCE / sqrt(level.mean)) if level.mean else EVEN
+
+
+def _even_mapping(evidence: Evidence) -> Outcome:
+    mapping = _mapped(evidence)
+    full = mapping.members[:-1]
+    return Outcome(
+        "mapping",
+        True,
+        f"{len(full)} full ranges of {mapping.range_size:,} members, and one with {mapping.members[-1]:,} that is being filled",
+    )
+
+
+def _by_name(evidence: Evidence, key: str) -> Outcome:
+    """Place the sample in another order and compare: a name alone must do."""
+    sample = evidence.sample
+    if key == "mapping":
+        size = max(1, -(-sample.size // _mapped(evidence).start))
+        here, there = np.arange(sample.size) // size, np.arange(sample.size)[::-1] // size
+        other = int((here != there).sum())
+        return Outcome(
+            key, other == 0, f"{other:,} of {sample.size:,} are elsewhere had they signed up the other way round"
+        )
+    scheme = evidence.schemes[key]
+    back = NameBatch(np.ascontiguousarray(sample.words[:, ::-1]), sample.lengths[::-1], sample.ordinals)
+    same = [
+        np.array_equal(here, there[::-1]) for here, there in zip(scheme.place(sample), scheme.place(back), strict=True)
+    ]
+    return Outcome(key, all(same), f"{sample.size:,} names are where they were when they come in another order")
+
+
+def _everywhere(evidence: Evidence, key: str) -> Outcome:
+    """Place the names of the conformance file: each must have a place, and MD5 the one that the server's own code gives."""
+    if key == "mapping":
+        return Outcome(key, False, "a number is drawn, not computed: no program can find it out")
+    scheme = evidence.schemes[key]
+    placed = scheme.place(batch_of(NAMES))
+    without = int(np.any([level < 0 for level in placed], axis=0).sum())
+    if isinstance(scheme, Md5Levels):
+        agree = sum(tuple(map(int, found)) == place(name) for name, *found in zip(NAMES, *placed, strict=True))
+        return Outcome(key, agree == len(NAMES), f"{agree} of {len(NAMES)} names of the conformance file agree")
+    return Outcome(key, without == 0, f"{without} of {len(NAMES)} names of the conformance file have no bucket")
+
+
+def _directories(evidence: Evidence, key: str) -> Outcome:
+    if key == "mapping":
+        return Outcome(key, True, f"a range holds {_mapped(evidence).range_size:,} members, as many as one likes")
+    deepest = evidence.figures[key].paths[-1]
+    share = deepest.fullest / deepest.members if deepest.members else 0.0
+    expected = share * FORESEEN
+    return Outcome(
+        key,
+        expected <= DIRECTORY_ENTRIES,
+        f"the fullest of {deepest.buckets:,} directories would have {expected:,.0f} of {FORESEEN:,} members",
+    )
+
+
+def _grows(evidence: Evidence, key: str) -> Outcome:
+    if key == "mapping":
+        return Outcome(
+            key, True, "nobody moves, old servers stay as full as they are, and all newcomers are on one server"
+        )
+    change, before, after = evidence.growth[key]
+    total = max(evidence.figures[key].levels[0].members, 1)
+    return Outcome(
+        key,
+        after <= _RELIEVED * before and change.moved <= _MOST_MOVED * change.least,
+        f"from {change.before} to {change.after} servers {change.moved / total:.1%} move ({change.least / total:.1%} must for "
+        f"equal shares); the fullest server then has {after:.2f} times the mean, {before:.2f} if nobody moves",
+    )
+
+
+def _cools(evidence: Evidence, key: str) -> Outcome:
+    found = evidence.cooling.get(key)
+    if found is None:
+        return Outcome(key, True, "all members are equally active: nothing is hot")
+    return Outcome(
+        key,
+        found.reached,
+        f"from {found.before:.2f} to {found.after:.2f} times the mean with {found.members:,} members moved",
+    )
+
+
+def _quick(evidence: Evidence, key: str) -> Outcome:
+    if key == "mapping":
+        return Outcome(key, False, f"{_mapped(evidence).lookups:.3f} look-ups on another machine for a request")
+    took = evidence.figures[key].nanoseconds
+    return Outcome(key, took <= MOST_NANOSECONDS, f"{took:,.0f} ns a name, and nobody is asked")
+
+
+def _mapped(evidence: Evidence) -> MappingFigures:
+    if evidence.mapping is None:
+        raise LookupError("the mapping scheme was not studied")
+    return evidence.mapping
+
+
+_CHECKS: Sequence[tuple[str, str, str, Check]] = (
+    (
+        "Even",
+        "Every bucket of every level has the same share of the members",
+        f"no bucket is more than {EVEN:.0%} from the mean (or {_BY_CHANCE:.0f} deviations of chance, in a small list)",
+        _even,
+    ),
+    (
+        "By the name alone",
+        "Who knows the name knows the place",
+        "a sample is placed again in the reverse order, and compared",
+        _by_name,
+    ),
+    (
+        "Everywhere alike",
+        "Any program in any language finds the same place, for any name",
+        "the names of the conformance file are placed, and compared with the server's own code",
+        _everywhere,
+    ),
+    (
+        "Small directories",
+        "No directory of files becomes too large",
+        f"the share of the fullest one, at {FORESEEN:,} members, is at most {DIRECTORY_ENTRIES:,} entries",
+        _directories,
+    ),
+    (
+        "Growth",
+        "New servers relieve the fullest, and few members move for it",
+        f"buckets go to new servers: the fullest one loses a tenth at least, and at most {_MOST_MOVED} times as many move as must",
+        _grows,
+    ),
+    (
+        "Hot spots",
+        "A part that is too busy can be moved away by itself",
+        "units are moved from the hottest server until it is near the mean",
+        _cools,
+    ),
+    (
+        "Quick",
+        "Placing a name costs next to nothing, whatever the size of the network",
+        f"at most {MOST_NANOSECONDS:,.0f} ns a name, without a request to another machine",
+        _quick,
+    ),
+)

@@ -1,0 +1,368 @@
+"""Options of a study, counts of the placed batches with the time that placing takes, and the relief of a hot server.
+
+Heat is the activity of a server divided by the mean. A scheme succeeds when no server is hotter than `HOT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from time import thread_time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.core.errors import InvalidInput
+from shoal_study.hash_schemes import (
+    HashedScheme,
+    Jump,
+    Modulo,
+    Rendezvous,
+    Ring,
+    ServerLoads,
+    bounded_activity,
+    bounded_loads,
+    bounded_moved,
+)
+from shoal_study.map_schemes import (
+    Cooled,
+    Owners,
+    SignUps,
+    Units,
+    cooled,
+    dealt,
+    even_map,
+    owners_of,
+    units_of,
+    with_stores,
+)
+from shoal_study.name_schemes import AsciiSum, Letters, LevelScheme, Loads, Md5Levels, joined
+from shoal_study.names import Amounts, Hashes, NameBatch, Numbers
+from shoal_study.statistics import Change, Cooling, SchemeFigures, ServerFigures, level_figures
+
+LEVEL_SCHEMES: Mapping[str, Callable[[], LevelScheme]] = {"letters": Letters, "ascii-sum": AsciiSum, "md5": Md5Levels}
+HASHED_SCHEMES: Mapping[str, Callable[[], HashedScheme]] = {"modulo": Modulo, "jump": Jump, "rendezvous": Rendezvous}
+RING_TITLES: Mapping[str, str] = {"ring": "Ring", "bounded": "Bounded loads"}
+SCHEMES = ("letters", "ascii-sum", "mapping", "md5", "shoal", *HASHED_SCHEMES, *RING_TITLES)
+"""Words that choose schemes, in the order in which they are shown."""
+MOST_SERVERS = 64
+"""A network of Shoal has 64 data sources, so there is nothing to do for a 65th store."""
+MOST_RANGE = 1_000_000_000
+MOST_ZIPF = 2.0
+MOST_SEED = 2**31 - 1
+
+
+class StudyOptions(NamedTuple):
+    """The options of a study."""
+
+    schemes: Sequence[str] = SCHEMES
+    servers: int = 20
+    grown: int = 24
+    """Servers after several have come at once."""
+    range_size: int = 0
+    """Members of a range of the mapping scheme; 0: as many as fill `grown` servers."""
+    zipf: float = 0.9
+    """Exponent of activity where the source has none; 0: all are equally active, and nothing is hot."""
+    seed: int = 1
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of servers that members are placed on: the usual one first, then after one came, one went, several came."""
+        return tuple(dict.fromkeys((self.servers, self.servers + 1, self.servers - 1, self.grown)))
+
+    def check(self) -> None:
+        """Raise `InvalidInput` for options that make no sense."""
+        unknown = [key for key in self.schemes if key not in SCHEMES]
+        if unknown or not self.schemes:
+            named = f"scheme {unknown[0]!r}" if unknown else "study without a scheme"
+            raise InvalidInput(f"there is no {named}: schemes are {', '.join(SCHEMES)}")
+        if not 2 <= self.servers < MOST_SERVERS:
+            raise InvalidInput(f"a study has 2 to {MOST_SERVERS - 1} servers", field="servers")
+        if not self.servers < self.grown <= MOST_SERVERS:
+            raise InvalidInput(
+                f"after growing there are more servers than the {self.servers} before, and at most {MOST_SERVERS}",
+                field="grown",
+            )
+        if not 0 <= self.zipf <= MOST_ZIPF:
+            raise InvalidInput(f"the exponent of activity is 0 to {MOST_ZIPF:g}", field="zipf")
+        if not 0 <= self.range_size <= MOST_RANGE:
+            raise InvalidInput(f"a range has at most {MOST_RANGE:,} members", field="range")
+        if not 0 <= self.seed <= MOST_SEED:
+            raise InvalidInput(f"a seed is 0 to {MOST_SEED:,}", field="seed")
+
+
+class StopWatch:
+    """The processor time that a piece of work took in all its rounds. Time on the clock would count what others do meanwhile."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.names = 0
+
+    @contextmanager
+    def over(self, names: int) -> Iterator[None]:
+        """Measure the block, which handles so many names."""
+        began = thread_time()
+        yield
+        self.seconds += thread_time() - began
+        self.names += names
+
+    @property
+    def nanoseconds(self) -> float:
+        """For one name; 0 where there was none."""
+        return self.seconds / self.names * 1e9 if self.names else 0.0
+
+
+class LevelCount:
+    """A scheme of levels at work."""
+
+    def __init__(self, scheme: LevelScheme) -> None:
+        self.scheme = scheme
+        self.watch = StopWatch()
+        self.alone = [Loads(level.buckets) for level in scheme.levels]
+        sizes = np.cumprod([level.buckets for level in scheme.levels])
+        self.paths = [Loads(int(size)) for size in sizes]
+
+    def add(self, batch: NameBatch, activity: Amounts | None) -> None:
+        """Place and count some members."""
+        with self.watch.over(batch.size):
+            placed = self.scheme.place(batch)
+        path = placed[0]
+        for at, (buckets, level) in enumerate(zip(placed, self.scheme.levels, strict=True)):
+            path = joined(path, buckets, level.buckets) if at else path
+            self.alone[at].add(buckets, activity)
+            self.paths[at].add(path, None)
+
+    def figures(self) -> SchemeFigures:
+        """The scheme so far."""
+        levels = [
+            level_figures(level.name, loads, level.labels.__getitem__, level.graph)
+            for level, loads in zip(self.scheme.levels, self.alone, strict=True)
+        ]
+        paths = [
+            level_figures(
+                " / ".join(each.name for each in self.scheme.levels[: at + 1]), loads, partial(self._path, at)
+            )
+            for at, loads in enumerate(self.paths)
+        ]
+        return SchemeFigures(
+            key=self.scheme.key,
+            title=self.scheme.title,
+            nanoseconds=self.watch.nanoseconds,
+            levels=levels,
+            paths=paths,
+        )
+
+    def _path(self, depth: int, bucket: int) -> str:
+        parts: list[str] = []
+        for level in reversed(self.scheme.levels[: depth + 1]):
+            bucket, own = divmod(bucket, level.buckets)
+            parts.append(level.labels[own])
+        return "/".join(reversed(parts))
+
+
+class HashedCount:
+    """A scheme that needs a hash and the number of servers, at work."""
+
+    def __init__(self, scheme: HashedScheme, sizes: Sequence[int]) -> None:
+        self.scheme = scheme
+        self.watch = StopWatch()
+        self.loads = ServerLoads(scheme, sizes)
+
+    def add(self, hashes: Hashes, activity: Amounts | None) -> None:
+        """Place and count some members."""
+        home, *others = self.loads.sizes
+        with self.watch.over(len(hashes)):
+            placed = self.scheme.place(hashes, [home])
+        self.loads.add([*placed, *self.scheme.place(hashes, others)], activity)
+
+    def figures(self, hashing: float) -> ServerFigures:
+        """The scheme so far; `hashing` are the nanoseconds of the hash that it needs."""
+        loads = self.loads
+        total = int(loads.loads[0].members.sum())
+        return ServerFigures(
+            key=self.scheme.key,
+            title=self.scheme.title,
+            nanoseconds=self.watch.nanoseconds + hashing,
+            servers=level_figures("servers", loads.loads[0]),
+            changes=[
+                change(loads.sizes[0], size, moved, total)
+                for size, moved in zip(loads.sizes[1:], loads.moved[1:], strict=True)
+            ],
+        )
+
+
+class RingCount:
+    """A ring at work. Who is on which server is worked out from the arcs at the end."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = tuple(sizes)
+        self.ring = Ring(max(sizes))
+        self.watch = StopWatch()
+
+    def add(self, hashes: Hashes, activity: Amounts | None) -> None:
+        """Place and count some members."""
+        with self.watch.over(len(hashes)):
+            arcs = self.ring.place(hashes)
+        self.ring.arcs.add(arcs, activity)
+
+    def figures(self, hashing: float) -> ServerFigures:
+        """The ring without a bound."""
+        home, *others = self.sizes
+        total = int(self.ring.arcs.members.sum())
+        return ServerFigures(
+            key="ring",
+            title=RING_TITLES["ring"],
+            nanoseconds=self.watch.nanoseconds + hashing,
+            servers=level_figures("servers", self.ring.loads(home)),
+            changes=[change(home, size, self.ring.moved(home, size), total) for size in others],
+        )
+
+    def bounded_figures(self, hashing: float) -> ServerFigures:
+        """The ring with bounded loads."""
+        home, *others = self.sizes
+        arcs = self.ring.arcs
+        shares = self.ring.bounded(home)
+        loads = Loads(home)
+        loads.members += bounded_loads(shares, home)
+        loads.activity += bounded_activity(shares, arcs, home)
+        total = int(arcs.members.sum())
+        return ServerFigures(
+            key="bounded",
+            title=RING_TITLES["bounded"],
+            nanoseconds=self.watch.nanoseconds + hashing,
+            servers=level_figures("servers", loads),
+            changes=[change(home, size, bounded_moved(shares, self.ring.bounded(size)), total) for size in others],
+        )
+
+
+def shoal_figures(sources: Loads, sizes: Sequence[int], nanoseconds: float) -> ServerFigures:
+    """Return Shoal's map from the members of its 64 data sources."""
+    home, *others = sizes
+    known = even_map(home)
+    owners = owners_of(known)
+    loads = Loads(home)
+    loads.members += np.bincount(owners, sources.members, minlength=home).astype(np.int64)
+    loads.activity += np.bincount(owners, sources.activity, minlength=home)
+    total = int(sources.members.sum())
+    changes = [
+        change(home, size, int(sources.members[owners != owners_of(with_stores(known, size))].sum()), total)
+        for size in others
+    ]
+    return ServerFigures(
+        key="shoal",
+        title="Shoal's map",
+        nanoseconds=nanoseconds,
+        servers=level_figures("stores", loads),
+        changes=changes,
+    )
+
+
+def change(before: int, after: int, moved: int, total: int) -> Change:
+    """Return a change of the number of servers, with the least that it must move where all are equally full."""
+    return Change(before, after, moved, total * abs(after - before) / max(after, before))
+
+
+HOT = 1.25
+"""Times the mean that a server may be busy."""
+
+
+class Named(NamedTuple):
+    """A scheme as a table names it, and the unit that it moves."""
+
+    key: str
+    title: str
+    unit: str
+
+
+LETTERS = Named("letters", "Letters", "a letter")
+SUMS = Named("ascii-sum", "ASCII sum", "a sum")
+_MEMBERS = Named("mapping", "Mapping", "a member")
+_SOURCES = Named("md5", "MD5 and Shoal's map", "a data source")
+_ARCS = Named("ring", "Ring, bounded or not", "an arc of the ring")
+
+
+def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
+    """Deal the buckets of a first level out to servers as evenly as they go, then move buckets from the hottest."""
+    return _cooling(named, servers, dealt(loads.members, servers), units_of(loads.members, loads.activity))
+
+
+def by_sources(loads: Loads, stores: int) -> Cooling:
+    """Move data sources between the stores of a map."""
+    return _cooling(_SOURCES, stores, owners_of(even_map(stores)), units_of(loads.members, loads.activity))
+
+
+def by_arcs(ring: Ring, servers: int) -> Cooling:
+    """Give arcs of the ring to other servers: fewer virtual nodes for the hottest."""
+    return _cooling(_ARCS, servers, ring.owners(servers), units_of(ring.arcs.members, ring.arcs.activity))
+
+
+def by_members(signups: SignUps, size: int) -> Cooling:
+    """Move the busiest members out of their range, one by one."""
+    units, owners = signups.units(size)
+    return _cooling(_MEMBERS, signups.servers(size), owners, units)
+
+
+def by_adding(named: Named, loads: ServerLoads) -> Cooling:
+    """Add a server, which is all that such a scheme can do: it does not say from whom the newcomer takes."""
+    home, grown = _heat(loads.loads[0]), _heat(loads.loads[1])
+    if home <= HOT:
+        return _unmoved(named, loads.sizes[0], home)
+    return Cooling(
+        key=named.key,
+        title=named.title,
+        unit=named.unit,
+        servers=loads.sizes[0],
+        before=home,
+        after=grown,
+        units=1,
+        members=loads.moved[1],
+        moved_activity=loads.moved[1] / max(int(loads.loads[0].members.sum()), 1),
+        bound=HOT,
+        reached=grown <= HOT,
+    )
+
+
+def _cooling(named: Named, servers: int, owners: Owners, units: Units) -> Cooling:
+    done: Cooled = cooled(owners, units, servers, HOT)
+    return Cooling(
+        key=named.key,
+        title=named.title,
+        unit=named.unit,
+        servers=servers,
+        before=done.before,
+        after=done.after,
+        units=done.units,
+        members=done.members,
+        moved_activity=done.activity,
+        bound=HOT,
+        reached=done.after <= HOT,
+    )
+
+
+def _unmoved(named: Named, servers: int, heat: float) -> Cooling:
+    return Cooling(
+        key=named.key,
+        title=named.title,
+        unit=named.unit,
+        servers=servers,
+        before=heat,
+        after=heat,
+        units=0,
+        members=0,
+        moved_activity=0.0,
+        bound=HOT,
+        reached=True,
+    )
+
+
+def _heat(loads: Loads) -> float:
+    total = float(loads.activity.sum())
+    return float(loads.activity.max()) * len(loads.activity) / total if total else 0.0
+
+
+def heats(members: Numbers, activity: NDArray[np.float64]) -> list[float]:
+    """Return the activity of each server over the mean."""
+    total = float(activity.sum())
+    return [round(float(each) * len(members) / total, 4) for each in activity] if total else []

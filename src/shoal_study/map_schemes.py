@@ -1,0 +1,231 @@
+"""Schemes with a map from units to servers: the mapping scheme of the paper, and Shoal's 64 data sources.
+
+In the mapping scheme members are numbered as they sign up, and each range of numbers is a bucket on one server. Shoal's map is
+the one that a network stores (`graph/sharding/shard_map.py`). Units (letters, data sources, arcs, members) move as a whole;
+moves are chosen greedily, since the underlying bin packing has no fast exact solution.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.core.placement import DATA_SOURCES
+from shoal.graph.sharding.shard_map import ShardMap, first_map
+from shoal_study.names import Amounts, Numbers
+
+Owners = NDArray[np.intp]
+
+
+class Units(NamedTuple):
+    """Units, of each its members and how active they are."""
+
+    members: Numbers
+    activity: Amounts
+    movable: NDArray[np.bool_]
+    """False for a unit that no scheme can move, such as all members of a range who have no entry of their own."""
+
+
+class Cooled(NamedTuple):
+    """The outcome of moving units from the hottest server to the coldest. Heat is activity over the mean of a server."""
+
+    before: float
+    after: float
+    units: int
+    members: int
+    activity: float
+    """Share of all activity that moved."""
+
+
+def units_of(members: Numbers, activity: Amounts) -> Units:
+    """Return units all of which can be moved."""
+    return Units(members, activity, np.ones(len(members), np.bool_))
+
+
+def dealt(members: Numbers, servers: int) -> Owners:
+    """Return a server for each unit: the largest first, each to the server with the fewest members."""
+    owners = np.zeros(len(members), np.intp)
+    held = np.zeros(servers, np.int64)
+    for unit in np.argsort(-members, kind="stable"):
+        server = int(held.argmin())
+        owners[unit] = server
+        held[server] += members[unit]
+    return owners
+
+
+def taken_in(owners: Owners, members: Numbers, servers: int) -> Owners:
+    """Return the servers of the units when there are `servers` of them, more than before: newcomers take units from the fullest.
+
+    No unit moves twice. A newcomer takes until it has its share, and nothing that would leave it as full as the giver was.
+    """
+    found = owners.copy()
+    old = int(owners.max()) + 1
+    held = np.bincount(found, members, minlength=servers).astype(np.int64)
+    share = members.sum() / servers
+    for taker in range(old, servers):
+        while (unit := _given(found, members, held, old, taker, share)) is not None:
+            held[found[unit]] -= members[unit]
+            held[taker] += members[unit]
+            found[unit] = taker
+    return found
+
+
+def _given(owners: Owners, members: Numbers, held: Numbers, old: int, taker: int, share: float) -> int | None:
+    """Return the unit that a newcomer takes next: the largest it has room for, from the fullest server that has one."""
+    room = share - held[taker]
+    for giver in np.argsort(-held[:old], kind="stable"):
+        if held[giver] <= share:
+            return None
+        fits = (owners == giver) & (members > 0) & (members <= room) & (members < held[giver] - held[taker])
+        own = np.flatnonzero(fits)
+        if len(own):
+            return int(own[members[own].argmax()])
+    return None
+
+
+def moved_members(before: Owners, after: Owners, members: Numbers) -> int:
+    """Return how many members are in units that changed their server."""
+    return int(members[before != after].sum())
+
+
+def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
+    """Move units until no server has more than `bound` times the mean activity, or until no unit is left that helps.
+
+    From the hottest server to the coldest goes the unit that carries most activity for each member it moves, of those after which
+    the coldest does not become too hot itself.
+    """
+    found = owners.copy()
+    heat = np.bincount(found, units.activity, minlength=servers)
+    mean = heat.sum() / servers
+    if not mean:
+        return Cooled(0.0, 0.0, 0, 0, 0.0)
+    before, moved = float(heat.max() / mean), np.zeros(len(found), np.bool_)
+    worth = units.activity / np.maximum(units.members, 1)
+    while heat.max() > bound * mean:
+        hot, cold = int(heat.argmax()), int(heat.argmin())
+        fits = (found == hot) & units.movable & ~moved & (units.activity > 0)
+        fits &= units.activity + heat[cold] <= bound * mean
+        own = np.flatnonzero(fits)
+        if not len(own):
+            break
+        unit = own[worth[own].argmax()]
+        found[unit], moved[unit] = cold, True
+        heat[hot] -= units.activity[unit]
+        heat[cold] += units.activity[unit]
+    share = float(units.activity[moved].sum() / units.activity.sum())
+    return Cooled(before, float(heat.max() / mean), int(moved.sum()), int(units.members[moved].sum()), share)
+
+
+_MOST_RANGES = 65_536
+BUSIEST = 4_096
+"""Members who are remembered one by one: those whom it would help most to move."""
+
+
+class SignUps:
+    """Members in the order in which they signed up, in ranges of `step` numbers: a power of two that grows with the list."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.step = 1
+        self._activity = np.zeros(_MOST_RANGES)
+        self._busy_activity: Amounts = np.zeros(0)
+        self._busy_numbers: Numbers = np.zeros(0, np.int64)
+
+    def add(self, numbers: Numbers, activity: Amounts | None) -> None:
+        """Count the members with these numbers. Without `activity` all are alike."""
+        last = int(numbers.max(initial=-1))
+        self.count += len(numbers)
+        while last // self.step >= _MOST_RANGES:
+            pairs = self._activity.reshape(-1, 2).sum(axis=1)
+            self._activity = np.concatenate((pairs, np.zeros(_MOST_RANGES // 2)))
+            self.step *= 2
+        given = np.ones(len(numbers)) if activity is None else activity
+        self._activity += np.bincount(numbers // self.step, given, minlength=_MOST_RANGES)
+        if activity is not None:
+            self._remember(numbers, activity)
+
+    def _remember(self, numbers: Numbers, activity: Amounts) -> None:
+        least = self._busy_activity.min() if len(self._busy_activity) == BUSIEST else -1.0
+        busy = activity > least
+        both = np.concatenate((self._busy_activity, activity[busy]))
+        who = np.concatenate((self._busy_numbers, numbers[busy]))
+        if len(both) > BUSIEST:
+            kept = np.argpartition(both, len(both) - BUSIEST)[-BUSIEST:]
+            both, who = both[kept], who[kept]
+        self._busy_activity, self._busy_numbers = both, who
+
+    def range_for(self, servers: int) -> int:
+        """Return the size of a range with which so many servers hold everybody, one range each."""
+        return self.rounded(-(-self.count // servers))
+
+    def rounded(self, size: int) -> int:
+        """Return the next size of a range that the counts here can answer for."""
+        return max(1, -(-size // self.step)) * self.step
+
+    def servers(self, size: int) -> int:
+        """Return how many ranges of this size there are, the last one perhaps not full."""
+        return max(1, -(-self.count // size))
+
+    def members(self, size: int) -> Numbers:
+        """Return the members of each range."""
+        ends = np.minimum(np.arange(1, self.servers(size) + 1) * size, self.count)
+        return np.diff(ends, prepend=0)
+
+    def units(self, size: int) -> tuple[Units, Owners]:
+        """Return what can be moved and where it is: the busiest members one by one, and the rest of each range, which stays."""
+        servers = self.servers(size)
+        owners = self._busy_numbers // size
+        per_step = np.add.reduceat(self._activity, np.arange(0, servers * size // self.step, size // self.step))
+        rest = per_step[:servers] - np.bincount(owners, self._busy_activity, minlength=servers)
+        members = np.concatenate(
+            (np.ones(len(owners), np.int64), self.members(size) - np.bincount(owners, minlength=servers))
+        )
+        movable = np.arange(len(members)) < len(owners)
+        activity = np.concatenate((self._busy_activity, np.maximum(rest, 0)))
+        return Units(members, activity, movable), np.concatenate((owners, np.arange(servers))).astype(np.intp)
+
+
+MOST_STORES = DATA_SOURCES
+
+
+def even_map(stores: int) -> ShardMap:
+    """Return a map in which so many stores have neighbouring data sources, as equally many as 64 allows."""
+    cuts = [place * DATA_SOURCES // stores for place in range(stores + 1)]
+    ranges = {f"{first}-{last - 1}": _url(place) for place, (first, last) in enumerate(itertools.pairwise(cuts))}
+    return first_map(ranges)
+
+
+def with_stores(known: ShardMap, stores: int) -> ShardMap:
+    """Return the map after stores came, or the last ones went: as few data sources as possible change their owner."""
+    while len(known.stores) < stores:
+        known = _joined(known)
+    return _without(known, stores)
+
+
+def owners_of(known: ShardMap) -> NDArray[np.intp]:
+    """Return the store of each data source."""
+    return np.array(known.owners, np.intp)
+
+
+def _url(place: int) -> str:
+    return f"memory://{place}"
+
+
+def _joined(known: ShardMap) -> ShardMap:
+    place = len(known.stores)
+    known = known.with_store(_url(place))
+    for _ in range(DATA_SOURCES // (place + 1)):
+        giver = max(range(place), key=lambda store: (len(known.of(store)), store))
+        known = known.moving(known.of(giver)[-1:], giver, place, returns=False)
+    return known
+
+
+def _without(known: ShardMap, stores: int) -> ShardMap:
+    for place in range(stores, len(known.stores)):
+        for source in known.of(place):
+            taker = min(range(stores), key=lambda store: len(known.of(store)))
+            known = known.moving([source], place, taker, returns=False)
+    return known

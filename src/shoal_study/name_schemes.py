@@ -1,0 +1,251 @@
+"""The schemes of the 2006 paper that need the name alone: its letters, the sum of its letters, and its MD5 digest.
+
+MD5 is computed for many names at once, as RFC 1321 steps on whole arrays. The first four bytes of the digest are all that a
+placement needs, and are ready three steps before the end. Names of more than 55 bytes are hashed one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import md5
+from math import sin
+from string import ascii_lowercase, digits
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE
+from shoal_study.names import SHORT_BYTES, Amounts, NameBatch, Numbers, Words
+
+NO_BUCKET = -1
+"""Index of a name that a level has no bucket for, such as the second letter of a name that has one."""
+
+
+class Level(NamedTuple):
+    """One level of a scheme."""
+
+    name: str
+    labels: Sequence[str]
+    """A word for each bucket: a letter, or a number."""
+    graph: str = ""
+    """Which of the eight graphs of the paper shows it."""
+
+    @property
+    def buckets(self) -> int:
+        """How many there are."""
+        return len(self.labels)
+
+
+class LevelScheme(Protocol):
+    """A scheme of one to three levels. It knows no names but those it is given."""
+
+    @property
+    def key(self) -> str:
+        """The word that chooses it."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        ...
+
+    @property
+    def levels(self) -> Sequence[Level]:
+        """The levels, the first one first."""
+        ...
+
+    def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
+        """Return the bucket of each name at each level, or `NO_BUCKET`."""
+        ...
+
+
+class Loads:
+    """How many members each bucket has, and how active they are together."""
+
+    def __init__(self, buckets: int) -> None:
+        self.members: Numbers = np.zeros(buckets, np.int64)
+        self.activity: Amounts = np.zeros(buckets)
+        self.without = 0
+        """Members without a bucket."""
+
+    def add(self, buckets: NDArray[np.intp], activity: Amounts | None) -> None:
+        """Count some members; without their activity where nobody asks for it."""
+        placed = buckets >= 0
+        if not placed.all():
+            self.without += int(len(buckets) - placed.sum())
+            buckets = buckets[placed]
+            activity = None if activity is None else activity[placed]
+        self.members += np.bincount(buckets, minlength=len(self.members))
+        if activity is not None:
+            self.activity += np.bincount(buckets, activity, minlength=len(self.members))
+
+
+def joined(outer: NDArray[np.intp], inner: NDArray[np.intp], buckets: int) -> NDArray[np.intp]:
+    """Return the buckets of a level within those of the level above, numbered on from 0; without either, `NO_BUCKET`."""
+    found = outer * buckets + inner
+    found[(outer < 0) | (inner < 0)] = NO_BUCKET
+    return found
+
+
+def numbered(buckets: int) -> Sequence[str]:
+    """Labels of buckets that have no other name."""
+    return tuple(map(str, range(buckets)))
+
+
+_AT_ONCE = 16_384
+"""Names hashed at a time: the arrays of one round fit the processor's second cache."""
+_STEPS = 61
+_A, _B, _C, _D = (np.uint32(value) for value in (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476))
+_LENGTH_WORD = 14
+
+
+class _Step(NamedTuple):
+    word: int
+    constant: np.uint32
+    left: np.uint32
+    right: np.uint32
+    """The rotation: so far to the left, and the rest to the right."""
+
+
+def _step(number: int) -> _Step:
+    turn, at = divmod(number, 16)
+    word = (at, (5 * at + 1) % 16, (3 * at + 5) % 16, 7 * at % 16)[turn]
+    shift = ((7, 12, 17, 22), (5, 9, 14, 20), (4, 11, 16, 23), (6, 10, 15, 21))[turn][number % 4]
+    return _Step(word, np.uint32(int(abs(sin(number + 1)) * (1 << 32))), np.uint32(shift), np.uint32(32 - shift))
+
+
+_TABLE = tuple(_step(number) for number in range(_STEPS))
+
+
+def first_words(batch: NameBatch) -> Words:
+    """Return the first four bytes of each name's MD5 digest as a number, the first byte lowest."""
+    found = np.empty(batch.size, np.uint32)
+    if batch.lengths.max(initial=0) > SHORT_BYTES:
+        digests = b"".join(md5(name, usedforsecurity=False).digest()[:4] for name in batch.encoded())
+        found[:] = np.frombuffer(digests, "<u4")
+        return found
+    for begin in range(0, batch.size, _AT_ONCE):
+        end = min(begin + _AT_ONCE, batch.size)
+        found[begin:end] = _hashed(_message(batch, begin, end), end - begin)
+    return found
+
+
+def _message(batch: NameBatch, begin: int, end: int) -> list[Words | None]:
+    """Return the 16 words of the block of some names; a word that is 0 in all of them is None."""
+    lengths = batch.lengths[begin:end]
+    mark = np.uint32(0x80) << (8 * (lengths & 3)).astype(np.uint32)
+    place = lengths >> 2
+    words: list[Words | None] = [None] * 16
+    for at in range(int(place.max(initial=0)) + 1):
+        marked = mark * (place == at)
+        words[at] = marked | batch.words[at, begin:end] if at < len(batch.words) else marked
+    words[_LENGTH_WORD] = (8 * lengths).astype(np.uint32)
+    return words
+
+
+def _hashed(message: list[Words | None], size: int) -> Words:
+    """Take the steps. All operations write into arrays that are there: making new ones would cost more than the arithmetic."""
+    a, b, c, d = (np.full(size, start, np.uint32) for start in (_A, _B, _C, _D))
+    mixed, turned = np.empty(size, np.uint32), np.empty(size, np.uint32)
+    for number, step in enumerate(_TABLE):
+        _mix(number // 16, b, c, d, mixed)
+        mixed += a
+        mixed += step.constant
+        word = message[step.word]
+        if word is not None:
+            mixed += word
+        np.left_shift(mixed, step.left, out=turned)
+        mixed >>= step.right
+        mixed |= turned
+        np.add(mixed, b, out=a)
+        a, b, c, d = d, a, b, c
+    b += _A
+    return b
+
+
+def _mix(turn: int, b: Words, c: Words, d: Words, out: Words) -> None:
+    """Write the round's function of three words: F, G, H or I of RFC 1321, F and G with one operation less."""
+    if turn == 0:
+        np.bitwise_xor(c, d, out=out)
+        out &= b
+        out ^= d
+    elif turn == 1:
+        np.bitwise_xor(b, c, out=out)
+        out &= d
+        out ^= c
+    elif turn == 2:
+        np.bitwise_xor(b, c, out=out)
+        out ^= d
+    else:
+        np.invert(d, out=out)
+        out |= b
+        out ^= c
+
+
+CHARACTERS = ascii_lowercase + digits + "_"
+"""The 37 characters that a user name of the paper is made of."""
+SUM_MODULI = 31, 33
+MIDDLE = 64
+"""Buckets of the second level of MD5."""
+
+_OF_BYTE = np.full(256, NO_BUCKET, np.intp)
+_OF_BYTE[np.frombuffer(CHARACTERS.encode(), np.uint8)] = np.arange(len(CHARACTERS))
+
+
+class Letters:
+    """The first, second and third letter."""
+
+    key = "letters"
+    title = "Letters"
+    levels: Sequence[Level] = tuple(
+        Level(f"{place} letter", CHARACTERS, graph)
+        for place, graph in (("first", "D1"), ("second", "D2"), ("third", "D3"))
+    )
+
+    def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
+        """A character that is none of the 37, and one that is not there, has no bucket."""
+        first = batch.words[0]
+        return [_OF_BYTE.take((first >> np.uint32(shift)) & np.uint32(0xFF)) for shift in (0, 8, 16)]
+
+
+class AsciiSum:
+    """The sum of the bytes of the name mod 31, and the sum without the first one mod 33."""
+
+    key = "ascii-sum"
+    title = "ASCII sum"
+    levels: Sequence[Level] = (
+        Level("sum mod 31", numbered(SUM_MODULI[0]), "N1"),
+        Level("rest mod 33", numbered(SUM_MODULI[1]), "N2"),
+    )
+
+    def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
+        """Every name has a bucket at both levels, also an empty one: 0."""
+        whole = np.zeros(batch.size, np.uint32)
+        halves = np.uint32(0x00FF00FF)
+        for word in batch.words:
+            # Two bytes at a time, in the halves of a word.
+            pairs = (word & halves) + ((word >> np.uint32(8)) & halves)
+            whole += (pairs & np.uint32(0xFFFF)) + (pairs >> np.uint32(16))
+        rest = whole - (batch.words[0] & np.uint32(0xFF))
+        return [(part % np.uint32(by)).astype(np.intp) for part, by in zip((whole, rest), SUM_MODULI, strict=True)]
+
+
+class Md5Levels:
+    """Two hex digits of the MD5 digest for each level, mod 64, 64 and 128: what `core.placement` does."""
+
+    key = "md5"
+    title = "MD5"
+    levels: Sequence[Level] = (
+        Level("a: mod 64", numbered(DATA_SOURCES), "M1"),
+        Level("b: mod 64", numbered(MIDDLE), "M2"),
+        Level("c: mod 128", numbered(SHARDS_PER_SOURCE), "M3"),
+    )
+
+    def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
+        """Every name has a bucket at each level."""
+        words = first_words(batch)
+        return [
+            ((words >> np.uint32(8 * at)) & np.uint32(level.buckets - 1)).astype(np.intp)
+            for at, level in enumerate(self.levels)
+        ]

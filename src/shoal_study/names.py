@@ -1,0 +1,398 @@
+"""Names to study, packed into arrays in batches: from files, from a live network, or generated from a seed.
+
+Column `i` of `words` holds name `i` as UTF-8, four bytes per row, least significant byte first, padded with zeros. The names
+`ann` and `frunk` are the columns `(0x006e6e61, 0)` and `(0x6e757266, 0x6b)`.
+
+Files have one name per line or are CSV, plain or gzip, and are read in pieces. The same seed generates the same names, each once.
+Random numbers use the final steps of SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014),
+with the constants of Stafford's variant 13.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import sys
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from math import isfinite
+from pathlib import Path
+from random import Random
+from typing import IO, BinaryIO, NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Member
+from shoal.graph.contract import Graph, Scanner
+from shoal.graph.schema import POSTED
+
+Hashes = NDArray[np.uint64]
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+def mixed(numbers: Hashes, seed: int) -> Hashes:
+    """Return other numbers for these, as if by chance; each number of a seed has its own."""
+    found = numbers + np.uint64((seed + 1) * _GOLDEN & 0xFFFF_FFFF_FFFF_FFFF)
+    found ^= found >> _30
+    found *= _FIRST
+    found ^= found >> _27
+    found *= _SECOND
+    found ^= found >> _31
+    return found
+
+
+MOST_BYTES = 1_024
+"""Bytes of the longest name that is studied: a longer line is no name."""
+SHORT_BYTES = 55
+"""Bytes that fit one block of MD5, with its mark and its length. Longer names travel in batches of their own."""
+
+Words = NDArray[np.uint32]
+Numbers = NDArray[np.int64]
+Amounts = NDArray[np.float64]
+
+_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)
+_LINE_END = 10
+
+
+class NameBatch(NamedTuple):
+    """Some names, in lower case. All arrays have as many columns as there are names."""
+
+    words: Words
+    """Shape (rows, names): as many rows as the longest name needs."""
+    lengths: Numbers
+    """Bytes of each name: from 1, or from 0 where the batch was made of given names."""
+    ordinals: Numbers
+    """Position of each name in the list, from 0: the order in which members signed up."""
+    activity: Amounts | None = None
+    """How active each member is, in any unit; None where the source does not say."""
+
+    @property
+    def size(self) -> int:
+        """How many names."""
+        return len(self.lengths)
+
+    def encoded(self) -> list[bytes]:
+        """The names as UTF-8."""
+        rows = np.ascontiguousarray(self.words.T)
+        # NumPy cuts the zeros off the end; a name has none of its own.
+        found: list[bytes] = rows.view(f"S{rows.shape[1] * 4}").ravel().tolist()
+        return found
+
+
+def batch_of(names: Sequence[str], first: int = 0) -> NameBatch:
+    """Return the batch of these names, in lower case; an empty one is allowed. Raises `InvalidInput` for a name that is none."""
+    lines = [name.lower().encode() for name in names]
+    if any(b"\n" in line or b"\0" in line for line in lines):
+        raise InvalidInput("a name has no line break and no zero byte in it")
+    raw = b"".join(line + b"\n" for line in lines)
+    starts, lengths = _lines_of(raw)
+    return _packed(raw, starts, lengths, np.arange(first, first + len(lengths), dtype=np.int64), None)
+
+
+def batches_of(raw: bytes, first: int, activity: Amounts | None = None) -> Iterator[NameBatch]:
+    """Yield the names of whole lines in lower case, those of at most `SHORT_BYTES` first; empty lines are left out.
+
+    `first` is the position of the first name, and `activity` has a number for each name. Raises `InvalidInput` for a line that
+    is no name.
+    """
+    if b"\0" in raw:
+        raise InvalidInput(f"near name {first + 1:,}: there are zero bytes, so this is no list of names")
+    if any(space in raw for space in (b"\r", b"\t", b" ")):
+        raw = b"".join(line.strip() + b"\n" for line in raw.split(b"\n"))
+    starts, lengths = _lines_of(raw)
+    chosen = np.flatnonzero(lengths)
+    starts, lengths = starts[chosen], lengths[chosen]
+    if len(lengths) and lengths.max() > MOST_BYTES:
+        at = first + int(lengths.argmax()) + 1
+        raise InvalidInput(f"name {at:,} has {lengths.max():,} bytes: a name has at most {MOST_BYTES:,}")
+    ordinals = np.arange(first, first + len(lengths), dtype=np.int64)
+    short = lengths <= SHORT_BYTES
+    for some in (short, ~short):
+        if some.any():
+            yield _packed(
+                raw, starts[some], lengths[some], ordinals[some], None if activity is None else activity[some]
+            )
+
+
+def _lines_of(raw: bytes) -> tuple[Numbers, Numbers]:
+    """Where the lines begin, and how many bytes each has."""
+    ends = np.flatnonzero(np.frombuffer(raw, np.uint8) == _LINE_END)
+    starts = np.concatenate((np.zeros(min(1, len(ends)), np.int64), ends[:-1] + 1))
+    return starts, ends - starts
+
+
+def _packed(raw: bytes, starts: Numbers, lengths: Numbers, ordinals: Numbers, activity: Amounts | None) -> NameBatch:
+    rows = max(1, (int(lengths.max(initial=0)) + 3) // 4)
+    text = np.zeros(len(raw) + 4 * rows + 4, np.uint8)
+    text[: len(raw)] = np.frombuffer(raw, np.uint8)
+    # The four bytes from each place on, as a number.
+    fours = np.ascontiguousarray(np.ndarray((len(text) - 3,), "<u4", text.data, strides=(1,)))
+    words = np.empty((rows, len(lengths)), np.uint32)
+    for row in range(rows):
+        left = np.clip(lengths - 4 * row, 0, 4)
+        # A word behind the end of its name is masked whole, wherever it was read.
+        np.bitwise_and(fours.take(starts + 4 * row, mode="clip"), _MASKS.take(left), out=words[row])
+    return NameBatch(words, lengths, ordinals, activity)
+
+
+_PIECE = 1 << 20
+_ROWS = 50_000
+_GZIP = b"\x1f\x8b"
+_NAME_COLUMNS = ("name", "username", "user_name", "login", "acct")
+"""Columns of a CSV that are taken for the names where none is named, the first that is there."""
+
+Told = Callable[[int, int], None]
+"""Called with the bytes of the file that were read, and how many it has (0: not known)."""
+
+
+class FileOptions(NamedTuple):
+    """Which columns of a CSV are read."""
+
+    column: str = ""
+    """The column of the names; empty: one with a usual name, or the only one."""
+    weight: str = ""
+    """The column that says how active a member is; empty: none does."""
+
+
+def file_batches(path: Path, options: FileOptions, first: int, told: Told) -> Iterator[NameBatch]:
+    """Yield the names in a file; `-` is standard input. A file whose name ends in .csv, or of which a column is named, is a CSV.
+
+    Raises `OSError`, and `InvalidInput` where the file is not what it should be.
+    """
+    named = path.name.removesuffix(".gz").lower().endswith(".csv") or bool(options.column or options.weight)
+    with _opened(path) as (file, place):
+        found = _csv_batches(file, options, first) if named else _line_batches(file, first)
+        size = path.stat().st_size if path.is_file() else 0
+        try:
+            for batch in found:
+                yield batch
+                told(min(place(), size) if size else place(), size)
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"{path} is not UTF-8: {error.reason}") from error
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InvalidInput(f"{path} is a damaged gzip file: {error}") from error
+        except InvalidInput as error:
+            raise InvalidInput(f"{path}: {error}") from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
+    """A file, unpacked if it is gzip, and how far it was read."""
+    raw = cast("IO[bytes]", sys.stdin.buffer) if str(path) == "-" else path.open("rb")
+    with raw:
+        counting = _Counting(raw)
+        buffered = io.BufferedReader(counting, _PIECE)
+        zipped = buffered.peek(2)[:2] == _GZIP
+        yield (cast("BinaryIO", gzip.GzipFile(fileobj=buffered)) if zipped else buffered), lambda: counting.read_bytes
+
+
+class _Counting(io.RawIOBase):
+    """A stream that knows how much of it was read: a pipe has no position."""
+
+    def __init__(self, inner: IO[bytes]) -> None:
+        self._inner = inner
+        self.read_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # typeshed's buffers have no length
+        got = self._inner.read(len(buffer))
+        buffer[: len(got)] = got
+        self.read_bytes += len(got)
+        return len(got)
+
+
+def _line_batches(file: BinaryIO, first: int) -> Iterator[NameBatch]:
+    count = first
+    for lines in _pieces(file):
+        try:
+            lower = lines.lower() if lines.isascii() else lines.decode().lower().encode()
+        except UnicodeDecodeError as error:
+            at = count + lines.count(b"\n", 0, error.start) + 1
+            raise InvalidInput(f"about line {at:,} is not UTF-8: {error.reason}") from error
+        for batch in batches_of(lower, count):
+            yield batch
+            count += batch.size
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """Yield whole lines, about a mebibyte at a time, each piece with a line break at its end."""
+    rest = b""
+    while piece := file.read(_PIECE):
+        lines, found, after = (rest + piece).rpartition(b"\n")
+        if not found and len(after) > _PIECE + MOST_BYTES:
+            raise InvalidInput("there are no lines: is it a list of names?")
+        rest = after
+        if found:
+            yield lines + found
+    if rest:
+        yield rest + b"\n"
+
+
+def _csv_batches(file: BinaryIO, options: FileOptions, first: int) -> Iterator[NameBatch]:
+    rows = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""))
+    count = first
+    try:
+        head = next(rows, [])
+        found = _read_rows(rows, _column_of(head, options.column), _weight_column(head, options.weight))
+        while part := list(itertools.islice(found, _ROWS)):
+            lines = "".join(name + "\n" for name, _ in part).encode()
+            activity = np.array([weight for _, weight in part]) if options.weight else None
+            for batch in batches_of(lines, count, activity):
+                yield batch
+                count += batch.size
+    except csv.Error as error:
+        raise InvalidInput(f"line {rows.line_num:,}: {error}") from error
+
+
+def _column_of(head: list[str], wanted: str) -> int:
+    """Return the place of the column of names. Raises `InvalidInput` when it cannot be told."""
+    usual = [name for name in _NAME_COLUMNS if name in head]
+    found = wanted or (head[0] if len(head) == 1 else usual[0] if usual else "")
+    if found and found in head:
+        return head.index(found)
+    told = f"no column {wanted!r}" if wanted else "no column that is surely the names"
+    raise InvalidInput(f"there is {told}: --column names one of {', '.join(head) or 'no columns'}")
+
+
+def _weight_column(head: list[str], wanted: str) -> int:
+    """Return the place of the column of weights, or -1 where none is wanted."""
+    if wanted and wanted not in head:
+        raise InvalidInput(f"there is no column {wanted!r}, only {', '.join(head)}")
+    return head.index(wanted) if wanted else -1
+
+
+def _read_rows(rows: Iterable[list[str]], name: int, weight: int) -> Iterator[tuple[str, float]]:
+    """Yield names in lower case, each with its weight. A row without a name is left out."""
+    for number, row in enumerate(rows, start=2):
+        found = " ".join(row[name].split()).lower() if len(row) > name else ""
+        if found:
+            given = "" if weight < 0 else row[weight] if len(row) > weight else ""
+            yield found, _weight(given, number) if weight >= 0 else 0.0
+
+
+def _weight(text: str, row: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not isfinite(value) or value < 0:
+        raise InvalidInput(f"row {row:,}: {text!r} is no weight: a number from 0 on is wanted")
+    return value
+
+
+MOST_NAMES = 10_000_000_000
+_NAMES_PER_BATCH = 131_072
+_STEMS = 4_096
+_STEM_BYTES = 8
+_BEGINNINGS = (
+    "ma",
+    "an",
+    "jo",
+    "al",
+    "ca",
+    "da",
+    "lu",
+    "sa",
+    "pa",
+    "ro",
+    "mi",
+    "el",
+    "ch",
+    "be",
+    "je",
+    "ka",
+    "li",
+    "di",
+)
+_MIDDLES = ("ri", "na", "li", "an", "ro", "ni", "ca", "la", "to", "el", "mi", "do", "sa", "be", "ti", "gu", "xa", "ze")
+_ENDS = ("a", "o", "ta", "na", "s", "el", "ito", "y", "in", "ra", "do", "x", "", "n", "e", "lo")
+
+
+def generated_batches(count: int, seed: int, told: Callable[[int, int], None]) -> Iterator[NameBatch]:
+    """Yield so many different names. `told` hears how many were made, and how many there will be."""
+    made = 0
+    while made < count:
+        # Names of a batch have numbers of equally many digits, so a batch ends before the next power of ten.
+        width = len(str(made))
+        end = min(count, made + _NAMES_PER_BATCH, 10**width)
+        yield _names(made, end, width, seed)
+        made = end
+        told(made, count)
+
+
+@lru_cache(maxsize=4)
+def _stems(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Beginnings of names, of which the first are the likeliest: their bytes, and how many each has."""
+    random = Random(seed)  # noqa: S311  # names to be spread, no secret
+    parts = (_BEGINNINGS, _MIDDLES, _ENDS)
+    weights = [[1 / (place + 2) for place in range(len(part))] for part in parts]
+    stems = ["".join(random.choices(*pair)[0] for pair in zip(parts, weights, strict=True)) for _ in range(_STEMS)]
+    text = np.array([stem.encode() for stem in stems], f"S{_STEM_BYTES}").view(np.uint8).reshape(_STEMS, _STEM_BYTES)
+    return text, np.array([len(stem) for stem in stems])
+
+
+def _names(begin: int, end: int, width: int, seed: int) -> NameBatch:
+    ordinals = np.arange(begin, end, dtype=np.int64)
+    stems, lengths = _stems(seed)
+    chosen = (mixed(ordinals.astype(np.uint64), seed) >> np.uint64(52)).astype(np.int64)
+    held = lengths[chosen]
+    row = (_STEM_BYTES + width + 3) // 4 * 4
+    text = np.zeros((len(ordinals), row), np.uint8)
+    text[:, :_STEM_BYTES] = stems[chosen]
+    flat = text.reshape(-1)
+    at = np.arange(0, len(flat), row) + held + width
+    left = ordinals.astype(np.uint64)
+    for _ in range(width):
+        at -= 1
+        left, digit = left // np.uint64(10), left % np.uint64(10)
+        flat[at] = digit + ord("0")
+    return NameBatch(np.ascontiguousarray(text.view("<u4").T), held + width, ordinals)
+
+
+_LOWEST_ID = -(2**63)
+_PAGE = 2_000
+_MEMBERS_PER_BATCH = 20_000
+
+
+class ReadableStore(Graph, Scanner, Protocol):
+    """A graph that can be read through."""
+
+
+async def network_batches(
+    store: ReadableStore, first: int, told: Callable[[int, int], None], *, by_posts: bool
+) -> AsyncIterator[NameBatch]:
+    """Yield the names of all members who are stored, those who are suspended or wait for approval too.
+
+    With `by_posts` a member is as active as they have posted and shared, and somebody who never did is not active.
+    """
+    held: list[Member] = []
+    read, after = 0, _LOWEST_ID
+    while page := await store.obj_scan(after, _PAGE):
+        held += (node for node in page if isinstance(node, Member))
+        after, read = page[-1].id, read + len(page)
+        told(read, 0)
+        if len(held) >= _MEMBERS_PER_BATCH:
+            yield await _batch(store, held, first, by_posts=by_posts)
+            first += len(held)
+            held = []
+    if held:
+        yield await _batch(store, held, first, by_posts=by_posts)
+
+
+async def _batch(store: ReadableStore, members: list[Member], first: int, *, by_posts: bool) -> NameBatch:
+    batch = batch_of([member.name for member in members], first)
+    if not by_posts:
+        return batch
+    counts = (await store.assoc_count([member.id for member in members], (POSTED,))).get(POSTED, {})
+    return batch._replace(activity=np.array([counts.get(member.id, 0) for member in members], np.float64))

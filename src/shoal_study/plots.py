@@ -1,0 +1,271 @@
+"""The plots of a report as inline SVG that takes its colours from the page: the graphs of the paper, moves, mapping and cooling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Literal
+
+from shoal_study.constraints import EVEN
+from shoal_study.statistics import CURVE_STEPS, Cooling, LevelFigures, MappingFigures, ServerFigures
+
+Colour = Literal["accent", "warm", "cool", "ink", "soft", "line", "band"]
+Anchor = Literal["start", "middle", "end"]
+
+WIDTH = 400
+"""Points of the screen that a plot is wide: narrow enough for a telephone, so that its words stay readable there."""
+
+
+def drawing(height: float, told: str, elements: Iterable[str], width: float = WIDTH) -> str:
+    """Return a whole drawing; `told` says in words what it shows, for people who do not see it."""
+    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(told, quote=True)}">{"".join(elements)}</svg>'
+
+
+def bar(x: float, y: float, width: float, height: float, colour: Colour, told: str = "") -> str:
+    """Return a filled rectangle; `told` appears when it is pointed at."""
+    title = f"<title>{escape(told)}</title>" if told else ""
+    return f'<rect class="{colour}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}">{title}</rect>'
+
+
+def rule(x1: float, y1: float, x2: float, y2: float, colour: Colour = "line", *, dashed: bool = False) -> str:
+    """Return a thin line."""
+    kind = f"{colour} dashed" if dashed else colour
+    return f'<line class="{kind}" x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"/>'
+
+
+def words(
+    x: float, y: float, text: str, colour: Colour = "soft", anchor: Anchor = "start", *, small: bool = False
+) -> str:
+    """Return a line of text; y is its baseline."""
+    kind = f"{colour} small" if small else colour
+    return f'<text class="{kind}" x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def curve(points: Sequence[tuple[float, float]], colour: Colour, *, dashed: bool = False) -> str:
+    """Return a line through points."""
+    kind = f"{colour} dashed" if dashed else colour
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline class="{kind}" points="{path}"/>'
+
+
+def dot(x: float, y: float, colour: Colour, told: str = "") -> str:
+    """Return a small disc; `told` appears when it is pointed at."""
+    title = f"<title>{escape(told)}</title>" if told else ""
+    return f'<circle class="{colour}" cx="{x:.2f}" cy="{y:.2f}" r="5">{title}</circle>'
+
+
+def compact(number: float) -> str:
+    """Return a number as an axis shows it: 950, 9.9k, 128k, 1.6M."""
+    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if abs(number) >= size:
+            shown = number / size
+            return f"{shown:.0f}{unit}" if shown >= 100 else f"{shown:.3g}{unit}"
+    return f"{number:.3g}"
+
+
+_GRAPH_LEFT, _GRAPH_RIGHT = 44.0, 6.0
+_BARS_TOP, _BARS_FLOOR = 14.0, 172.0
+_SQUARE_TOP, _SQUARE_FLOOR = 232.0, 352.0
+_HEIGHT = 388
+_INNER = WIDTH - _GRAPH_LEFT - _GRAPH_RIGHT
+_LETTERS = 40
+"""Buckets that are few enough for each to have its label."""
+
+
+def level_plot(level: LevelFigures, path: LevelFigures) -> str:
+    """Return the plot of one level. `path` is this level within those above it."""
+    told = (
+        f"{level.graph}: members in each of {level.buckets} buckets. The fullest has {level.fullest:,}, the emptiest "
+        f"{level.emptiest:,}, the mean is {level.mean:,.0f}. Below: members in the fullest directories of {path.buckets:,}."
+    )
+    return drawing(_HEIGHT, told, [*_bars(level), *_inequality(path)])
+
+
+def _bars(level: LevelFigures) -> Iterator[str]:
+    top = max(level.fullest, level.mean * (1 + 2 * EVEN), 1)
+    scale = (_BARS_FLOOR - _BARS_TOP) / top
+    mean = _BARS_FLOOR - level.mean * scale
+    half = EVEN * level.mean * scale
+    yield bar(_GRAPH_LEFT, mean - half, _INNER, 2 * half, "band")
+    step = _INNER / level.buckets
+    gap = min(2.2, 0.22 * step) if step > 4 else 0.0
+    for at, (count, label) in enumerate(zip(level.counts, level.labels, strict=True)):
+        tall = count * scale
+        told = f"{label}: {count:,} members"
+        yield bar(_GRAPH_LEFT + at * step + gap / 2, _BARS_FLOOR - tall, step - gap, tall, _colour(count, level), told)
+    yield rule(_GRAPH_LEFT, mean, WIDTH - _GRAPH_RIGHT, mean, "ink", dashed=True)
+    yield rule(_GRAPH_LEFT, _BARS_FLOOR, WIDTH - _GRAPH_RIGHT, _BARS_FLOOR)
+    yield words(_GRAPH_LEFT - 5, _BARS_FLOOR, "0", anchor="end")
+    yield words(_GRAPH_LEFT - 5, mean + 4, compact(level.mean), "ink", "end")
+    if mean - _BARS_TOP > 24:
+        yield words(_GRAPH_LEFT - 5, _BARS_TOP + 4, compact(top), anchor="end")
+        yield rule(_GRAPH_LEFT, _BARS_TOP, WIDTH - _GRAPH_RIGHT, _BARS_TOP)
+    yield from _labels(level.labels, step)
+
+
+def _colour(count: int, level: LevelFigures) -> Colour:
+    return "warm" if abs(count - level.mean) > EVEN * level.mean else "accent"
+
+
+def _labels(labels: Sequence[str], step: float) -> Iterator[str]:
+    every = 1 if len(labels) <= _LETTERS and max(map(len, labels)) == 1 else max(1, len(labels) // 8)
+    for at in range(0, len(labels), every):
+        yield words(_GRAPH_LEFT + (at + 0.5) * step, _BARS_FLOOR + 14, labels[at], anchor="middle", small=True)
+
+
+def _inequality(path: LevelFigures) -> Iterator[str]:
+    """Draw how many of the members are in the fullest directories, beside the line of equal shares and that of chance."""
+    high, right = _SQUARE_FLOOR - _SQUARE_TOP, WIDTH - _GRAPH_RIGHT
+
+    def points(shares: Sequence[float]) -> list[tuple[float, float]]:
+        return [
+            (_GRAPH_LEFT + _INNER * at / CURVE_STEPS, _SQUARE_FLOOR - high * share) for at, share in enumerate(shares)
+        ]
+
+    yield words(_GRAPH_LEFT, _SQUARE_TOP - 16, f"Members in the fullest of {path.buckets:,} directories", "ink")
+    yield rule(_GRAPH_LEFT, _SQUARE_FLOOR, right, _SQUARE_FLOOR)
+    yield rule(_GRAPH_LEFT, _SQUARE_TOP, right, _SQUARE_TOP)
+    yield rule(_GRAPH_LEFT, _SQUARE_FLOOR, right, _SQUARE_TOP)
+    yield curve(points(path.chance_curve), "cool", dashed=True)
+    yield curve(points(path.curve), "warm" if _uneven(path) else "accent")
+    yield words(_GRAPH_LEFT - 5, _SQUARE_FLOOR, "0", anchor="end")
+    yield words(_GRAPH_LEFT - 5, _SQUARE_TOP + 4, "100%", anchor="end")
+    yield words(_GRAPH_LEFT, _SQUARE_FLOOR + 15, "fullest 0%", small=True)
+    yield words((_GRAPH_LEFT + right) / 2, _SQUARE_FLOOR + 15, "50%", anchor="middle", small=True)
+    yield words(right, _SQUARE_FLOOR + 15, "100% of the directories", anchor="end", small=True)
+    yield words(_GRAPH_LEFT, _SQUARE_FLOOR + 33, f"in the fullest tenth: {_within(path, 10):.0%}", "ink")
+    yield words(right, _SQUARE_FLOOR + 33, f"by chance: {_within_chance(path, 10):.0%}", "cool", "end")
+
+
+def _within(path: LevelFigures, percent: int) -> float:
+    return path.curve[percent * CURVE_STEPS // 100] if path.curve else 0.0
+
+
+def _within_chance(path: LevelFigures, percent: int) -> float:
+    return path.chance_curve[percent * CURVE_STEPS // 100] if path.chance_curve else 0.0
+
+
+def _uneven(path: LevelFigures) -> bool:
+    return _within(path, 10) > 1.25 * _within_chance(path, 10)
+
+
+_ROW = 46.0
+_LEFT, _RIGHT = 4.0, 4.0
+_MARGIN = 36.0
+_HOT = 1.25
+
+
+def moving_plot(found: Sequence[ServerFigures]) -> str:
+    """Return who moves when a server comes: a bar for each scheme, and a mark at the least possible."""
+    told = "; ".join(f"{each.title} moves {_share(each):.1%}" for each in found)
+    height = 22 + _ROW * len(found)
+    return drawing(height, f"Members who move when one server comes: {told}", _moving(found))
+
+
+def _share(each: ServerFigures) -> float:
+    return each.changes[0].moved / max(each.servers.members, 1)
+
+
+def _moving(found: Sequence[ServerFigures]) -> Iterator[str]:
+    inner = WIDTH - _LEFT - _RIGHT
+    least = found[0].changes[0].least / max(found[0].servers.members, 1)
+    for at, each in enumerate(found):
+        y, share = at * _ROW, _share(each)
+        fullest = each.servers.fullest / each.servers.mean
+        yield words(_LEFT, y + 16, each.title, "ink")
+        yield words(WIDTH - _RIGHT, y + 16, f"{share:.1%} move; the fullest has {fullest:.2f} x the mean", anchor="end")
+        yield bar(_LEFT, y + 23, inner, 12, "band")
+        told = f"{each.changes[0].moved:,} members"
+        yield bar(_LEFT, y + 23, max(inner * share, 1), 12, "warm" if share > 2 * least else "accent", told)
+        yield rule(_LEFT + inner * least, y + 19, _LEFT + inner * least, y + 39, "ink")
+    yield words(_LEFT, len(found) * _ROW + 14, f"The mark is the least that must move: {least:.1%}")
+
+
+def mapping_plot(mapping: MappingFigures) -> str:
+    """Return the servers of the mapping scheme in the order in which they were filled: members above, activity below."""
+    told = (
+        f"{len(mapping.members)} servers filled one after the other with {mapping.range_size:,} members each; the hottest "
+        f"has {max(mapping.heat, default=1):.2f} times the mean activity"
+    )
+    return drawing(288 if mapping.heat else 140, told, _mapping(mapping))
+
+
+def _mapping(mapping: MappingFigures) -> Iterator[str]:
+    yield words(_MARGIN, 14, f"Members of each server; the first {mapping.start} were there before", "ink")
+    for at, members in enumerate(mapping.members):
+        share = members / mapping.range_size
+        colour: Colour = "accent" if at < mapping.start else "cool"
+        yield _server(mapping, at, 122, 96 * share, colour, f"{members:,} members")
+    yield from _axis(122)
+    yield words(_MARGIN - 5, 30, "full", anchor="end")
+    if mapping.heat:
+        yield from _heat(mapping)
+
+
+def _heat(mapping: MappingFigures) -> Iterator[str]:
+    floor, high = 262.0, 92.0
+    most = max(*mapping.heat, _HOT)
+    yield words(_MARGIN, 154, "Activity of each server, over the mean", "ink")
+    for at, heat in enumerate(mapping.heat):
+        colour: Colour = "warm" if heat > _HOT else "accent"
+        yield _server(mapping, at, floor, high * heat / most, colour, f"{heat:.2f} times the mean")
+    one = floor - high / most
+    yield rule(_MARGIN, one, WIDTH - _RIGHT, one, "ink", dashed=True)
+    yield from _axis(floor)
+    yield words(_MARGIN - 5, one + 4, "1 x", "ink", "end")
+    step = _step(mapping)
+    for at in (0, len(mapping.heat) - 1):
+        yield words(_MARGIN + step * (at + 0.5), floor + 16, str(at + 1), anchor="middle", small=True)
+
+
+def _step(mapping: MappingFigures) -> float:
+    return (WIDTH - _MARGIN - _RIGHT) / len(mapping.members)
+
+
+def _server(mapping: MappingFigures, at: int, floor: float, tall: float, colour: Colour, told: str) -> str:
+    step = _step(mapping)
+    return bar(_MARGIN + (at + 0.1) * step, floor - tall, 0.8 * step, tall, colour, f"server {at + 1}: {told}")
+
+
+def _axis(floor: float) -> Iterator[str]:
+    yield rule(_MARGIN, floor, WIDTH - _RIGHT, floor)
+    yield words(_MARGIN - 5, floor, "0", anchor="end")
+
+
+def cooling_plot(found: Sequence[Cooling]) -> str:
+    """Return the heat of the hottest server before and after what each scheme can do about it."""
+    told = "; ".join(f"{each.title} {each.before:.2f} to {each.after:.2f}" for each in found)
+    height = 26 + _ROW * len(found)
+    return drawing(height, f"The hottest server, in times of the mean: {told}", _cooling(found))
+
+
+def _cooling(found: Sequence[Cooling]) -> Iterator[str]:
+    most = max(*(each.before for each in found), *(each.after for each in found), found[0].bound) * 1.02
+    begin, inner = _LEFT + 8, WIDTH - _LEFT - _RIGHT - 16
+
+    def at_heat(heat: float) -> float:
+        return begin + inner * (heat - 1) / (most - 1)
+
+    goal = at_heat(found[0].bound)
+    for at, each in enumerate(found):
+        y = at * _ROW + 30
+        yield words(_LEFT, y - 14, each.title, "ink")
+        yield words(WIDTH - _RIGHT, y - 14, _cost(each), anchor="end")
+        yield rule(begin, y, begin + inner, y)
+        yield rule(goal, y - 7, goal, y + 7, "ink")
+        yield rule(at_heat(each.after), y, at_heat(each.before), y, "soft")
+        yield dot(at_heat(each.before), y, "cool", f"before: {each.before:.2f} times the mean")
+        yield dot(
+            at_heat(each.after), y, "accent" if each.reached else "warm", f"after: {each.after:.2f} times the mean"
+        )
+    floor = len(found) * _ROW + 16
+    yield words(begin, floor, "1 x")
+    yield words(goal, floor, f"goal {found[0].bound:g} x", "ink", "middle")
+    yield words(begin + inner, floor, f"{most:.2f} x", anchor="end")
+
+
+def _cost(each: Cooling) -> str:
+    if each.units == 0:
+        return "as it is" if each.reached else "no part is small enough"
+    moved = f"{each.members:,} member{'' if each.members == 1 else 's'} moved"
+    return moved if each.reached else f"{moved}, in vain"

@@ -1,0 +1,455 @@
+"""The report of a study: tables and plots in one HTML file, light and dark, that loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+from shoal_study.constraints import EVEN, GRAPHS, NOT_LEGIBLE, PRINTED, TITLE, Printed
+from shoal_study.plots import cooling_plot, level_plot, mapping_plot, moving_plot
+from shoal_study.statistics import (
+    Change,
+    Constraint,
+    Cooling,
+    LevelFigures,
+    MappingFigures,
+    Outcome,
+    SchemeFigures,
+    ServerFigures,
+    StudyResult,
+    shown_probability,
+)
+
+STYLE = """
+:root{color-scheme:light dark;--page:#fbfdfd;--panel:#f0f5f5;--ink:#12292d;--soft:#556b6f;--line:#cfdadb;
+--accent:#0a6a74;--warm:#c2512f;--cool:#8a6fb0;--band:#dcebea;--yes:#2f7a5b;--no:#b8452c}
+@media(prefers-color-scheme:dark){:root{--page:#0f191b;--panel:#172427;--ink:#e6eff0;--soft:#9db2b5;--line:#2f4347;
+--accent:#5fcad6;--warm:#f79d80;--cool:#bda4e6;--band:#1f3639;--yes:#82d3ad;--no:#f79d80}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--ink);
+font:16px/1.55 'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif;
+font-variant-numeric:tabular-nums;-webkit-text-size-adjust:100%}
+main{max-width:1200px;margin:0 auto;padding:40px 24px 80px}
+h1{font-size:clamp(1.7rem,4vw,2.5rem);line-height:1.15;margin:0 0 8px;letter-spacing:-.01em}
+h2{font-size:1.4rem;margin:64px 0 4px;letter-spacing:-.005em}
+h3{font-size:1.02rem;margin:0}
+p{max-width:74ch;margin:8px 0}
+.lead{color:var(--soft);font-size:1.06rem}
+.soft{color:var(--soft)}
+a{color:var(--accent)}
+code{font:.92em ui-monospace,'SF Mono',Menlo,Consolas,monospace;background:var(--panel);padding:.1em .35em;border-radius:5px;
+overflow-wrap:anywhere}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(210px,1fr));gap:16px;margin:28px 0}
+.tile,.card{background:var(--panel);border-radius:14px;padding:18px 20px}
+.tile b{display:block;font-size:1.8rem;line-height:1.2;font-weight:650;letter-spacing:-.01em}
+.tile span{color:var(--soft);font-size:.92rem;display:block}
+.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,350px),1fr));gap:20px;margin-top:20px}
+.pair{grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr))}
+.beside{display:grid;grid-template-columns:minmax(0,430px) minmax(0,1fr);gap:20px;align-items:start;margin-top:20px}
+.beside .wide{margin-top:0}.beside p:first-child{margin-top:0}
+@media(max-width:900px){.beside{grid-template-columns:minmax(0,1fr)}}
+h3.scheme{font-size:1.12rem;margin:36px 0 2px}
+.under{display:block;font-size:.82rem;color:var(--soft)}
+.card p{font-size:.93rem;color:var(--soft);margin:2px 0 10px}
+.card svg{display:block;width:100%;height:auto;margin:6px 0}
+.wide{overflow-x:auto;margin-top:16px;border-radius:14px;background:var(--panel);padding:6px 8px}
+table{border-collapse:separate;border-spacing:0;width:100%;font-size:.84rem}
+th,td{padding:6px 7px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}
+tr:last-child td{border-bottom:0}
+th{color:var(--soft);font-weight:500;vertical-align:bottom}
+th:first-child,td:first-child,.text{text-align:left}
+.group td{font-weight:650;padding-top:16px}
+.long{white-space:normal;min-width:20ch}
+.card table{font-size:.86rem;margin-top:4px}
+.card th,.card td{padding:4px 6px}
+.card td.soft{white-space:normal}
+.yes,.no{font-weight:650}.yes{color:var(--yes)}.no{color:var(--no)}
+.verdict{display:block;font-size:.84rem;color:var(--soft);font-weight:400;white-space:normal;min-width:19ch;line-height:1.35}
+.card h3,.card p{overflow-wrap:anywhere}
+.wide th:first-child,.wide td:first-child{position:sticky;left:0;background:var(--panel)}
+@media(max-width:700px){.constraints table,.constraints tbody,.constraints tr,.constraints td{display:block}
+.constraints tr:first-child{display:none}.constraints tr{border-bottom:1px solid var(--line)}.constraints td{border:0}
+.constraints td[data-scheme]::before{content:attr(data-scheme) ": "}}
+.constraints td{vertical-align:top;text-align:left}.constraints th{text-align:left}
+.key{display:flex;flex-wrap:wrap;gap:6px 20px;font-size:.9rem;color:var(--soft);margin:12px 0 0;padding:0;list-style:none}
+.key i{display:inline-block;width:14px;height:10px;border-radius:3px;margin-right:7px;vertical-align:baseline}
+svg text{font:12px 'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif;stroke:none}
+svg text.small{font-size:10.5px}
+svg rect{stroke:none}svg line,svg polyline{fill:none;stroke-width:1.2}svg polyline{stroke-width:2.2;stroke-linejoin:round}
+.dashed{stroke-dasharray:5 4}
+""" + "".join(
+    f"svg rect.{name},svg text.{name},svg circle.{name}{{fill:var(--{name})}}"
+    f"svg line.{name},svg polyline.{name}{{stroke:var(--{name})}}\n"
+    for name in ("accent", "warm", "cool", "ink", "soft", "line", "band")
+)
+
+
+_LEVEL_HEAD = (
+    "level",
+    "buckets",
+    "mean",
+    "deviation",
+    "of mean",
+    "by chance",
+    "chi-square",
+    "p",
+    "fullest",
+    "emptiest",
+    "empty",
+    "furthest",
+    "hottest",
+    "in it",
+)
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, or in times where that is more than ten."""
+    return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
+
+
+def level_table(result: StudyResult) -> str:
+    """Return every level of every scheme, by itself and within those above it."""
+    rows: list[str] = []
+    for scheme in result.schemes:
+        named = f"{escape(scheme.title)}, {scheme.nanoseconds:,.0f} ns a name"
+        rows.append(f'<tr class="group"><td colspan="{len(_LEVEL_HEAD)}">{named}</td></tr>')
+        rows += [_row(_level_cells(f"{level.graph} {level.name}", level)) for level in scheme.levels]
+        rows += [_row(_level_cells(f"{depth} levels deep", path)) for depth, path in enumerate(scheme.paths[1:], 2)]
+    return _wide(_LEVEL_HEAD, rows)
+
+
+def _level_cells(name: str, level: LevelFigures) -> Iterator[str]:
+    yield name
+    yield f"{level.buckets:,}"
+    yield f"{level.mean:,.1f}"
+    yield f"{level.deviation:,.1f}"
+    yield percent(level.relative)
+    yield f"{level.uniform:,.1f}"
+    yield f"{level.chi_square:,.0f}"
+    yield shown_probability(level.p, level.log10_p)
+    yield f"{level.fullest:,}"
+    yield f"{level.emptiest:,}"
+    yield f"{level.empty:,}"
+    yield percent(level.furthest)
+    yield f"{level.hottest_bucket}: {level.hottest:.2f} x" if level.hottest else ""
+    yield f"{level.hottest_members:,}" if level.hottest else ""
+
+
+def graph_table(level: LevelFigures) -> str:
+    """Return our figures of one graph above those that the paper prints with it."""
+    ours = (f"{level.members:,}", f"{level.mean:,.1f}", f"{level.deviation:,.1f}")
+    theirs = PRINTED[level.graph]
+    printed = (
+        f'<tr><td>in the paper</td><td class="soft" colspan="3">{NOT_LEGIBLE}</td></tr>'
+        if theirs == Printed()
+        else _row(("in the paper", *("" if figure is None else f"{figure:,}" for figure in theirs)))
+    )
+    return f"<table>{_head(('', 'members', 'mean', 'deviation'))}{_row(('here', *ours))}{printed}</table>"
+
+
+def server_table(found: Sequence[ServerFigures], unavailable: Sequence[str], needs: str) -> str:
+    """Return how evenly each scheme fills the servers, and who moves when their number changes.
+
+    Schemes that are `unavailable` get a row that names the package that each `needs`.
+    """
+    changes = [_change_words(each) for each in found[0].changes]
+    head = (f"{found[0].servers.buckets} servers", "of mean", "fullest", "hottest", "ns", *changes)
+    rows = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in _server_cells(each)) + "</tr>" for each in found]
+    words = f"needs the package {escape(needs)}"
+    rows += [f'<tr><td>{escape(title)}</td><td colspan="{len(head) - 1}">{words}</td></tr>' for title in unavailable]
+    return _wide(head, rows)
+
+
+def _change_words(change: Change) -> str:
+    more = change.after - change.before
+    return f"{'one' if abs(more) == 1 else more} {'comes' if more == 1 else 'goes' if more < 0 else 'come'}"
+
+
+def _server_cells(each: ServerFigures) -> Iterator[str]:
+    level = each.servers
+    yield escape(each.title)
+    yield percent(level.relative)
+    yield f"{level.fullest / level.mean:.2f} x"
+    yield f"{level.hottest:.2f} x" if level.hottest else ""
+    yield f"{each.nanoseconds:,.0f}"
+    for change in each.changes:
+        yield f'{change.moved:,}<span class="under">{change.moved / change.least:.2f} x</span>'
+
+
+def cooling_table(found: Sequence[Cooling]) -> str:
+    """Return what bringing the hottest server down takes."""
+    head = ("scheme", "can move", "servers", "hottest", "after", "parts", "members", "activity")
+    return _wide(head, [_row(_cooling_cells(each)) for each in found])
+
+
+def _cooling_cells(each: Cooling) -> Iterator[str]:
+    yield each.title
+    yield each.unit
+    yield str(each.servers)
+    yield f"{each.before:.2f} x"
+    yield f"{each.after:.2f} x" + ("" if each.reached else " !")
+    yield f"{each.units:,}"
+    yield f"{each.members:,}"
+    yield f"{each.moved_activity:.1%}"
+
+
+def constraint_table(found: Sequence[Constraint], titles: dict[str, str]) -> str:
+    """Return the constraints, and what the check of each found for every scheme."""
+    head = ("constraint", *(titles.get(outcome.scheme, outcome.scheme) for outcome in found[0].outcomes))
+    rows = [_constraint_row(number, each, titles) for number, each in enumerate(found, 1)]
+    return f'<div class="wide constraints"><table>{_head(head)}{"".join(rows)}</table></div>'
+
+
+def _constraint_row(number: int, each: Constraint, titles: dict[str, str]) -> str:
+    promise = f"{escape(each.promise)}. Checked: {escape(each.check)}."
+    cells = "".join(_outcome_cell(outcome, titles) for outcome in each.outcomes)
+    return f'<tr><td class="long"><b>{number}. {escape(each.name)}</b><span class="verdict">{promise}</span></td>{cells}</tr>'
+
+
+def _outcome_cell(outcome: Outcome, titles: dict[str, str]) -> str:
+    scheme = escape(titles.get(outcome.scheme, outcome.scheme))
+    kind, told = ("yes", "met") if outcome.met else ("no", "not met")
+    return (
+        f'<td data-scheme="{scheme}"><span class="{kind}">{told}</span>'
+        f'<span class="verdict">{escape(outcome.words)}</span></td>'
+    )
+
+
+def _wide(head: Iterable[str], rows: Iterable[str]) -> str:
+    return f'<div class="wide"><table>{_head(head)}{"".join(rows)}</table></div>'
+
+
+def _head(cells: Iterable[str]) -> str:
+    return "<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in cells) + "</tr>"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+_MIB = 1 << 20
+_UNLIKELY = 0.001
+"""A probability below which a spread is not put down to chance."""
+_KEY = (
+    '<ul class="key"><li><i style="background:var(--accent)"></i>a bucket within 10 % of the mean</li>'
+    '<li><i style="background:var(--warm)"></i>further away</li>'
+    '<li><i style="background:var(--band)"></i>10 % around the mean</li>'
+    '<li><i style="background:var(--cool)"></i>what chance alone gives</li></ul>'
+)
+
+
+def report_page(result: StudyResult) -> str:
+    """Return a whole HTML document that loads nothing."""
+    parts = (
+        _opening(result),
+        _tiles(result),
+        _graphs(result),
+        _levels(result),
+        _servers(result),
+        _mapping(result.mapping),
+        _cooling(result),
+        _constraints(result),
+        _errata(result),
+        _method(result),
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>Placement study: {result.names:,} names</title><style>{STYLE}</style></head><body><main>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</main></body></html>\n"
+    )
+
+
+def _opening(result: StudyResult) -> str:
+    return (
+        f"<h1>Placement study</h1><p class='lead'>{result.names:,} names from {escape(result.source)}, placed by the schemes of "
+        f"{escape(TITLE)}, and by those that came after it. Everything here is a count of members in buckets.</p>"
+    )
+
+
+def _tiles(result: StudyResult) -> str:
+    tiles = list(_tile_texts(result))
+    if not tiles:
+        return ""
+    return (
+        '<div class="tiles">'
+        + "".join(
+            f'<div class="tile"><b>{escape(large)}</b><span>{escape(small)}</span></div>' for large, small in tiles
+        )
+        + "</div>"
+    )
+
+
+def _tile_texts(result: StudyResult) -> Iterator[tuple[str, str]]:
+    schemes = {scheme.key: scheme for scheme in result.schemes}
+    if "letters" in schemes:
+        worst = max(schemes["letters"].levels, key=lambda level: level.fullest / max(level.mean, 1))
+        yield (
+            f"{worst.fullest / max(worst.mean, 1):.1f} x",
+            f"letters: so many times the mean are in the fullest bucket ({worst.name})",
+        )
+    if "md5" in schemes:
+        md5 = schemes["md5"]
+        yield (
+            percent(max(level.furthest for level in md5.levels)),
+            "MD5: no bucket of any level is further from the mean",
+        )
+        yield (
+            f"{md5.nanoseconds:,.0f} ns",
+            f"to place a name by MD5; a bare loop over hashlib takes {result.bare_loop.nanoseconds:,.0f} ns",
+        )
+    moved = {each.key: each.changes[0].moved / max(each.servers.members, 1) for each in result.servers}
+    if {"modulo", "shoal"} <= moved.keys():
+        yield (
+            f"{moved['shoal']:.1%}",
+            f"of the members move by Shoal's map when a server comes; {moved['modulo']:.1%} by the hash modulo",
+        )
+
+
+def _graphs(result: StudyResult) -> str:
+    shown = "".join(map(_scheme_graphs, result.schemes))
+    if not shown:
+        return ""
+    return (
+        "<h2>The graphs of the paper</h2><p class='soft'>A bar is a bucket of one level. The curve below it is about the "
+        "directories down to that level: a straight line means that all are equally full.</p>" + _KEY + shown
+    )
+
+
+def _scheme_graphs(scheme: SchemeFigures) -> str:
+    cards = "".join(
+        f'<figure class="card" id="{level.graph}" style="margin:0"><h3>{level.graph}: {escape(GRAPHS[level.graph].shows)}</h3>'
+        f"<p>{escape(_judged(level))}</p>{level_plot(level, path)}{graph_table(level)}</figure>"
+        for level, path in zip(scheme.levels, scheme.paths, strict=True)
+    )
+    together = f"<p class='soft'>{escape(_judged_together(scheme))}</p>"
+    return f'<h3 class="scheme">{escape(scheme.title)}</h3>{together}<div class="cards">{cards}</div>'
+
+
+def _judged(level: LevelFigures) -> str:
+    """One sentence on a plot."""
+    if level.furthest > EVEN:
+        mean = max(level.mean, 1)
+        empty = f"; {level.empty} are empty" if level.empty else ""
+        return (
+            f"Uneven: bucket {level.fullest_bucket} has {level.fullest / mean:.1f} times the mean, and bucket "
+            f"{level.emptiest_bucket} only {level.emptiest / mean:.2f} times{empty}."
+        )
+    as_chance = level.p >= _UNLIKELY
+    chance = f"as chance spreads them (p = {level.p:.2f})" if as_chance else "less evenly than by chance"
+    return f"Even: no bucket is more than {percent(level.furthest)} from the mean, {chance}."
+
+
+def _judged_together(scheme: SchemeFigures) -> str:
+    """One sentence on the levels of a scheme together."""
+    deepest = scheme.paths[-1]
+    found = (
+        f"All levels together make {deepest.buckets:,} directories of {deepest.mean:,.1f} members on average. They deviate by "
+        f"{deepest.deviation:,.1f}; chance gives {deepest.uniform:,.1f}."
+    )
+    if deepest.p >= _UNLIKELY:
+        return f"{found} The levels know nothing of each other."
+    if all(level.p >= _UNLIKELY for level in scheme.levels):
+        return f"{found} Each level is even, but they go together: a bucket of one says something about the other."
+    return f"{found} The fullest directory has {deepest.fullest:,} members, and {deepest.empty:,} are empty."
+
+
+def _levels(result: StudyResult) -> str:
+    if not result.schemes:
+        return ""
+    return (
+        "<h2>How evenly</h2><p class='soft'>Deviation is the population standard deviation of the bucket sizes; by chance is "
+        "what it would be if every member went to any bucket alike; p is the probability that chance gives at least this "
+        "chi-square. Buckets that nobody is in count as empty. Hottest is the most active bucket, in times of the mean, and "
+        f"beside it the members who are in it. Activity: {escape(result.activity)}.</p>" + level_table(result)
+    )
+
+
+def _servers(result: StudyResult) -> str:
+    if not result.servers:
+        return ""
+    return (
+        f"<h2>Servers that come and go</h2><p class='soft'>Members on {result.servers[0].servers.buckets} servers. When one "
+        "comes, each of the others should give a little, and nobody should move between old ones. Shoal's map moves whole data "
+        "sources, 64 in all, so its stores are equally full where their number divides 64. In the table: the deviation over the "
+        "mean, the fullest and the most active server in times of the mean, who moves when servers come or go, and how many times "
+        "the least possible that is.</p>"
+        f'<div class="beside"><div class="card"><h3>Who moves when one server comes</h3>{moving_plot(result.servers)}</div>'
+        f"{server_table(result.servers, result.unavailable, result.needs)}</div>"
+    )
+
+
+def _mapping(mapping: MappingFigures | None) -> str:
+    if mapping is None:
+        return ""
+    return (
+        f"<h2>The mapping scheme, simulated</h2><div class='beside'><div class='card'>{mapping_plot(mapping)}</div><div><p>"
+        f"A counter numbers members as they sign up. A range of {mapping.range_size:,} numbers is a bucket, and a bucket is on "
+        f"one server. So growing from {mapping.start} servers moves nobody, and all full servers have equally many members.</p>"
+        f"<p>But {mapping.newest:.0%} of the newest hundredth of all members are on one server, and whoever is active stays "
+        f"where they are until somebody moves them. {_exceptions(mapping)}</p>"
+        f"<p class='soft'>The sizes of the paper's ranges are {NOT_LEGIBLE}. Here a range is as large as {mapping.grown} "
+        "servers need, or as <code>--range</code> says.</p></div></div>"
+    )
+
+
+def _exceptions(mapping: MappingFigures) -> str:
+    if not mapping.exceptions:
+        return f"Here nothing is so hot that it must be moved: a request takes {mapping.lookups:.3f} look-ups, the others none."
+    moved = f"{mapping.exceptions:,} member{' is' if mapping.exceptions == 1 else 's are'} moved here"
+    return (
+        f"{moved}, each with an entry of its own. That is the double look-up: a request finds the number and its range, and "
+        f"for {mapping.lookups - 1:.1%} of all activity it looks again. {mapping.lookups:.3f} look-ups a request, where the "
+        "other schemes need none."
+    )
+
+
+def _cooling(result: StudyResult) -> str:
+    if not result.cooling:
+        return ""
+    return (
+        f"<h2>What a hot server costs</h2><p class='soft'>Activity: {escape(result.activity)}. The goal is that no server has "
+        f"more than {result.cooling[0].bound:g} times the mean activity. Each scheme moves the smallest part that it can move by "
+        "itself, the one that carries most activity for each member first; a scheme without parts gets another server. An "
+        "exclamation mark: the goal is not reached.</p>"
+        '<ul class="key"><li><i style="background:var(--cool)"></i>the hottest server as it is</li>'
+        '<li><i style="background:var(--accent)"></i>afterwards, at the goal</li>'
+        '<li><i style="background:var(--warm)"></i>afterwards, not there</li></ul>'
+        f'<div class="beside"><div class="card"><h3>The hottest server, before and after</h3>{cooling_plot(result.cooling)}</div>'
+        f"{cooling_table(result.cooling)}</div>"
+    )
+
+
+def _constraints(result: StudyResult) -> str:
+    if not result.constraints or not result.constraints[0].outcomes:
+        return ""
+    titles = {scheme.key: scheme.title for scheme in result.schemes} | {"mapping": "Mapping", "md5": "MD5, Shoal's map"}
+    return (
+        f"<h2>Seven constraints</h2><p class='soft'>The paper has seven; their wording is {NOT_LEGIBLE}. These seven are what "
+        "its schemes differ in, in our words. Each check ran on these names.</p>"
+        + constraint_table(result.constraints, titles)
+    )
+
+
+def _errata(result: StudyResult) -> str:
+    if not result.errata:
+        return ""
+    items = "".join(
+        f'<div class="card"><h3>{escape(each.claim)}</h3><p>{escape(each.proof)}</p>'
+        f'<span class="{"yes" if each.holds else "no"}">{"shown again just now" if each.holds else "not shown"}</span></div>'
+        for each in result.errata
+    )
+    return f'<h2>Where the paper errs</h2><div class="cards pair">{items}</div>'
+
+
+def _method(result: StudyResult) -> str:
+    return (
+        "<h2>How it was measured</h2><p>"
+        f"Shoal {escape(result.version)}; {result.seconds:,.2f} s for {result.names:,} names, "
+        f"{result.processor_seconds:,.2f} s of processor time with the start of the program, and at most "
+        f"{result.peak_bytes / _MIB:,.0f} MiB of memory. Names are read a piece at a time and hashed in batches; "
+        f"{result.checked:,} of them were placed by the server's own code too, and are in the same place. Nanoseconds "
+        "are the processor time of placing alone, in this run.</p>"
+        "<p class='soft'><code>shoal placement study NAMES --report FILE</code> makes this page of any list of names.</p>"
+    )
