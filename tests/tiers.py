@@ -7,6 +7,7 @@ A test belongs to the second tier if it has the marker `deep`, a parameter of `C
 from __future__ import annotations
 
 import pytest
+from _pytest.mark import ParameterSet
 
 COMBINATIONS = frozenset(
     {
@@ -26,6 +27,7 @@ over sharded SQLite."""
 
 DEEP = {
     "tests/api/test_media.py::test_a_server_that_is_killed": "kills a server that converts a film",
+    "tests/audit/test_log.py::test_pages_have_each_wanted_entry": "each engine with several sizes of a page",
     "tests/backups/test_repository.py::test_a_backup_that_is_killed": "kills backups of each kind of part",
     "tests/benchmarks/test_smallest.py::test_a_benchmark_does": "each benchmark starts servers of its own",
     "tests/broker/test_rabbitmq.py::test_a_broker_that_goes_and_comes_back_under_load": "stops and kills RabbitMQ under load",
@@ -72,10 +74,15 @@ DEEP = {
 """Beginnings of the names of tests that only `make test-all` runs, with the reason."""
 
 KEPT = (
+    "tests/audit/test_log.py::test_pages_have_each_wanted_entry_once_newest_first[memory-",
+    "tests/audit/test_log.py::test_pages_have_each_wanted_entry_once_newest_first[sqlite-",
+    "tests/audit/test_log.py::test_pages_have_each_wanted_entry_once_newest_first[postgres-4]",
+    "tests/audit/test_log.py::test_pages_have_each_wanted_entry_once_newest_first[dynamodb-40]",
+    "tests/audit/test_log.py::test_pages_have_each_wanted_entry_once_newest_first[cached-sharded-sqlite-7]",
     "tests/backups/test_repository.py::test_a_backup_that_is_killed_leaves_the_earlier_ones_whole_and_the_next_one_clears_it_away[media]",
     "tests/benchmarks/test_smallest.py::test_a_benchmark_does_what_its_figures_say[home_page]",
     "tests/benchmarks/test_smallest.py::test_a_benchmark_does_what_its_figures_say[tag_merge]",
-    "tests/clients/test_toot.py::test_posts_are_written_read_and_reacted_to",
+    "tests/clients/test_toot.py::test_media_are_uploaded_and_posted",
     "tests/contracts/test_search_indexes.py::test_every_index_answers_as_the_one_in_memory[sqlite-2]",
     "tests/contracts/test_search_indexes.py::test_every_index_answers_as_the_one_in_memory[postgres-0]",
     "tests/contracts/test_tag_stores.py::test_a_version_is_whole_or_not_there_when_its_writer_dies_in_it[sqlite-6]",
@@ -110,3 +117,12 @@ def is_deep(item: pytest.Item) -> bool:
     ):
         return True
     return item.nodeid.startswith(_DEEP) and not item.nodeid.startswith(KEPT)
+
+
+def deep(*values: object) -> list[ParameterSet]:
+    """Return parameters whose tests only `make test-all` runs, because they repeat the code of another parameter.
+
+    Example:
+        `@pytest.mark.parametrize("suffix", [".mp3", *deep(".wav", ".flac")])`
+    """
+    return [pytest.param(value, marks=pytest.mark.deep) for value in values]

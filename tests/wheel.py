@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -57,6 +58,20 @@ class Installed(NamedTuple):
                 process.kill()
 
 
+@contextmanager
+def _made_once(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
+    """Yield a folder that all workers of a test run share, and whether the caller has to fill it. Other workers wait."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    folder, done = root / name, root / f"{name}.done"
+    with (root / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder.mkdir(exist_ok=True)
+        yield folder, not done.exists()
+        done.touch()
+
+
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the wheel and the source distribution that it was built from."""
@@ -65,26 +80,29 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if os.environ.get("CI"):
                 pytest.fail(f"{tool} is not installed")
             pytest.skip(f"{tool} is not installed: pip install {tool}")
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    with _made_once(tmp_path_factory, "dist") as (folder, is_first):
+        if is_first:
+            command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
 
 @pytest.fixture(scope="session")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """An environment with the wheel. Other packages are those of this one, which a path file makes importable."""
-    folder = tmp_path_factory.mktemp("elsewhere")
+    with _made_once(tmp_path_factory, "elsewhere") as (folder, is_first):
+        if is_first:
+            _install(next(built.glob("*.whl")), folder)
+    return Installed(folder / "venv" / "bin", tmp_path_factory.mktemp("work"))
+
+
+def _install(wheel: Path, folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     python = folder / "venv" / "bin" / "python"
-    wheel = next(built.glob("*.whl"))
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index", str(wheel)]
     subprocess.run(pip, check=True, capture_output=True, text=True)
     ours = Path(pytest.__file__).parents[1]
     site = next((folder / "venv" / "lib").glob("python*/site-packages"))
     # Path files in a folder that a path file names are not read: the checkout's own one has no effect.
     (site / "others.pth").write_text(f"{ours}\n")
-    work = folder / "work"
-    work.mkdir()
-    return Installed(python.parent, work)

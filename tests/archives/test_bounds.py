@@ -33,6 +33,7 @@ from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import read_archive
 from shoal.core.text import to_html
 from tests.archives import made
+from tests.examples import examples
 
 NOW = 2_000_000_000_000
 
@@ -76,7 +77,7 @@ def test_an_archive_in_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
     assert looked_at(made.zipped(tmp_path / "a.zip", files), tmp_path).found.posts == 1
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(examples(10, full=30)))
 def test_a_damaged_archive_is_read_or_refused_and_nothing_else(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     records = {made.post_key(n): made.bluesky_post(n, f"Post {n}") for n in range(20)}

@@ -21,6 +21,7 @@ from shoal.archives.plan import ArchivePlan
 from shoal.archives.records import ArchivedPost, ArchiveReport, Omission, SkippedRecord
 from tests.archives import made
 from tests.archives.made import ANN, DID, HOST
+from tests.examples import examples
 
 NOW = 2_000_000_000_000
 ODD = {"odd": 1}
@@ -212,7 +213,7 @@ def _changed(post: dict[str, Any], path: tuple[Any, ...], change: str) -> Any:
 
 
 @pytest.mark.parametrize("network", KINDS)
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(60, full=120))
 @given(data=st.data())
 def test_post_with_an_odd_part_costs_no_other_post_and_is_counted(network: str, data: st.DataObject) -> None:
     kind = KINDS[network]

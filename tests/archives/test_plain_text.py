@@ -51,7 +51,7 @@ SIZE = 1 << 16
 def test_plain_text_takes_time_that_grows_with_the_html(unit: str) -> None:
     short, long = ((unit * SIZE)[:size] for size in (SIZE, 16 * SIZE))
     # Quadratic time would grow by 256.
-    assert _seconds(long) < 64 * max(_seconds(short), 0.002)
+    _assert_faster(long, 64 * max(_seconds(short), 0.002))
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,23 @@ def test_plain_text_takes_time_that_grows_with_the_html(unit: str) -> None:
 )
 def test_plain_text_of_one_long_part_takes_time_that_grows_with_it(start: str, unit: str, end: str) -> None:
     short, long = (f"{start}{unit * count}{end}" for count in (1_000, 16_000))
-    assert _seconds(long) < 64 * max(_seconds(short), 0.002)
+    _assert_faster(long, 64 * max(_seconds(short), 0.002))
+
+
+def _assert_faster(html: str, limit: float) -> None:
+    """Assert that one of three readings takes less processor time than the limit, in seconds."""
+    times: list[float] = []
+    while len(times) < 3:
+        times.append(_seconds(html))
+        if times[-1] < limit:
+            return
+    raise AssertionError(f"{times} are not below {limit} seconds")
 
 
 def _seconds(html: str) -> float:
-    """Return the least processor time of three readings."""
-    times = []
-    for _ in range(3):
-        started = time.process_time()
-        plain(html)
-        times.append(time.process_time() - started)
-    return min(times)
+    started = time.process_time()
+    plain(html)
+    return time.process_time() - started
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ async def _begun(store: Path) -> int:
 
 
 def test_a_server_takes_an_archive_without_holding_it(tmp_path: Path) -> None:
-    store, size = tmp_path / "shoal.db", 400 * MIB
+    store, size = tmp_path / "shoal.db", 160 * MIB
     owner = asyncio.run(_begun(store))
     with served(store, TMPDIR=str(tmp_path)) as server, Client(base_url=server.url, timeout=60) as browser:
         token = _token(browser, "/login")

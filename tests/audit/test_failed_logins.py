@@ -110,7 +110,7 @@ async def test_a_flood_of_names_networks_and_members_leaves_few_entries() -> Non
         )
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(50, full=100))
 @given(
     happened=st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 3 * HOUR_MS)), max_size=300),
     most=st.integers(1, 5),

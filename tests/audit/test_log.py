@@ -174,7 +174,7 @@ async def test_upkeep_keeps_the_log_for_the_days_of_the_setting(days: float, sta
         assert bool(await entries(network.store)) is stays
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20, full=40))
 @given(
     many=st.lists(st.tuples(st.sampled_from(PEOPLE), st.sampled_from(PEOPLE)), max_size=40),
     limit=st.integers(1, 9),

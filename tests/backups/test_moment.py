@@ -27,12 +27,13 @@ from shoal.graph.sqlite.bulk import SqliteSnapshot
 from shoal.settings import build
 from tests.backups.worlds import backed_up, brought_back, opened, repository
 from tests.engines import postgres
+from tests.examples import DEEP
 from tests.running import in_loop
 from tests.stores import ANN, BEN, add, begin, broken_promises, id_on, moment
 
 RANGES = {"sqlite": ("0-9", "10-40", "41-63"), "postgres": ("0-31", "32-63")}
 WRITERS = 12
-ROUNDS = 6
+ROUNDS = 6 if DEEP else 3
 
 
 class Owner:

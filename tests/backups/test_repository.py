@@ -33,12 +33,12 @@ from shoal.graph.bulk import SnapshotSource
 from shoal.media.store import RAW, MediaStore
 from shoal.settings import build
 from tests.backups.worlds import FAST, backed_up, repository
-from tests.examples import examples
+from tests.examples import DEEP, examples
 from tests.flows.media.test_media_posts import picture
 from tests.flows.people import register
 from tests.running import in_loop
 
-KILLS = 8
+KILLS = 8 if DEEP else 3
 
 
 async def _network(folder: Path) -> None:
@@ -385,7 +385,7 @@ async def test_generation_that_can_only_be_deleted_in_part_is_gone_or_whole(fail
         assert (await verify(place, "", FAST, nothing)).faults == 0
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75, full=150))
 @given(
     st.lists(st.integers(0, 100 * 24), min_size=1, max_size=40, unique=True),
     st.builds(Keeping, st.integers(0, 5), st.integers(0, 9), st.integers(0, 6)),

@@ -15,6 +15,7 @@ from shoal.core.errors import Unavailable
 from tests.engines import rabbitmq
 from tests.faults import proxy
 from tests.running import eventually, in_loop, run
+from tests.tiers import deep
 
 
 class _Made:
@@ -105,7 +106,7 @@ async def test_a_broker_that_does_not_answer_is_connected_to_anew(monkeypatch: p
         between.close()
 
 
-@pytest.mark.parametrize("how", ["kill", "stop"])
+@pytest.mark.parametrize("how", ["kill", *deep("stop")])
 def test_link_whose_broker_is_gone_logs_one_line_without_a_traceback(
     how: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 
@@ -21,6 +21,7 @@ from shoal.outbox.runner import Runner
 from shoal_devcluster.program import Program
 from tests.broker.relayed import claim
 from tests.engines import rabbitmq
+from tests.faults.proxy import Link, moved, port_of
 from tests.running import eventually, in_loop
 from tests.stores import ANN
 
@@ -252,8 +253,8 @@ async def _silent(work: RabbitOutbox) -> int:
 
 
 @in_loop
-async def test_a_queue_that_is_too_busy_to_say_how_full_it_is_is_not_taken_for_an_empty_one(node: Program) -> None:
-    namespace = rabbitmq.namespace()
+async def test_a_queue_that_is_too_busy_to_say_how_full_it_is_is_not_taken_for_an_empty_one() -> None:
+    node, namespace = rabbitmq.node(), rabbitmq.namespace()
     async with outbox(namespace, url=node.url, taking=False) as watcher:
         await watcher.send(jobs(1, 2, 3))
         await eventually(watcher.backlog, 3)
@@ -267,16 +268,21 @@ async def test_a_queue_that_is_too_busy_to_say_how_full_it_is_is_not_taken_for_a
 
 
 @in_loop
-async def test_without_a_broker_nothing_is_claimed_and_nothing_can_be_sent(node: Program) -> None:
-    namespace = rabbitmq.namespace()
-    await asyncio.to_thread(node.stop)
-    async with outbox(namespace, url=node.url) as work:
+async def test_without_a_broker_nothing_is_claimed_and_nothing_can_be_sent() -> None:
+    url = rabbitmq.node().url
+    with closing(Link(port_of(url))) as between:
+        between.cut()
+        await _claims_and_sends_once_there_is_a_broker(moved(url, between.at), between)
+
+
+async def _claims_and_sends_once_there_is_a_broker(url: str, between: Link) -> None:
+    async with outbox(rabbitmq.namespace(), url=url) as work:
         assert await work.claim(10, 60.0) == []
         with pytest.raises(Unavailable):
             await work.send(jobs(1))
         with pytest.raises(Unavailable):
             await work.backlog()
-        await asyncio.to_thread(node.start)
+        between.heal()
         await eventually(lambda: _sent(work), True, 30.0)
         # Jobs are taken on a connection of their own, which may come back later than that on which they are sent.
         await eventually(lambda: _counts(work), True, 30.0)

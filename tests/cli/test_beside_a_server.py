@@ -374,7 +374,7 @@ def test_ctrl_c_ends_an_import_that_a_server_does(tmp_path: Path) -> None:
 
 def test_a_store_that_nobody_answers_for_names_who_has_it(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
-    with served(store) as server:
+    with served(store, start_method="spawn") as server:
         assert run(store, "backup", "--to", str(tmp_path / "backups")).returncode == 0
         for arguments in (
             ("serve", "--port", "0"),

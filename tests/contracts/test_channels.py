@@ -302,7 +302,7 @@ ACTS = st.tuples(st.sampled_from(["publish", "come", "read", "read"]), st.intege
 
 
 @on_every_backend
-@settings(deadline=None, max_examples=examples(60))
+@settings(deadline=None, max_examples=examples(30, full=60))
 @given(length=st.sampled_from([1, 10, 100]), acts=st.lists(ACTS, max_size=25))
 def test_a_follower_is_told_exactly_what_was_published_or_that_it_is_gone(
     backend: str, length: int, acts: list[tuple[str, int]]

@@ -82,6 +82,7 @@ from tests.stores import (
     moment,
     put,
 )
+from tests.tiers import deep
 
 NODES: list[AnyNode] = [
     make(kind, id_on(7, number)) for number, (kind, make) in enumerate(product(KINDS, (bare, filled)), 1)
@@ -181,7 +182,7 @@ async def test_each_version_replaces_the_one_before(backend: Backend) -> None:
         assert await graph.obj_get([ANN]) == {ANN: ann(5, "v5")}
 
 
-@pytest.mark.parametrize("version", [2, 3, 5, 9])
+@pytest.mark.parametrize("version", [2, 9, *deep(3, 5)])
 @in_loop
 async def test_a_version_that_does_not_follow_the_stored_one_is_a_conflict(backend: Backend, version: int) -> None:
     async with backend.open() as graph:
@@ -623,7 +624,7 @@ async def test_before_and_after_leave_their_own_moments_out(backend: Backend) ->
         assert await graph.assoc_range(BEN, POSTED, Cursor(limit=5)) == []
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("limit", [1, 7, *deep(2, 3, 50)])
 @in_loop
 async def test_pages_put_together_are_the_whole_list(backend: Backend, limit: int) -> None:
     async with backend.open() as graph:
@@ -1035,7 +1036,7 @@ async def test_sweep_keeps_an_association_that_began_again_and_a_key_that_was_ex
         assert await graph.sweep(MAX_TIME, future) == 3
 
 
-@pytest.mark.parametrize("page", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("page", [3, 1000, *deep(1, 2, 7)])
 @in_loop
 async def test_scans_are_complete_and_in_order_whatever_the_page(backend: Backend, page: int) -> None:
     async with backend.open() as graph:

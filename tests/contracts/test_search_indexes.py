@@ -483,7 +483,7 @@ def test_every_index_answers_as_the_one_in_memory(
     shared = IndexBackend(name, tmp_path)
 
     @given(st.lists(changes, max_size=4), questions)
-    @settings(max_examples=examples(60) if name == "postgres" else 150, deadline=None)
+    @settings(max_examples=examples(30, full=60) if name == "postgres" else examples(50, full=150), deadline=None)
     def compare(steps: list[IndexChange], asked_for: tuple[list[Ask], list[Clause]]) -> None:
         async def both() -> None:
             reference = MemoryIndex()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
@@ -16,7 +17,9 @@ from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.rabbitmq import MOST_BYTES, QUEUES, RabbitTransport
 from shoal_devcluster.program import Program
 from tests.engines import rabbitmq
+from tests.faults.proxy import Link, moved, port_of
 from tests.running import eventually, in_loop
+from tests.tiers import deep
 
 TURN = 0.02
 PATIENCE = 30.0
@@ -412,7 +415,7 @@ async def test_what_is_no_increment_at_all_stops_nobody() -> None:
         await eventually(came, wanted)
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("how", ["kill", *deep("stop")])
 @in_loop
 async def test_a_broker_that_goes_and_comes_back_loses_nothing_that_was_sent(node: Program, how: str) -> None:
     namespace = rabbitmq.namespace()
@@ -444,17 +447,19 @@ async def test_a_broker_that_goes_and_comes_back_loses_nothing_that_was_sent(nod
 
 
 @in_loop
-async def test_without_a_broker_nothing_can_be_sent_and_nothing_comes(node: Program) -> None:
-    await asyncio.to_thread(node.stop)
-    async with closing(opened("away", collecting=True, url=node.url)) as (transport,):
-        with pytest.raises(Unavailable):
-            await transport.send(b"1", b"")
-        with pytest.raises(Unavailable):
-            await transport.waiting()
-        assert await heard(transport) == set()
-        await asyncio.to_thread(node.start)
-        await eventually(lambda: sent(transport, 1), True, PATIENCE)
-        await told(transport, 1)
+async def test_without_a_broker_nothing_can_be_sent_and_nothing_comes() -> None:
+    url, namespace = rabbitmq.node().url, rabbitmq.namespace()
+    with contextlib.closing(Link(port_of(url))) as between:
+        between.cut()
+        async with closing(opened(namespace, collecting=True, url=moved(url, between.at))) as (transport,):
+            with pytest.raises(Unavailable):
+                await transport.send(b"1", b"")
+            with pytest.raises(Unavailable):
+                await transport.waiting()
+            assert await heard(transport) == set()
+            between.heal()
+            await eventually(lambda: sent(transport, 1), True, PATIENCE)
+            await told(transport, 1)
 
 
 @in_loop

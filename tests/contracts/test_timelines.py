@@ -370,7 +370,7 @@ ACTS = st.tuples(
 
 
 @on_every_backend
-@settings(deadline=None, max_examples=examples(100, full=200))
+@settings(deadline=None, max_examples=examples(50, full=200))
 @given(length=st.integers(1, 4), acts=st.lists(ACTS, max_size=40))
 def test_above_its_floor_a_timeline_is_exactly_what_was_put_there(
     backend: str, length: int, acts: list[tuple[str, int, int, list[int]]]

@@ -52,7 +52,7 @@ def test_a_place_is_kept_as_exactly_as_was_chosen(precision: str, expected: Plac
 
 @given(anywhere, st.sampled_from(list(WIDEST_KM)))
 @example(Place(-69.781, -180.0), PlacePrecision.M100)
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(150, full=300), deadline=None)
 def test_a_rounded_place_is_near_on_the_globe_and_stays_as_it_is(place: Place, precision: PlacePrecision) -> None:
     found = rounded(place, precision)
     assert found is not None
@@ -94,7 +94,7 @@ def test_a_disk_is_around_a_place_on_the_globe(place: tuple[float, float]) -> No
 @example(Disk(90.0, 0.0, 500.0), [(n / 2, 1.0) for n in range(12)])
 @example(Disk(-90.0, 0.0, 3.0), [(n / 2, 1.0) for n in range(12)])
 @example(Disk(0.0, 180.0, 70.0), [(n / 2, 1.0) for n in range(12)])
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(75, full=150), deadline=None)
 def test_few_cells_have_every_place_of_a_disk(around: Disk, spots: list[tuple[float, float]]) -> None:
     covering = cover(around)
     assert len(set(covering)) == len(covering) <= MOST

@@ -169,28 +169,32 @@ def test_a_clock_that_disagrees_with_the_proxys_is_told(tmp_path: Path) -> None:
 
 def test_an_answer_that_never_ends_is_given_up(tmp_path: Path) -> None:
     async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            writer.write(b"HTTP/1.1 200 OK\r\n")
-            while True:
-                writer.write(b"X-More: 1\r\n")
-                await writer.drain()
-                await asyncio.sleep(0.2)
+        try:
+            with contextlib.suppress(ConnectionError):
+                writer.write(b"HTTP/1.1 200 OK\r\n")
+                while True:
+                    writer.write(b"X-More: 1\r\n")
+                    await writer.drain()
+                    await asyncio.sleep(0.2)
+        finally:
+            writer.transport.abort()
 
-    def serve(started: threading.Event, ports: list[int]) -> None:
+    def serve() -> None:
         async def main() -> None:
             server = await asyncio.start_server(drip, "127.0.0.1", 0)
             ports.append(server.sockets[0].getsockname()[1])
             started.set()
-            await asyncio.sleep(8)
+            await asyncio.to_thread(finished.wait, 60)
             server.close()
 
         asyncio.run(main())
 
-    started, ports = threading.Event(), list[int]()
-    thread = threading.Thread(target=serve, args=(started, ports))
+    started, finished, ports = threading.Event(), threading.Event(), list[int]()
+    thread = threading.Thread(target=serve)
     thread.start()
     started.wait(10)
     assert "no answer within" in visit(tmp_path, base_url=f"http://127.0.0.1:{ports[0]}").only("proxy").said
+    finished.set()
     thread.join(20)
 
 

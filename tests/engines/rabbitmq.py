@@ -61,6 +61,17 @@ def stop(program: Program) -> None:
     shutil.rmtree(program.folder, ignore_errors=True)
 
 
+def virtual_host() -> str:
+    """Return the URL of a new virtual host of the shared node, for processes that have the queue names of production."""
+    name = namespace()
+    evaluate(
+        node(),
+        f'rabbit_vhost:add(<<"{name}">>, <<"tests">>), rabbit_auth_backend_internal:set_permissions('
+        f'<<"guest">>, <<"{name}">>, <<".*">>, <<".*">>, <<".*">>, <<"tests">>).',
+    )
+    return f"{node().url}{name}"
+
+
 def evaluate(program: Program, code: str) -> None:
     """Run Erlang in the node, and wait until it has ended."""
     control(program, "eval", code)

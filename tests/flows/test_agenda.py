@@ -34,6 +34,7 @@ from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, SCHEDULES
 from shoal.queries.posts import waiting
 from shoal.scheduler import Agenda
+from tests.examples import examples
 from tests.flows.people import register, texts
 from tests.flows.simulation.recount import World
 from tests.running import in_loop, run
@@ -402,7 +403,7 @@ def _writes(
     return replace(shoal.network.writes, graph=graph)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, full=40))
 @given(seed=st.integers(0, 2**32), planned=st.integers(1, 6), asked=st.integers(0, 3), workers=st.integers(1, 4))
 def test_whatever_dies_everything_happens_once(seed: int, planned: int, asked: int, workers: int) -> None:
     chance = Random(seed)

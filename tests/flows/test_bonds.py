@@ -23,6 +23,7 @@ from shoal.graph.contract import AssocRow, Cursor
 from shoal.graph.schema import ASSOC_TYPES, BLOCKS, ENDORSES, FOLLOWS, LISTS, REQUESTS, WATCHES
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.queries import home
+from tests.examples import examples
 from tests.flows.people import register, texts
 from tests.running import run
 
@@ -207,7 +208,7 @@ async def three(stores: int) -> AsyncIterator[Three]:
 
 @pytest.mark.parametrize("stores", [1, 2])
 @given(acts=acts)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, full=60), deadline=None)
 def test_acts_leave_what_the_rules_say(stores: int, acts: list[Act]) -> None:
     async def main() -> None:
         async with three(stores) as trio:
@@ -229,7 +230,7 @@ def test_acts_leave_what_the_rules_say(stores: int, acts: list[Act]) -> None:
 
 @pytest.mark.parametrize("stores", [1, 2])
 @given(rounds=st.lists(acts, min_size=1, max_size=4), owing=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, full=60), deadline=None)
 def test_acts_that_cross_leave_nothing_half_done(stores: int, rounds: list[list[Act]], *, owing: bool) -> None:
     """With `owing` each store hears of what the other did only by the events."""
 

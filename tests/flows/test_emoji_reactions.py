@@ -38,6 +38,7 @@ from shoal.graph.schema import (
 )
 from shoal.queries.hydration import Entry, emoji_counts
 from shoal.queries.notifications import Notification
+from tests.examples import examples
 from tests.flows.notifications.listening import listening
 from tests.flows.people import register
 from tests.flows.simulation.recount import World
@@ -175,7 +176,7 @@ Act = tuple[bool, int, int]
 
 
 @pytest.mark.parametrize("url", ["memory://", TWO_STORES], ids=["one store", "two stores"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, full=40), deadline=None)
 @given(
     acts=st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 3)), max_size=24),
     at_once=st.integers(1, 4),

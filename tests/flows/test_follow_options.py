@@ -97,7 +97,7 @@ _ACTS = (
 )
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(50, full=100))
 @example([("follow", {}), ("endorse", {}), ("be removed", {})])
 @given(st.lists(st.tuples(st.sampled_from(_ACTS), st.sampled_from(_TERMS)), max_size=12))
 @in_loop

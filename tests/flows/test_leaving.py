@@ -35,6 +35,7 @@ from shoal.scheduler import Agenda
 from tests.engines import dynamodb, postgres
 from tests.running import in_loop
 from tests.stores import all_objects
+from tests.tiers import deep
 
 DAY = 86_400_000
 PASSWORD = "a long password"
@@ -325,7 +326,7 @@ class _Owner:
     """Whose databases they are."""
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgres", "dynamodb"])
+@pytest.mark.parametrize("store", ["sqlite", "postgres", *deep("dynamodb")])
 @in_loop
 async def test_nothing_is_left_on_any_store(store: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"

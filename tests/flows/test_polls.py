@@ -24,6 +24,7 @@ from shoal.core.model import Poll, Post
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import CHOOSES, CHOSEN_BY, VOTED_BY, VOTES, vote_key
 from shoal.queries.hydration import PollView, hydrate
+from tests.examples import examples
 from tests.flows.people import register
 from tests.flows.reading import calls
 from tests.flows.simulation.recount import World
@@ -259,7 +260,7 @@ VOTERS = 5
 ACTS = st.tuples(st.integers(0, VOTERS - 1), st.integers(0, 2), st.lists(st.integers(-1, 3), max_size=3))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(20, full=40))
 @given(acts=st.lists(ACTS, max_size=40), deleted=st.sets(st.integers(0, 2)))
 def test_every_count_is_the_number_of_those_who_chose_it(
     acts: list[tuple[int, int, list[int]]], deleted: set[int]

@@ -58,6 +58,7 @@ from tests.stores import (
     ids_of,
     moment,
 )
+from tests.tiers import deep
 
 LONG = 3600.0
 NAME = user_name_key("ben")
@@ -530,7 +531,7 @@ async def test_a_table_stays_cut_as_it_was_made() -> None:
         assert len(await all_objects(graph)) == len(await all_objects(other)) == 40
 
 
-@pytest.mark.parametrize("page", [5, 50])
+@pytest.mark.parametrize("page", [50, *deep(5)])
 @in_loop
 async def test_scans_are_in_order_and_their_pages_full_over_many_parts(page: int) -> None:
     async with opened(new_table(spread=16)) as (graph,):

@@ -97,7 +97,7 @@ def ready(answer: Any) -> tuple[Any, int]:
 Story = list[tuple[str, int, int]]
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75, full=150))
 @given(st.lists(acts(), max_size=25))
 @in_loop
 async def test_an_answer_is_as_a_fresh_one_after_every_commit(story: Story) -> None:
@@ -105,7 +105,7 @@ async def test_an_answer_is_as_a_fresh_one_after_every_commit(story: Story) -> N
     assert await told(story, graph, graph, store) == []
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75, full=150))
 @given(st.lists(acts(), max_size=25))
 @in_loop
 async def test_so_it_is_where_another_process_commits(story: Story) -> None:

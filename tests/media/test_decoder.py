@@ -241,7 +241,7 @@ def test_callers_queue_up_to_a_maximum() -> None:
 def test_two_children_work_side_by_side() -> None:
     async def story() -> None:
         async with Decoder(children=2) as decoder:
-            await asyncio.gather(*(decoder.render(picture(size=(1500, 1500))) for _ in range(6)))
+            await asyncio.gather(*(decoder.render(picture(size=(1500, 1500))) for _ in range(3)))
             assert len(set(decoder.children)) == 2
 
     asyncio.run(story())
@@ -382,13 +382,13 @@ def attempt() -> Iterator[Callable[[bytes], None]]:
         run(decoder.__aexit__(None, None, None))
 
 
-@settings(deadline=None, max_examples=examples(200))
+@settings(deadline=None, max_examples=examples(100, full=200))
 @given(head=st.sampled_from(HEADS), rest=st.binary(max_size=400))
 def test_any_bytes_are_refused_and_never_hang(attempt: Callable[[bytes], None], head: bytes, rest: bytes) -> None:
     attempt(head + rest)
 
 
-@settings(deadline=None, max_examples=examples(300))
+@settings(deadline=None, max_examples=examples(150, full=300))
 @given(data=st.data())
 def test_any_damage_to_a_good_file_is_survived(attempt: Callable[[bytes], None], data: st.DataObject) -> None:
     file = bytearray(data.draw(st.sampled_from(GOOD)))

@@ -76,7 +76,27 @@ class World(NamedTuple):
             connection.commit()
 
 
+_made: list[tuple[World, dict[Path, bytes]]] = []
+
+
 async def world_in(folder: Path) -> World:
+    """Return a small network in an empty folder. The first call makes it; later calls write copies of its files."""
+    if not _made:
+        made = await _make_world(folder)
+        _made.append((made, _files(folder)))
+        return made
+    made, files = _made[0]
+    for file, data in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(data)
+    return made._replace(path=folder / made.path.name)
+
+
+def _files(folder: Path) -> dict[Path, bytes]:
+    return {file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+async def _make_world(folder: Path) -> World:
     """Ben follows Ann, once more, and likes, shares, keeps and answers what she posted; she edited it since, and unfollowed him."""
     path = folder / "shoal.db"
     async with Shoal.open(f"sqlite:///{path}") as shoal:

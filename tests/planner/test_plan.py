@@ -20,7 +20,7 @@ COSTS = shipped()
 MORE = ("posts", "pages", "changes", "years", "follows")
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15, full=30))
 @given(NETWORKS)
 def test_a_shape_that_was_sized_for_a_load_carries_it_unless_the_data_sources_run_out(of: Assumptions) -> None:
     shape = cluster(of, COSTS)
@@ -40,7 +40,7 @@ def test_a_shape_that_was_sized_for_a_load_carries_it_unless_the_data_sources_ru
     assert "workers" not in ends or size.workers > 1
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15, full=30))
 @given(NETWORKS)
 def test_more_of_anything_fills_no_limit_less(of: Assumptions) -> None:
     def uses(given: Assumptions) -> dict[str, float]:

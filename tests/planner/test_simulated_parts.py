@@ -71,7 +71,7 @@ JOBS = st.lists(
 )
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30, full=60))
 @given(JOBS, st.sampled_from([0.5, 1.0, 2.0, 3.5]), st.integers(1, 6), st.sampled_from([0.05, 0.7, 50.0]))
 def test_shared_workers_end_each_job_when_working_through_them_one_by_one_does(
     jobs: list[tuple[float, int, float]], cores: float, slots: int, step: float
@@ -125,7 +125,7 @@ def test_what_lost_workers_had_in_hand_begins_anew_when_it_is_given_back() -> No
     assert (workers.left, workers.idle) == (0.0, True)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20, full=40))
 @given(st.floats(0.1, 3), st.floats(1, 30), st.floats(0.2, 4))
 def test_a_store_has_done_the_work_by_when_it_was_said_to(load: float, by: float, lasting: float) -> None:
     length, cores = 0.02, 2.0

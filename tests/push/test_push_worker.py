@@ -16,6 +16,7 @@ import pytest
 from shoal.app.network import open_network
 from shoal.commands import members, oauth
 from shoal.core.placement import place, source_of
+from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.push.encryption import new_key
 from shoal.settings import Settings, build, environment
 from shoal_devcluster.program import Program
@@ -26,8 +27,6 @@ from tests.serving import served
 
 SCOPES = ("read", "write", "push")
 SECONDS = 60.0
-QUIET_SECONDS = 2.0
-"""So long nothing more may come: a job that is given again comes at once."""
 
 
 class Account(NamedTuple):
@@ -45,7 +44,10 @@ class Account(NamedTuple):
 class Net:
     """The processes, and two members of whom either lives in another PostgreSQL."""
 
-    def __init__(self, service: PushService, worker: Program, ann: Account, ben: Account, client: httpx.Client) -> None:
+    def __init__(
+        self, broker: str, service: PushService, worker: Program, ann: Account, ben: Account, client: httpx.Client
+    ) -> None:
+        self._broker = broker
         self.service = service
         self.worker = worker
         self.ann = ann
@@ -68,10 +70,21 @@ class Net:
         return [one["id"] for one in self._asked("GET", "notifications", self.ann)]
 
     def came(self, path: str, number: int) -> list[Request]:
-        """Wait for so many messages at a path; no more come."""
-        _until(lambda: len(self.service.at(path)) >= number)
-        time.sleep(QUIET_SECONDS)
+        """Wait for so many messages at a path and for the end of all jobs; return all messages at the path."""
+        _until(lambda: len(self.service.at(path)) >= number and not self.jobs())
         return self.service.at(path)
+
+    def jobs(self) -> int:
+        """Count the jobs that wait or that a worker has claimed."""
+
+        async def backlog() -> int:
+            outbox = await RabbitOutbox.open(self._broker, taking=False)
+            try:
+                return await outbox.backlog()
+            finally:
+                await outbox.close()
+
+        return run(backlog())
 
     def _asked(self, method: str, path: str, who: Account, json: object = None) -> Any:
         answer = self._client.request(method, f"/api/v1/{path}", headers=who.bearer, json=json)
@@ -82,14 +95,12 @@ class Net:
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Net]:
     folder = tmp_path_factory.mktemp("network")
-    broker = rabbitmq.start_another()
     with ExitStack() as stack:
-        stack.callback(rabbitmq.stop, broker)
         service = stack.enter_context(push_service(tmp_path_factory.mktemp("push")))
         settings = build(
             store={part: run(postgres.database(request)) for part in ("0-31", "32-63")},
             timelines=redis.single(),
-            broker=broker.url,
+            broker=rabbitmq.virtual_host(),
             media=(folder / "media").as_uri(),
             run_consequences=False,
             push_key=new_key(),
@@ -104,7 +115,7 @@ def net(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
         worker = Program("worker", command, folder, environ={**os.environ, **environ})
         stack.callback(worker.stop)
         worker.start()
-        yield Net(service, worker, ann, ben, client)
+        yield Net(settings.broker, service, worker, ann, ben, client)
 
 
 async def _accounts(settings: Settings) -> tuple[Account, Account]:
@@ -144,7 +155,7 @@ def test_a_message_whose_worker_is_killed_before_it_was_sent_comes_once(net: Net
     # It takes jobs, and does nothing about them any more.
     net.worker.pause()
     net.liked("High tide")
-    time.sleep(QUIET_SECONDS)
+    _until(lambda: net.jobs() > 0)
     assert net.service.at(path) == []
     net.worker.kill()
     net.worker.start()

@@ -17,6 +17,7 @@ from tests.engines.dynamodb import PATIENT_SECONDS, new_table
 from tests.engines.dynamodb_faults import after, loses_its_answer, moody, says
 from tests.running import in_loop
 from tests.tagcloud.stores import DAY, FIRST, increment_id, large, merge, row, whole
+from tests.tiers import deep
 
 TAGS = 12
 
@@ -76,7 +77,7 @@ async def killed_at(url: str, lives: int, *, answered: bool, version: int) -> bo
         return False
 
 
-@pytest.mark.parametrize("answered", [True, False])
+@pytest.mark.parametrize("answered", [False, *deep(True)])
 @in_loop
 async def test_a_writer_may_die_between_any_two_requests(answered: bool) -> None:
     url = new_table()

@@ -145,7 +145,7 @@ def uses_of(random: Random, count: int) -> list[Use]:
     return uses
 
 
-@settings(deadline=None, max_examples=examples(150))
+@settings(deadline=None, max_examples=examples(75, full=150))
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 25))
 def test_in_the_end_every_use_is_counted_once(seed: int, count: int) -> None:
     uses = uses_of(Random(seed), count)

@@ -29,7 +29,7 @@ def filled(audiences: Audiences, source: int, *seats: int) -> Audience:
     return audience
 
 
-@settings(deadline=None, max_examples=examples(100))
+@settings(deadline=None, max_examples=examples(50, full=100))
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=60))
 def test_an_audience_is_a_set_of_seats(acts: list[tuple[bool, int]]) -> None:
     audience, model = Audience(0), set[int]()
@@ -39,7 +39,7 @@ def test_an_audience_is_a_set_of_seats(acts: list[tuple[bool, int]]) -> None:
     assert listed(audience) == sorted(model)
 
 
-@settings(deadline=None, max_examples=examples(200))
+@settings(deadline=None, max_examples=examples(100, full=200))
 @given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(0, 14)), max_size=40))
 def test_pages_from_the_end_reach_everybody_who_stays_whoever_comes_and_goes(
     page: int, acts: list[tuple[bool, int]]

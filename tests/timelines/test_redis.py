@@ -337,7 +337,7 @@ async def act(timelines: Timelines, verb: str, members: set[int], number: int, o
             await getattr(timelines, verb)(member, *arguments)
 
 
-@settings(deadline=None, max_examples=examples(75, full=150))
+@settings(deadline=None, max_examples=examples(40, full=150))
 @given(length=st.integers(1, 9), slack=st.sampled_from([0.0, 0.5, 1.0, 3.0]), acts=st.lists(ACTS, max_size=60))
 def test_above_both_floors_it_holds_what_memory_holds(
     length: int, slack: float, acts: list[tuple[str, set[int], int, list[int]]]
@@ -366,7 +366,7 @@ async def compare(memory: Timelines, packed: Timelines, member: int) -> None:
     assert [id_ for id_ in one.ids if id_ > above] == [id_ for id_ in other.ids if id_ > above]
 
 
-@settings(deadline=None, max_examples=examples(30, full=60))
+@settings(deadline=None, max_examples=examples(20, full=60))
 @given(length=st.integers(1, 9), rounds=st.integers(1, 60), joined=st.integers(0, 60))
 def test_what_comes_in_order_leaves_the_same_floor_as_in_memory(length: int, rounds: int, joined: int) -> None:
     async def story() -> None:

@@ -43,11 +43,10 @@ def started(log: Path, environ: dict[str, str], *arguments: str) -> Iterator[sub
 
 
 def test_a_trace_goes_through_rabbitmq_to_the_worker(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    broker = rabbitmq.start_another()
     environ = {
         "SHOAL_STORE": run(postgres.database(request)),
         "SHOAL_TIMELINES": redis.single(),
-        "SHOAL_BROKER": broker.url,
+        "SHOAL_BROKER": rabbitmq.virtual_host(),
         "SHOAL_MEDIA": (tmp_path / "media").as_uri(),
         "SHOAL_RUN_CONSEQUENCES": "false",
         "SHOAL_RATE_LIMITS": "false",
@@ -57,7 +56,6 @@ def test_a_trace_goes_through_rabbitmq_to_the_worker(request: pytest.FixtureRequ
     }
     web, worker = tmp_path / "web.log", tmp_path / "worker.log"
     with ExitStack() as stack:
-        stack.callback(rabbitmq.stop, broker)
         server = stack.enter_context(started(web, environ, "serve", "--port", "0"))
         url = first_url(server)
         stack.enter_context(started(worker, environ, "worker", "--processes", "1"))

@@ -31,6 +31,7 @@ from shoal.settings import build
 from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.rules import allowing, denying, folded, merging
 from tests.engines import dynamodb, postgres
+from tests.examples import examples
 from tests.running import eventually, in_loop, run
 from tests.stores import all_counts, all_links, all_objects
 from tests.upgrades.lowercase_network import (
@@ -303,7 +304,7 @@ _acts = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12, full=25), deadline=None)
 @given(before=_acts, after=_acts)
 def test_any_network_after_the_tag_upgrade_is_as_if_tags_had_always_been_folded(before: Any, after: Any) -> None:
     upgraded, folded_always = run(_lived(before, after, former=True)), run(_lived(before, after, former=False))

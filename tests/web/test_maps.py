@@ -35,7 +35,7 @@ def entry(number: int, place: Place | None) -> Entry:
 places = st.lists(st.builds(Place, st.floats(-90, 90), st.floats(-180, 180)), min_size=1, max_size=30)
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75, full=150))
 @given(places)
 def test_every_post_is_at_a_point_that_lies_on_the_map(visit: Visit, found: list[Place]) -> None:
     shown = map_of(visit, [entry(n, place) for n, place in enumerate(found)])

@@ -428,7 +428,10 @@ TYPES = ["", "application/json", "application/x-www-form-urlencoded", "multipart
 @given(request=requests(), known=st.booleans())
 @example(request=("GET", "/api/v1/streaming/health", {}), known=False)
 @example(request=("GET", "/api/v1/streaming/public", {}), known=True)
-@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(100, full=200),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_no_request_whatever_makes_the_server_fail(
     shared: World, ann: Someone, request: tuple[str, str, dict[str, Any]], known: bool
 ) -> None:

@@ -48,7 +48,7 @@ class Requests:
         raise AssertionError(f"{self.done} of {count} were done in {most_turns} turns")
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25, full=50))
 @given(st.lists(st.integers(0, 30), max_size=12))
 @in_loop
 async def test_all_begin_in_the_order_in_which_they_came(bursts: list[int]) -> None:

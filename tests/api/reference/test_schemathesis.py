@@ -33,7 +33,7 @@ from shoal.settings import Settings
 from tests.api.world import served
 from tests.examples import examples
 
-LEAST = examples(600, full=2_500)
+LEAST = examples(400, full=2_500)
 """Requests in all."""
 SEED = 20_261_122
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)

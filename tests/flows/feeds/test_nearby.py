@@ -300,7 +300,7 @@ DISKS = st.builds(
 
 
 @given(st.lists(SPOTS, max_size=12), st.lists(DISKS, min_size=1, max_size=4))
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(12, full=25), deadline=None)
 def test_what_is_found_near_is_what_lies_in_the_disk(spots: Sequence[_Spot], disks: Sequence[Disk]) -> None:
     run(_compare(spots, disks))
 

@@ -20,6 +20,7 @@ from shoal.core.model import Member, Post, Visibility
 from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.schema import FOLLOWS, MUTES, PUBLISHED, public_list
 from shoal.queries import public_timelines
+from tests.examples import examples
 from tests.flows.people import register, texts
 from tests.flows.reading import calls
 from tests.flows.simulation.recount import World
@@ -184,7 +185,7 @@ async def act(shoal: Shoal, people: list[Handle], made: list[Post], op: tuple[st
             made.append(await actor.comment(post, text))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30, full=60))
 @given(
     acts=st.lists(ACTS, max_size=40),
     wishes=st.lists(st.tuples(*[st.sets(st.sampled_from(TAGS))] * 3), min_size=1, max_size=4),

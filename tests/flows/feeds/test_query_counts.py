@@ -37,6 +37,7 @@ from shoal.timelines.memory import MemoryTimelines
 from tests.engines import dynamodb, postgres
 from tests.flows.reading import Read, calls, statements, traced
 from tests.running import in_loop
+from tests.tiers import deep
 
 PAGE = Cursor(limit=40)
 
@@ -57,7 +58,7 @@ async def a_reader_of(followees: int, posts: int, url: str = "memory://") -> Asy
         yield shoal, ann
 
 
-@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@pytest.mark.parametrize("backend", ["sqlite", *deep("memory")])
 @in_loop
 async def test_a_page_of_home_costs_the_same_for_1_post_or_40(backend: str, tmp_path: Path) -> None:
     costs = []
@@ -74,7 +75,7 @@ async def test_a_page_of_home_costs_the_same_for_1_post_or_40(backend: str, tmp_
     assert costs[0][1] <= 12
 
 
-@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@pytest.mark.parametrize("backend", ["sqlite", *deep("memory")])
 @in_loop
 async def test_emoji_cost_two_reads_of_a_page_however_many_posts_have_them(backend: str, tmp_path: Path) -> None:
     costs = []
@@ -113,7 +114,7 @@ async def test_a_page_of_home_of_many_authors_costs_no_more() -> None:
     assert costs[0] == costs[1]
 
 
-@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@pytest.mark.parametrize("backend", ["sqlite", *deep("memory")])
 @in_loop
 async def test_a_cold_rebuild_costs_the_same_for_5_followees_or_200(backend: str, tmp_path: Path) -> None:
     costs = []
@@ -148,7 +149,7 @@ async def test_reading_past_the_materialised_end_costs_a_fixed_number_of_reads()
     assert costs[1] <= 20
 
 
-@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@pytest.mark.parametrize("backend", ["sqlite", *deep("memory")])
 @in_loop
 async def test_a_user_timeline_costs_the_same_for_1_post_or_40(backend: str, tmp_path: Path) -> None:
     costs = []

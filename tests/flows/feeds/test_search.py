@@ -36,6 +36,7 @@ from shoal.search.indexing import Filler, fill, refill
 from shoal.search.memory import MemoryIndex
 from tests.api.world import Counting, picture
 from tests.engines import postgres
+from tests.examples import examples
 from tests.flows.people import register
 from tests.flows.scene import VIEWERS, a_scene
 from tests.running import in_loop, run
@@ -531,7 +532,7 @@ async def _contents(index: Any) -> list[Any]:
 
 
 @given(st.lists(acts, max_size=14))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, full=40), deadline=None)
 def test_whatever_happens_the_index_is_what_a_rebuild_makes_and_shows_nobody_too_much(happened: list[Act]) -> None:
     async def story() -> None:
         async with Shoal.open("memory://") as shoal:

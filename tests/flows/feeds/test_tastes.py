@@ -13,6 +13,7 @@ from shoal.commands.relationships import FollowOptions
 from shoal.graph.contract import Cursor
 from shoal.queries import home
 from shoal.queries.pipeline import Page
+from tests.examples import examples
 from tests.flows.people import register
 from tests.running import run
 
@@ -70,7 +71,7 @@ def brought(taste: Taste, written: Written, *, shared: bool) -> bool:
 
 
 @given(tastes=tastes, posts=posts, limit=st.integers(1, 5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25, full=50), deadline=None)
 def test_a_home_is_what_the_tastes_of_its_reader_say(tastes: list[Taste], posts: list[Written], limit: int) -> None:
     async def main() -> None:
         async with Shoal.open("memory://") as shoal:

@@ -23,6 +23,7 @@ from shoal.graph.schema import EXPIRING, LOGGED_IN
 from shoal.mastodon_api.oauth import OUT_OF_BAND, redirects_to
 from tests.api.visitor import CHALLENGE, VERIFIER
 from tests.engines import dynamodb
+from tests.examples import examples
 from tests.flows.simulation.chaos import Between
 from tests.running import in_loop
 from tests.stores import FIRST
@@ -52,7 +53,7 @@ def changed(draw: st.DrawFn, text: str) -> str:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75, full=150), deadline=None)
 @given(data=st.data())
 def test_no_altered_code_address_or_verifier_is_worth_a_token(data: st.DataObject) -> None:
     async def story() -> None:

@@ -30,6 +30,7 @@ from shoal.core.model import Member, Role
 from shoal.core.signup import HOLD_MS, Invitation
 from shoal.graph.contract import Batch, Graph
 from shoal.graph.schema import FOLLOWS, OWNS_INVITATION, REQUESTS
+from tests.examples import examples
 from tests.flows.test_maxima import STORES, networks, tally
 from tests.running import in_loop
 from tests.stores import Forgetful, all_objects
@@ -332,7 +333,7 @@ class Unreliable:
             raise OutcomeUnknown("the answer is lost")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, full=60), deadline=None)
 @given(
     uses=st.integers(1, 3),
     names=st.lists(st.sampled_from(["ben", "cyd", "dee", "eve", "fay"]), max_size=8),

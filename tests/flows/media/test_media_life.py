@@ -33,6 +33,7 @@ from shoal.graph.schema import AGENDA, ATTACHED, DUE, OWNS
 from shoal.media.library import MediaLibrary, StoredPicture
 from shoal.outbox.runner import Consequence, Runner
 from shoal.scheduler import Agenda
+from tests.examples import examples
 from tests.flows.simulation.chaos import Between, Crash, Dice, Lossy, Unruly
 from tests.stores import all_objects
 
@@ -252,7 +253,7 @@ VERBS = {
 OPS = st.tuples(st.sampled_from([verb for verb, weight in VERBS.items() for _ in range(weight)]), st.integers(0, 15))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(100, full=200))
 @given(seed=st.integers(0, 2**32), ops=st.lists(OPS, min_size=10, max_size=40))
 def test_whatever_meets_posts_keep_their_media_and_nothing_else_stays(seed: int, ops: list[tuple[str, int]]) -> None:
     logging.disable(logging.ERROR)

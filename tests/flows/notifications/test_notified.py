@@ -28,6 +28,7 @@ from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS, LIKES, MUTES, NOTIFIED, REVISED
 from shoal.outbox.runner import Runner
 from shoal.queries import notifications as feed
+from tests.examples import examples
 from tests.flows.simulation.chaos import Between, Crash, Dice, Unruly
 from tests.flows.simulation.recount import World
 from tests.running import in_loop
@@ -308,7 +309,7 @@ ACTS = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30, full=60))
 @given(seed=st.integers(0, 2**32), acts=st.lists(ACTS, min_size=20, max_size=70))
 def test_everybody_is_notified_of_what_the_graph_says(seed: int, acts: list[Act]) -> None:
     logging.disable(logging.ERROR)

@@ -144,7 +144,7 @@ def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Op
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
-@examples(20, 200)
+@examples(10, 200)
 def test_in_the_end_everything_is_as_defined(examples: int, stores: int, shared: bool) -> None:
     told(examples, MANY_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared))
 

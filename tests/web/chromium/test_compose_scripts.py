@@ -17,6 +17,7 @@ from shoal.core.text import text_length
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
 from shoal.web.assets import assets
+from tests.examples import examples
 from tests.web.chromium.accessible import hindrances
 from tests.web.chromium.screens import Stage, file, held, screen, until
 
@@ -159,7 +160,7 @@ def test_characters_are_counted_as_the_server_does(at: Stage, chromium: Browser)
             f"import('/static/{assets().version}/scripts/count.js').then((one) => (window.count = one.length))"
         )
 
-        @settings(deadline=None, max_examples=60)
+        @settings(deadline=None, max_examples=examples(30, full=60))
         @given(st.lists(st.one_of(PIECES, st.text(max_size=3).filter(lambda text: "\r" not in text)), max_size=8))
         def alike(pieces: list[str]) -> None:
             text = "".join(pieces)

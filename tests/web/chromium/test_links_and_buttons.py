@@ -13,6 +13,7 @@ from shoal.commands import posts, reactions, relationships
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
+from tests.examples import DEEP
 from tests.web.chromium.screens import Screen, Stage, screen
 from tests.web.pictures import posted
 
@@ -166,10 +167,10 @@ def test_every_control_for_strangers_leaves_one_main_and_one_navigation(
 ) -> None:
     with screen(at, chromium) as ours:
         clicker = Clicker(ours)
-        for path in paths(STRANGERS, subjects):
+        for path in paths(STRANGERS, subjects)[:: 1 if DEEP else 3]:
             clicker.look(path)
     assert clicker.torn == []
-    assert len(clicker.clicked) > 30
+    assert len(clicker.clicked) > (30 if DEEP else 10)
 
 
 def test_every_keyboard_shortcut_leaves_one_main_and_one_navigation(
