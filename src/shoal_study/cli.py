@@ -18,7 +18,7 @@ from shoal.cli.group import pass_settings
 from shoal.cli.progress import bars
 from shoal.cli.stores import existing
 from shoal.core.errors import InvalidInput
-from shoal.graph.sharding.shard_map import shown_url
+from shoal.graph.shard_map import shown_url
 from shoal.settings import Settings
 from shoal_study.counting import MOST_RANGE, MOST_SEED, MOST_SERVERS, MOST_ZIPF, SCHEMES, StudyOptions
 from shoal_study.names import MOST_NAMES, FileOptions, file_batches, generated_batches, network_batches

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.placement import DATA_SOURCES
-from shoal.graph.sharding.shard_map import ShardMap, first_map
+from shoal.graph.shard_map import ShardMap, first_map
 from shoal_study.names import Amounts, Numbers
 
 Owners = NDArray[np.intp]

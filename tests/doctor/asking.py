@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from shoal.observability.doctor import examine
-from shoal.observability.preflight import Diagnosis
+from shoal.monitoring.doctor import examine
+from shoal.monitoring.preflight import Diagnosis
 from shoal.settings import Settings, build
 from shoal.settings_file import render
 

@@ -25,9 +25,9 @@ from shoal.app.network import open_network
 from shoal.cli import main
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Batch
-from shoal.observability import preflight
-from shoal.observability.health import EngineVitals
-from shoal.observability.preflight import Diagnosis, Grade
+from shoal.health.probes import EngineVitals
+from shoal.monitoring import preflight
+from shoal.monitoring.preflight import Diagnosis, Grade
 from shoal.push.encryption import new_key
 from shoal.settings import Settings
 from shoal_devcluster.program import free_port
@@ -262,7 +262,7 @@ def test_the_age_of_the_newest_backup_is_told(tmp_path: Path, monkeypatch: pytes
     subprocess.run([sys.executable, "-m", "shoal.cli", *command], check=True, capture_output=True, timeout=60)
     assert visit(tmp_path).only("backup").grade == "ok"
     now = time.time()
-    monkeypatch.setattr("shoal.observability.preflight.time.time", lambda: now + 40 * 3_600)
+    monkeypatch.setattr("shoal.monitoring.preflight.time.time", lambda: now + 40 * 3_600)
     assert visit(tmp_path).only("backup").grade == "bad"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shoal.app.network import open_network
-from shoal.observability.metrics_server import telling
+from shoal.monitoring.metrics_server import telling
 from shoal.settings import build
 from shoal_devcluster.program import free_port
 from tests.backups.worlds import backed_up, repository

@@ -12,10 +12,10 @@ import httpx
 
 from shoal import settings as configuration
 from shoal.app.network import open_network
-from shoal.observability.collectors import NAMES
-from shoal.observability.health import EngineProbe, EngineVitals, Vital, VitalName
+from shoal.health.probes import EngineProbe, EngineVitals, Vital, VitalName
+from shoal.monitoring.collectors import NAMES
+from shoal.monitoring.metrics_server import telling
 from shoal.observability.metrics import METRICS
-from shoal.observability.metrics_server import telling
 from shoal_devcluster.program import free_port
 from tests.engines import postgres, redis
 from tests.metrics import metrics_page

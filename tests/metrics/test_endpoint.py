@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from shoal.observability.metrics_server import answering
+from shoal.monitoring.metrics_server import answering
 from tests.running import eventually, in_loop
 
 LARGE = b"x" * (32 << 20)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from shoal.observability.collectors import PauseTimes, garbage_watched, loop_watched, pauses_watched
+from shoal.monitoring.collectors import PauseTimes, garbage_watched, loop_watched, pauses_watched
 from shoal.observability.metrics import Families
 from tests.running import eventually, in_loop
 

@@ -24,7 +24,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LIKES, POSTED
-from shoal.graph.sharding.shard_map import parse_sources
+from shoal.graph.shard_map import parse_sources
 
 
 def store_of(text: str) -> Any:

@@ -25,7 +25,7 @@ from shoal.core.events import InverseOwed
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Store
 from shoal.graph.postgres import ranks
-from shoal.graph.sharding.shard_map import Digest, RowKind, RowNames
+from shoal.graph.shard_map import Digest, RowKind, RowNames
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 
 SOURCES = range(12, 16)

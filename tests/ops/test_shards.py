@@ -19,7 +19,7 @@ from shoal.core.model import Post
 from shoal.graph.bulk import ASSOC_BYTES, Spread, weigh
 from shoal.graph.contract import Store
 from shoal.graph.schema import encode_node
-from shoal.graph.sharding.shard_map import ShardMap, first_map, parse_sources, ranges_of, shown_url
+from shoal.graph.shard_map import ShardMap, first_map, parse_sources, ranges_of, shown_url
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,8 +17,8 @@ from shoal.app.network import open_network
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
 from shoal.graph.dynamodb import DynamoGraph
-from shoal.observability.health import EngineProbe, EngineVitals, EngineWatch, Vital
-from shoal.observability.rabbitmq_health import look as look_at_broker
+from shoal.health.probes import EngineProbe, EngineVitals, EngineWatch, Vital
+from shoal.health.rabbitmq import look as look_at_broker
 from shoal.outbox.rabbitmq import RabbitOutbox
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from shoal.app import readers as reading
+from shoal.app.readers import StoreReader
 from shoal.core.errors import Unavailable
-from shoal.multiprocess import readers as reading
 from shoal.multiprocess.messages import WARM, WARMED, ProcessLink, ProcessMessage, at, bound
-from shoal.multiprocess.readers import StoreReader
 from shoal.multiprocess.shared_memory import SharedMemory
 from tests.running import eventually, in_loop
 

@@ -16,8 +16,8 @@ from shoal.commands import moderation, posts
 from shoal.commands.posts import Draft
 from shoal.core.errors import ShoalError
 from shoal.core.model import Role
-from shoal.graph.sharding.shard_map import shown_url
-from shoal.observability.metrics_server import telling
+from shoal.graph.shard_map import shown_url
+from shoal.monitoring.metrics_server import telling
 from shoal_devcluster.program import free_port
 from tests.api.world import world
 from tests.engines.certificates import trusted

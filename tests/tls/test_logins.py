@@ -20,8 +20,8 @@ from shoal.graph.contract import Job
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.redis.client import Nodes
+from shoal.health.rabbitmq import look
 from shoal.media.store import MediaStore
-from shoal.observability.rabbitmq_health import look
 from shoal.outbox.rabbitmq import RabbitOutbox
 from shoal.tagcloud.rabbitmq import RabbitTransport
 from tests.engines import dynamodb, postgres, rabbitmq, redis

@@ -18,8 +18,8 @@ from unicodedata import normalize
 from unittest.mock import patch
 
 from shoal import Shoal, Visibility
-from shoal.admin import tags as tag_spellings
 from shoal.admin import tags as tag_upgrade
+from shoal.admin.consistency import tag_spellings
 from shoal.admin.tags import TagUpgrade
 from shoal.app.network import Network, open_network
 from shoal.commands import ranking

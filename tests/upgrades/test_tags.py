@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
-from shoal.admin import tags as tag_spellings
+from shoal.admin.consistency import tag_spellings
 from shoal.admin.consistency.check import check
-from shoal.admin.tags import fold_all
+from shoal.admin.consistency.tag_spellings import fold_all
 from shoal.app.network import open_network
 from shoal.commands import ranking
 from shoal.core.errors import Conflict

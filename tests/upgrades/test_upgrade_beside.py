@@ -16,7 +16,7 @@ from shoal import Shoal
 from shoal.cli import main
 from shoal.graph.migrations import Migration, TableIndex, Walk
 from shoal.graph.postgres import migrations
-from shoal.graph.sharding.shard_map import shown_url
+from shoal.graph.shard_map import shown_url
 from shoal.graph.sqlite import files, sql
 from shoal.graph.sqlite.upgrade import SqliteUpgrade
 from shoal.search import postgres as index

@@ -25,7 +25,7 @@ from shoal.core.ids import shard_of
 from shoal.core.placement import DATA_SOURCES, source_of
 from shoal.graph.bulk import ASSOC_BYTES, Spread, Spreading, weigh
 from shoal.graph.contract import Store
-from shoal.graph.sharding.shard_map import DEAD_SECONDS, Digest, RowKind, RowNames, ShardMap, Side, ranges_of, shown_url
+from shoal.graph.shard_map import DEAD_SECONDS, Digest, RowKind, RowNames, ShardMap, Side, ranges_of, shown_url
 
 
 class Evenness(NamedTuple):

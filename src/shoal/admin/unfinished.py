@@ -8,11 +8,9 @@ the import finishes, its lists lack their inverse associations.
 from __future__ import annotations
 
 import time
-from hashlib import blake2b, md5
-from pathlib import Path
+from hashlib import blake2b
 from typing import NamedTuple
 
-from shoal.admin.imports.files import Sources
 from shoal.core.errors import Unavailable
 from shoal.core.ids import EPOCH_MS, compose, milliseconds_of, shard_of
 from shoal.graph.bulk import KeyRow
@@ -42,8 +40,6 @@ async def check_restored(graph: Reader) -> None:
 
 _SHARD = shard_of(EVERYBODY)
 _FILES, _SINCE = import_key(_SHARD, "bulk:files"), import_key(_SHARD, "bulk:since")
-_BITS = 40
-_SAMPLE_BYTES = 65_536
 
 
 class Begun(NamedTuple):
@@ -85,21 +81,3 @@ async def finish(graph: Graph, done: Begun) -> None:
     batch.key_del(_FILES, compose(EPOCH_MS + done.files, _SHARD))
     batch.key_del(_SINCE, compose(done.since, _SHARD))
     await graph.commit(batch)
-
-
-def number_of(sources: Sources) -> int:
-    """Return a number of 40 bits that tells these files, and how they are read, from others: by sizes, beginnings and ends."""
-    digest = md5(usedforsecurity=False)
-    told = (sources.mutual, sources.authors, sources.photos_newest, sorted(sources.columns.items()))
-    digest.update(repr(told).encode())
-    for path in (sources.members, sources.follows, sources.posts):
-        digest.update(_sample(path) if path else b"none")
-    return int.from_bytes(digest.digest()[:8]) >> (64 - _BITS)
-
-
-def _sample(path: Path) -> bytes:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        first = file.read(_SAMPLE_BYTES)
-        file.seek(max(0, size - _SAMPLE_BYTES))
-        return b"%d:" % size + first + file.read(_SAMPLE_BYTES)

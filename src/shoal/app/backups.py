@@ -17,7 +17,7 @@ from shoal.app.paths import media_url, push_key_path, sqlite_path
 from shoal.app.stores import newest_map, open_store
 from shoal.core.errors import InvalidInput
 from shoal.graph.bulk import SnapshotSource
-from shoal.graph.sharding.shard_map import shown_url
+from shoal.graph.shard_map import shown_url
 from shoal.media.store import MediaStore
 from shoal.settings import Settings
 

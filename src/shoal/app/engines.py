@@ -12,15 +12,15 @@ from shoal.app.paths import sqlite_path, store_urls
 from shoal.app.shared import Sharing
 from shoal.graph.contract import Store
 from shoal.graph.sharding.sharded_graph import ShardedGraph
-from shoal.observability.health import EngineProbe
+from shoal.health.probes import EngineProbe
 from shoal.settings import Settings
 from shoal.tagcloud.contract import CloudStore
 
-_SQLITE = Backend("shoal.observability.health", "look")
-_POSTGRES = Backend("shoal.observability.postgres_health", "look", "postgres")
-_DYNAMODB = Backend("shoal.observability.dynamodb_health", "look", "dynamodb")
-_REDIS = Backend("shoal.observability.redis_health", "look", "redis")
-_RABBITMQ = Backend("shoal.observability.rabbitmq_health", "look", "rabbitmq")
+_SQLITE = Backend("shoal.health.probes", "look")
+_POSTGRES = Backend("shoal.health.postgres", "look", "postgres")
+_DYNAMODB = Backend("shoal.health.dynamodb", "look", "dynamodb")
+_REDIS = Backend("shoal.health.redis", "look", "redis")
+_RABBITMQ = Backend("shoal.health.rabbitmq", "look", "rabbitmq")
 _BESIDE = ("", ".tags", ".search")
 """Endings of the files of a store on SQLite: the graph, the tag cloud, the search index."""
 

@@ -15,7 +15,7 @@ from shoal.app.paths import file_beside, store_urls
 from shoal.app.stores import open_store
 from shoal.core.errors import InvalidInput
 from shoal.graph.contract import Reader, Scanner, Store
-from shoal.graph.sharding.shard_map import shown_url
+from shoal.graph.shard_map import shown_url
 from shoal.search.contract import NoIndex, SearchIndex
 from shoal.search.indexing import Filler, Tell, fill_quietly, refill
 from shoal.settings import Settings

@@ -33,6 +33,7 @@ from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.request_graph import NotedGraph
 from shoal.graph.contract import Graph, Outbox, Store
 from shoal.graph.failover import Histories
+from shoal.health.probes import EngineProbe
 from shoal.http.rate_limits import Limiter
 from shoal.media.clips import Clips, Programs
 from shoal.media.decoder import Decoder
@@ -40,7 +41,6 @@ from shoal.media.library import MediaLibrary, Workshop
 from shoal.media.limits import ClipLimits
 from shoal.media.limits import UploadLimits as MediaLimits
 from shoal.media.store import MediaStore
-from shoal.observability.health import EngineProbe
 from shoal.observability.request_log import Recorder
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner

@@ -12,12 +12,12 @@ from typing import Any
 
 from shoal.app.backends import Backend, scheme_of
 from shoal.app.paths import readers_path
+from shoal.app.readers import StoreOwner, StoreReader
 from shoal.core.errors import InvalidInput
 from shoal.graph.cache.coherence import FollowedLog, OwnersLog, Stamps
 from shoal.graph.failover import HistoricStamps, Histories
 from shoal.http.rate_limits import Limiter, SharedLimiter, rules
 from shoal.multiprocess.messages import OWNER
-from shoal.multiprocess.readers import StoreOwner, StoreReader
 from shoal.multiprocess.shared_memory import NEWEST, POSITION, USED, VERSION, SharedMemory, barrier
 from shoal.settings import Settings
 from shoal.streaming.contract import Channel

@@ -24,8 +24,8 @@ from shoal.graph.contract import Store
 from shoal.graph.failover import Histories
 from shoal.graph.migrations import PendingStep, Progress
 from shoal.graph.resolve import Owns
+from shoal.graph.shard_map import ShardMap, Side, SourceState, first_map, shown_url
 from shoal.graph.sharding.live_map import LiveMap, MapKeeper
-from shoal.graph.sharding.shard_map import ShardMap, Side, SourceState, first_map, shown_url
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.settings import Settings
 

@@ -20,8 +20,8 @@ from shoal.admin.operations import ShowSlow, SlowShown, in_logs
 from shoal.app.paths import control_path
 from shoal.cli.group import GivenSettings, pass_settings
 from shoal.core.errors import NotFound, Unavailable
-from shoal.observability.doctor import examine
-from shoal.observability.preflight import Diagnosis
+from shoal.monitoring.doctor import examine
+from shoal.monitoring.preflight import Diagnosis
 from shoal.observability.request_log import LoggedJob, LoggedRequest, StoreTotal, TimedSpan, one_line
 from shoal.settings import Settings
 

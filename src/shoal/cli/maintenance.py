@@ -22,7 +22,7 @@ from shoal.cli.progress import bars
 from shoal.cli.stores import existing
 from shoal.core.errors import Unavailable
 from shoal.graph.migrations import PendingStep
-from shoal.graph.sharding.shard_map import first_map, shown_url
+from shoal.graph.shard_map import first_map, shown_url
 from shoal.settings import Settings, build
 
 

@@ -26,15 +26,15 @@ from shoal.admin.unfinished import check_restored
 from shoal.app import process
 from shoal.app.network import Network, ProcessRole, open_network
 from shoal.app.paths import archives_folder, base_url, control_path
+from shoal.app.readers import StoreReader
 from shoal.app.shared import Several, one_of_several
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import read_beside, shared
 from shoal.core.errors import Unavailable
+from shoal.monitoring.metrics_server import telling
 from shoal.multiprocess import service_manager
-from shoal.multiprocess.readers import StoreReader
 from shoal.multiprocess.shared_memory import SharedMemory
 from shoal.multiprocess.supervisor import Supervisor, beating, is_child, place, until_told
-from shoal.observability.metrics_server import telling
 from shoal.server import Deps, listen
 from shoal.server import serve as serve_http
 from shoal.settings import Settings

@@ -17,7 +17,7 @@ from shoal.cli.progress import bars
 from shoal.cli.stores import existing
 from shoal.core.errors import InvalidInput
 from shoal.graph.bulk import Spread
-from shoal.graph.sharding.shard_map import parse_sources, ranges_of, shown_url
+from shoal.graph.shard_map import parse_sources, ranges_of, shown_url
 from shoal.settings import Settings
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from shoal.app.backends import SHARED_STORES
 from shoal.app.network import open_network
 from shoal.app.paths import control_path, readers_path, store_files, store_urls
 from shoal.core.errors import InvalidInput
-from shoal.graph.sharding.shard_map import shown_url
+from shoal.graph.shard_map import shown_url
 from shoal.settings import Settings
 
 T = TypeVar("T")

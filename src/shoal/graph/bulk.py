@@ -23,7 +23,7 @@ from shoal.core.model import Member, Post
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
 from shoal.graph.contract import AssocRow
 from shoal.graph.schema import AnyNode, backup_key, encode_node
-from shoal.graph.sharding.shard_map import ShardMap
+from shoal.graph.shard_map import ShardMap
 
 NAMED_BY_PLACE = frozenset({"user_name", "email"})
 """Spaces of keys that lie where their name says; the others lie where the object lies that they lead to."""

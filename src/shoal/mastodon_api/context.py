@@ -26,6 +26,7 @@ from shoal.graph.bulk import Spread
 from shoal.graph.cache.request_graph import NotedGraph
 from shoal.graph.cache.responses import Answers
 from shoal.graph.contract import Graph, Scanner, Store
+from shoal.health.probes import EngineProbe, EngineWatch
 from shoal.http import routes
 from shoal.http.connections import USUAL as USUAL_PATIENCE
 from shoal.http.connections import Patience
@@ -37,7 +38,6 @@ from shoal.mastodon_api.entities.presenter import Presenter
 from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.mastodon_api.tag_cloud_image import Pictures
 from shoal.media.library import MediaLibrary
-from shoal.observability.health import EngineProbe, EngineWatch
 from shoal.observability.readiness import Probe, Readiness
 from shoal.observability.request_log import Recorder
 from shoal.observability.request_metrics import Meter

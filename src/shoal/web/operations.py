@@ -21,8 +21,8 @@ from shoal.core.errors import NotAllowed, Unavailable
 from shoal.core.model import Member, Role
 from shoal.graph.bulk import Spread
 from shoal.graph.schema import EVERYBODY, LOUD
+from shoal.health.probes import EngineVitals, Vital, VitalName
 from shoal.i18n import Translated, When
-from shoal.observability.health import EngineVitals, Vital, VitalName
 from shoal.observability.request_metrics import Slot
 from shoal.timelines.memory import MemoryTimelines
 from shoal.web import routing

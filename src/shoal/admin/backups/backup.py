@@ -57,7 +57,7 @@ from shoal.core.errors import InvalidInput, NewerNeeded, ShoalError, Unavailable
 from shoal.core.placement import DATA_SOURCES, source_of
 from shoal.graph.bulk import Row, SnapshotSource, SnapshotTable, receipt
 from shoal.graph.schema import AnyNode, backup_key, decode_node
-from shoal.graph.sharding.shard_map import ShardMap, ranges_of, shown_url
+from shoal.graph.shard_map import ShardMap, ranges_of, shown_url
 from shoal.media.store import MediaStore
 
 _ATTEMPTS = 12

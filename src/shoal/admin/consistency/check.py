@@ -32,9 +32,9 @@ from shoal.admin.consistency.media import YOUNG_SECONDS, MediaFiles, mend
 from shoal.admin.consistency.records import FollowHistories, FreshIds, UnusedApps, plan_again, plan_ends, remember
 from shoal.admin.consistency.repair import miscount
 from shoal.admin.consistency.repair import repair as put_right
+from shoal.admin.consistency.tag_spellings import TagSpellings, store_folded
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import EXAMPLES, PROMISES, CheckReport, Finding, Invariant, Progress, nothing
-from shoal.admin.tags import TagSpellings, store_folded
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock, key_text
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt

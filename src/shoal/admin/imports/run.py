@@ -20,7 +20,7 @@ from pathlib import Path
 from shoal.admin import unfinished
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.imports import members, posts
-from shoal.admin.imports.files import BEST_CONNECTED, MATCH, RecordSpool, Sources, photos_in
+from shoal.admin.imports.files import BEST_CONNECTED, MATCH, RecordSpool, Sources, number_of, photos_in
 from shoal.admin.imports.follows import Edges, LoadedFollows, follow_blocks, read_follows, references, take_follows
 from shoal.admin.imports.members import ImportedMembers, LoadedMembers, read_members, take_members
 from shoal.admin.imports.posts import LoadedPosts, PostJob, read_posts, take_posts, with_own_decoder
@@ -46,7 +46,7 @@ async def loads(network: AnyNetwork, sources: Sources, summary: Summary) -> bool
     """
     begun = await unfinished.begun(network.store)
     if begun is not None:
-        if sources.members is None or begun.files != await asyncio.to_thread(unfinished.number_of, sources):
+        if sources.members is None or begun.files != await asyncio.to_thread(number_of, sources):
             raise InvalidInput(
                 "an import in bulk of other files was begun here and is not finished: run that one again first, "
                 "or begin with an empty store"
@@ -105,7 +105,7 @@ class _Bulk:
         sources, summary, people = self._sources, self._summary, self._people
         with summary.timed("reading"):
             follows = await asyncio.to_thread(self._read)
-            files = await asyncio.to_thread(unfinished.number_of, sources)
+            files = await asyncio.to_thread(number_of, sources)
             authors = self._posts.authors(sources, people, follows.degrees())
         found = await unfinished.begun(self._network.store)
         begun = found or await unfinished.begin(self._network.store, files)

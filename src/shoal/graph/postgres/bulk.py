@@ -36,7 +36,7 @@ from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool, conn
 from shoal.graph.postgres.migrations import check_own_version
 from shoal.graph.postgres.primary import PrimaryConnection
 from shoal.graph.schema import encode_node
-from shoal.graph.sharding.shard_map import ShardMap
+from shoal.graph.shard_map import ShardMap
 
 _FIRST_REVISION = 1 << 30
 

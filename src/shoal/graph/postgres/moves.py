@@ -22,8 +22,8 @@ from shoal.graph.postgres import moves_sql as sql
 from shoal.graph.postgres.connections import ConnectionPool, connect, goodbye
 from shoal.graph.postgres.migrations import check_own_version
 from shoal.graph.postgres.schema import MIGRATIONS
+from shoal.graph.shard_map import Digest, RowKind, RowNames, ShardMap, SourceState
 from shoal.graph.sharding.live_map import MapNews
-from shoal.graph.sharding.shard_map import Digest, RowKind, RowNames, ShardMap, SourceState
 
 _MAP_PATIENCE = 1.0
 # What a beat says is worth nothing a moment later: it need not wait for the disk.

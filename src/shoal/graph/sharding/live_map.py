@@ -18,7 +18,7 @@ from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.placement import source_of
 from shoal.graph.contract import Store, WakeUp
 from shoal.graph.resolve import Owns
-from shoal.graph.sharding.shard_map import DEAD_SECONDS, LEASE_SECONDS, ShardMap, SourceState, shown_url
+from shoal.graph.shard_map import DEAD_SECONDS, LEASE_SECONDS, ShardMap, SourceState, shown_url
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 
 _BEAT_SECONDS = 0.15

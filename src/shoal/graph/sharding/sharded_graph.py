@@ -37,7 +37,7 @@ from shoal.graph.contract import (
     WakeUp,
 )
 from shoal.graph.schema import AnyNode, AssocType, Key
-from shoal.graph.sharding.shard_map import parse_shard_map
+from shoal.graph.shard_map import parse_shard_map
 from shoal.throttled_log import ThrottledLog
 
 T = TypeVar("T")

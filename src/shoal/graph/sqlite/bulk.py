@@ -29,7 +29,7 @@ from shoal.graph.bulk import (
     Table,
 )
 from shoal.graph.schema import encode_node
-from shoal.graph.sharding.shard_map import ShardMap
+from shoal.graph.shard_map import ShardMap
 from shoal.graph.sqlite import sql
 from shoal.graph.sqlite.files import connect, transaction
 from shoal.graph.sqlite.migrations import check_own_version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.graph.postgres.connections import connect
-from shoal.observability.health import EngineVitals, Vital
+from shoal.health.probes import EngineVitals, Vital
 
 _SECONDS = 2.0
 _SETTINGS = {"application_name": "shoal-vitals", "statement_timeout": "2s"}

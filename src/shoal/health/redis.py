@@ -9,7 +9,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from shoal.graph.redis.topology import ServerAddress, Url, connect, parse
-from shoal.observability.health import EngineVitals, Vital
+from shoal.health.probes import EngineVitals, Vital
 
 _SECONDS = 1.0
 _MOST_MEMORY = 0.9

@@ -34,11 +34,11 @@ from shoal.app.stores import map_of, open_mapped
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, with_cause
 from shoal.core.ids import milliseconds_of
 from shoal.graph.schema import backup_key
-from shoal.graph.sharding.shard_map import shown_url
+from shoal.graph.shard_map import shown_url
+from shoal.health.probes import EngineProbe, EngineVitals
 from shoal.mail.mailers import SmtpMailer
 from shoal.media.clips import Programs
 from shoal.multiprocess.supervisor import VARIABLE
-from shoal.observability.health import EngineProbe, EngineVitals
 from shoal.settings import SECRET, Settings, SettingsError, build, config_path, secret_files, secret_text
 
 SECONDS = 3.0

@@ -11,7 +11,7 @@ from aiormq.abc import AbstractChannel
 from aiormq.exceptions import AMQPError, ChannelNotFoundEntity
 
 from shoal.amqp import depth_of, url_of_each
-from shoal.observability.health import EngineVitals, Vital
+from shoal.health.probes import EngineVitals, Vital
 from shoal.outbox.rabbitmq import Queues
 
 _SECONDS = 2.0

@@ -28,8 +28,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from shoal.app.network import Network
-from shoal.multiprocess.supervisor import place
-from shoal.observability.collectors import (
+from shoal.health.probes import EngineWatch
+from shoal.monitoring.collectors import (
     BackupFigures,
     DeliveryFigures,
     DeliveryLag,
@@ -40,7 +40,7 @@ from shoal.observability.collectors import (
     RequestFigures,
     pauses_watched,
 )
-from shoal.observability.health import EngineWatch
+from shoal.multiprocess.supervisor import place
 from shoal.observability.readiness import Readiness
 from shoal.server import RunningFront, listen
 from shoal.settings import Settings

@@ -24,7 +24,7 @@ from shoal.core.events import PostCreated
 from shoal.core.ids import milliseconds_of
 from shoal.graph.contract import Job
 from shoal.graph.schema import EVERYBODY, LOUD, backup_key
-from shoal.observability.health import EngineWatch, VitalName
+from shoal.health.probes import EngineWatch, VitalName
 from shoal.observability.metrics import Families
 from shoal.observability.readiness import Readiness
 from shoal.observability.request_metrics import EDGES_MS, RouteTotals

@@ -31,9 +31,9 @@ from shoal.app.engines import engine_probes
 from shoal.app.outboxes import open_outboxes, refusal_limit
 from shoal.app.paths import check_base_url, control_path, push_key_path, store_files
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, in_words
+from shoal.monitoring import preflight
+from shoal.monitoring.preflight import SECONDS, Diagnosis, bad, engines, mail, ok, schema, warn
 from shoal.multiprocess.messages import at
-from shoal.observability import preflight
-from shoal.observability.preflight import SECONDS, Diagnosis, bad, engines, mail, ok, schema, warn
 from shoal.push.encryption import read_key
 from shoal.settings import Settings
 

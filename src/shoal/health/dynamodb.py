@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.graph.dynamodb.client import Service, parse
-from shoal.observability.health import EngineVitals, Vital
+from shoal.health.probes import EngineVitals, Vital
 
 _SECONDS = 2.0
 
