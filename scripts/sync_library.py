@@ -25,7 +25,7 @@ _NO_METHODS = {"__init__", "acting", "arguments", "options"}
 """Modules of `shoal.library` that are not mirrored."""
 _BASES = {"Seeing": ("calling", "Calling"), "Acting": ("calling", "Acting")}
 """Classes of the library that stand for others in `shoal.sync`, and the modules of these."""
-_ELSEWHERE = {"Blocklists": "ops.blocklists"}
+_ELSEWHERE = {"Blocklists": "admin.blocklists"}
 """Bases outside the library, whose methods are taken into the class."""
 _OPENING = {"open"}
 """Methods that are written by hand, in `opening.py`."""

@@ -17,8 +17,8 @@ TEXTS = {str(path.relative_to(SOURCE)): path.read_text() for path in sorted(SOUR
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 ENGINES = {"sqlite", "postgres", "dynamodb", "redis", "rabbitmq"}
 MAY_NAME_ENGINES = re.compile(
-    r"^wiring/|^settings\.py$|^graph/(sqlite|postgres|dynamodb|redis)/"
-    r"|^(timelines|api/http/limits|streaming)/redis\w*\.py$|^(broker|tagcloud)/rabbitmq\w*\.py$|^ops/engines/\w+\.py$"
+    r"^app/|^settings\.py$|^graph/(sqlite|postgres|dynamodb|redis)/|^health/(postgres|dynamodb|redis|rabbitmq)\.py$"
+    r"|^(timelines|streaming)/redis\w*\.py$|^http/redis_rate_limits\.py$|^(outbox|tagcloud)/rabbitmq\w*\.py$"
 )
 
 OWN_WORDS = {
@@ -99,9 +99,9 @@ def test_the_core_imports_nothing_of_shoal_but_itself() -> None:
 
 def test_programs_in_the_strings_of_tests_import_what_is_there() -> None:
     for path in (ROOT / "tests").rglob("*.py"):
-        for module in re.findall(r"^ *from shoal([.\w]*) import", path.read_text(), re.MULTILINE):
-            place = SOURCE.joinpath(*module.split(".")[1:])
-            assert place.is_dir() or place.with_suffix(".py").exists(), f"{path.name} imports shoal{module}"
+        for module in re.findall(r"^ *from (shoal[.\w]*) import", path.read_text(), re.MULTILINE):
+            place = SOURCE.parent.joinpath(*module.split("."))
+            assert place.is_dir() or place.with_suffix(".py").exists(), f"{path.name} imports {module}"
 
 
 def test_every_test_file_has_tests() -> None:

@@ -75,9 +75,9 @@ def test_a_secret_is_the_whole_of_its_file_but_one_newline(tmp_path: Path, monke
 def test_a_secret_may_be_a_credential_of_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shoal.toml").write_text('broker = "amqp://of-the-file/"\ntags = "memory://"')
-    (tmp_path / "shoal.outbox").write_text("amqp://u:p@one/")
+    (tmp_path / "shoal.broker").write_text("amqp://u:p@one/")
     environ = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
-    assert secret_files(environ) == {"broker": tmp_path / "shoal.outbox"}
+    assert secret_files(environ) == {"broker": tmp_path / "shoal.broker"}
     found = load(environ)
     assert (found.broker, found.tags) == ("amqp://u:p@one/", "memory://")
     # A command line comes before all of it.
@@ -95,7 +95,7 @@ def test_a_secret_may_be_a_credential_of_systemd(tmp_path: Path, monkeypatch: py
         ),
         (
             {"SHOAL_BROKER_FILE": "good", "CREDENTIALS_DIRECTORY": "."},
-            "by SHOAL_BROKER_FILE and by the credential shoal.outbox",
+            "by SHOAL_BROKER_FILE and by the credential shoal.broker",
         ),
         ({"SHOAL_BROKER_FILE": "nowhere"}, "broker: nowhere cannot be read: No such file or directory"),
         ({"SHOAL_BROKER_FILE": "."}, "broker: . cannot be read: Is a directory"),
@@ -112,7 +112,7 @@ def test_a_secret_that_cannot_be_had_is_an_error_without_it(
     monkeypatch.chdir(tmp_path)
     for name, data in {
         "good": b"hush",
-        "shoal.outbox": b"hush",
+        "shoal.broker": b"hush",
         "empty": b"\n",
         "long": b"hush" * 16_384 + b"!",
         "bytes": b"hush\xff",

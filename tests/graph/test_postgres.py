@@ -671,7 +671,7 @@ async def test_a_claim_whose_answer_is_lost_is_made_again_at_once_and_leaves_the
             claiming = asyncio.create_task(graph.claim(9, LONG))
             # The question goes through, and the answer is held back.
             link.hold_back(1.0)
-            await eventually(lambda: watch.fetchval("SELECT count(*) FROM shoal.outbox.runner WHERE leased"), 4)
+            await eventually(lambda: watch.fetchval("SELECT count(*) FROM shoal.outbox WHERE leased"), 4)
             link.cut()
             with pytest.raises(Unavailable):
                 await claiming
@@ -682,7 +682,7 @@ async def test_a_claim_whose_answer_is_lost_is_made_again_at_once_and_leaves_the
             await graph.ack(working)
             await eventually(graph.backlog, 3)
             assert posts_of(theirs) == [3]
-            assert await watch.fetchval("SELECT mark FROM shoal.outbox.runner WHERE seq = $1", back[0].seq) == 5
+            assert await watch.fetchval("SELECT mark FROM shoal.outbox WHERE seq = $1", back[0].seq) == 5
     finally:
         await graph.close()
         link.close()

@@ -29,7 +29,7 @@ from shoal.graph.sqlite import store as sqlite_store
 from shoal.library import network as library
 from shoal.library import remote_calls as calling
 from shoal.library import shared_network as sessions
-from shoal.library.base import Identity
+from shoal.library.acting import Identity
 from shoal.library.remote_methods import ELSEWHERE, kinds_of, surface
 from shoal.library.shared_network import SharedNetwork
 from shoal.multiprocess.messages import at

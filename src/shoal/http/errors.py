@@ -18,7 +18,7 @@ from shoal.core import errors
 from shoal.core.errors import InvalidInput
 from shoal.http.responses import Header, Reply
 
-_log = logging.getLogger("shoal.mastodon_api")
+_log = logging.getLogger("shoal.api")
 
 INTERNAL = "Something went wrong on our side"
 

@@ -15,7 +15,7 @@ raise `Unavailable` while a store does not answer, and `OutcomeUnknown` where it
 their messages are safe to show.
 """
 
-from shoal.library.base import AnyMember, AnyPost
+from shoal.library.acting import AnyMember, AnyPost
 from shoal.library.handle import Handle, Visitor
 from shoal.library.network import Shoal
 

@@ -18,7 +18,7 @@ from shoal.core.text import check_tag
 from shoal.graph.access import access_member, own_list
 from shoal.graph.payloads.members import tastes_of
 from shoal.graph.schema import tag_id
-from shoal.library.base import Acting, AnyMember, AnyMoment, AnyPost, Seeing, milliseconds, part, post_id
+from shoal.library.acting import Acting, AnyMember, AnyMoment, AnyPost, Seeing, milliseconds, part, post_id
 from shoal.library.lists import AnyList
 from shoal.queries import home, posts, public_timelines, streaming
 from shoal.queries.foryou import feed

@@ -10,7 +10,7 @@ from shoal.commands import filters
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
 from shoal.graph.payloads.members import filters_of
-from shoal.library.base import AnyPost, one_of, post_id
+from shoal.library.acting import AnyPost, one_of, post_id
 
 AnyFilter: TypeAlias = Filter | int
 ContextName: TypeAlias = Literal["home", "notifications", "public", "thread", "account"]

@@ -11,7 +11,7 @@ from shoal.core.visibility import Relation
 from shoal.graph.access import access_member, full_relations, members_by_id
 from shoal.graph.cache.coherence import foresee
 from shoal.graph.schema import BLOCKS, ENDORSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTED_BY, AssocType
-from shoal.library.base import Acting, AnyMember, Seeing, part
+from shoal.library.acting import Acting, AnyMember, Seeing, part
 from shoal.queries import members
 from shoal.queries.follows import DAYS, FollowersOfDay, RelationshipHistory, by_day
 from shoal.queries.follows import history as relationship_history

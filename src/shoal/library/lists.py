@@ -9,7 +9,7 @@ from shoal.commands import lists
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.graph.access import access_member, own_list
 from shoal.graph.schema import LISTS
-from shoal.library.base import AnyMember, one_of, part, resolve
+from shoal.library.acting import AnyMember, one_of, part, resolve
 from shoal.queries import lists as feed
 from shoal.queries import members as member_queries
 from shoal.queries.members import MemberPage

@@ -10,7 +10,7 @@ from shoal.commands import albums, media
 from shoal.commands.scheduled_posts import discard_media
 from shoal.core.model import Album, Media
 from shoal.graph.contract import MAX_TIME
-from shoal.library.base import Acting, AnyMedia, AnyMember, AnyPost, Seeing, id_of, post_id
+from shoal.library.acting import Acting, AnyMedia, AnyMember, AnyPost, Seeing, id_of, post_id
 from shoal.queries import albums as feed
 from shoal.queries.albums import AlbumPage, Albums, Cover
 

@@ -17,7 +17,7 @@ from shoal.core.model import Member, QuotePolicy, Visibility
 from shoal.core.places import PlacePrecision
 from shoal.core.signup import Invitation
 from shoal.graph.access import access_member
-from shoal.library.base import Acting, AnyMember, PrecisionName, Seeing, VisibilityName, one_of, part
+from shoal.library.acting import Acting, AnyMember, PrecisionName, Seeing, VisibilityName, one_of, part
 from shoal.queries import members as member_queries
 from shoal.queries import tags as tag_queries
 from shoal.queries.hydration import Entry, Profile, profiles_by_id

@@ -17,7 +17,7 @@ from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, Post, Report, Role
 from shoal.graph.access import access_post, members_by_id
-from shoal.library.base import Acting, AnyMember, AnyPost, one_of, part, post_id, resolve
+from shoal.library.acting import Acting, AnyMember, AnyPost, one_of, part, post_id, resolve
 from shoal.queries import moderation as moderation_queries
 from shoal.queries import trends
 from shoal.queries.hydration import Entry, hydrate_reported

@@ -13,7 +13,7 @@ from shoal.commands.account_deletions import Farewell
 from shoal.core.errors import NotFound
 from shoal.core.model import Departure, Post
 from shoal.graph.access import access_member
-from shoal.library.base import AnyMember, AnyPost, resolve
+from shoal.library.acting import AnyMember, AnyPost, resolve
 from shoal.library.handle import Handle, Visitor
 from shoal.library.moderation import KeptBlocklists, Moderation
 from shoal.library.search import Tags

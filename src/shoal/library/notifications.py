@@ -12,7 +12,7 @@ from shoal.core.model import NoticePolicy, Treatment
 from shoal.graph.access import access_member
 from shoal.graph.payloads.members import HOME, NOTIFICATIONS, Mark, marks
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
-from shoal.library.base import AnyMember, one_of, part, resolve
+from shoal.library.acting import AnyMember, one_of, part, resolve
 from shoal.queries import conversations as conversations_feed
 from shoal.queries import notifications as feed
 from shoal.queries import notifications as notification_queries

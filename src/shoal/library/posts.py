@@ -17,7 +17,7 @@ from shoal.core.model import Post, Revision, ScheduledPost, Share, Visibility
 from shoal.core.places import Place
 from shoal.graph.access import access_poll, access_post, own_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
-from shoal.library.base import (
+from shoal.library.acting import (
     Acting,
     AnyMedia,
     AnyMoment,

@@ -24,7 +24,7 @@ import msgspec
 from shoal.app.network import Network
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member
-from shoal.library.base import Identity
+from shoal.library.acting import Identity
 from shoal.library.handle import Handle
 
 

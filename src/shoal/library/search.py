@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from shoal.commands import relationships
 from shoal.commands import relationships as dismissals
-from shoal.library.base import Acting, AnyMember, Seeing, part
+from shoal.library.acting import Acting, AnyMember, Seeing, part
 from shoal.queries import members, search, suggestions, tags, trends
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, Profile

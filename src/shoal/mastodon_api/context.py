@@ -46,7 +46,7 @@ from shoal.queries.context import Reads, Renewed
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
 
-_log = logging.getLogger("shoal.mastodon_api")
+_log = logging.getLogger("shoal.api")
 
 _PAGE = 2_000
 _FRESH_SECONDS = 600.0

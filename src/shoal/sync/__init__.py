@@ -11,7 +11,7 @@ One event loop runs in a thread of its own for each open network, and any thread
 methods are made from those of `shoal.library` by `python -m scripts.sync_library`.
 """
 
-from shoal.library.base import AnyMember, AnyPost
+from shoal.library.acting import AnyMember, AnyPost
 from shoal.sync.handle import Handle, Visitor
 from shoal.sync.network import Shoal
 

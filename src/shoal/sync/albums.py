@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from shoal.core.model import Album
 from shoal.library import media as awaited
-from shoal.library.base import AnyMedia, AnyMember, AnyPost
+from shoal.library.acting import AnyMedia, AnyMember, AnyPost
 from shoal.library.media import AnyAlbum
 from shoal.queries import albums as feed
 from shoal.queries.albums import AlbumPage, Albums

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.library.base import Acting as AwaitedActing
-from shoal.library.base import Identity
+from shoal.library.acting import Acting as AwaitedActing
+from shoal.library.acting import Identity
 from shoal.sync.loop_thread import LoopThread
 
 

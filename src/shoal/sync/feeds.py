@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from shoal.core.places import DEFAULT_RADIUS_KM
 from shoal.library import feeds as awaited
-from shoal.library.base import AnyMember
+from shoal.library.acting import AnyMember
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import Page
 from shoal.sync.calling import Acting, Calling

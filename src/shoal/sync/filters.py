@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
 from shoal.library import filters as awaited
-from shoal.library.base import AnyPost
+from shoal.library.acting import AnyPost
 from shoal.library.filters import FOREVER, ActionName, AnyFilter, ContextName
 from shoal.sync.calling import Calling
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.library import lists as awaited
-from shoal.library.base import AnyMember
+from shoal.library.acting import AnyMember
 from shoal.library.lists import AnyList, RepliesName
 from shoal.queries import members as member_queries
 from shoal.queries.members import MemberPage

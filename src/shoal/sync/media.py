@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shoal.core.model import Media
 from shoal.library import media as awaited
-from shoal.library.base import AnyMedia
+from shoal.library.acting import AnyMedia
 from shoal.sync.calling import Acting
 
 

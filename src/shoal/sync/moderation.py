@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shoal.core.audit import AuditVerb
 from shoal.core.model import Member, Post, Report, Role
 from shoal.library import moderation as awaited
-from shoal.library.base import AnyMember, AnyPost
+from shoal.library.acting import AnyMember, AnyPost
 from shoal.library.moderation import AnyReport, Category, RoleName
 from shoal.queries.hydration import Entry
 from shoal.queries.moderation import AuditPage, Members, MemberState, Reports

@@ -8,7 +8,7 @@ from __future__ import annotations
 from shoal.commands.account_deletions import Farewell
 from shoal.core.model import Departure, Post
 from shoal.library import network as awaited
-from shoal.library.base import AnyMember, AnyPost
+from shoal.library.acting import AnyMember, AnyPost
 from shoal.sync.blocklists import KeptBlocklists
 from shoal.sync.handle import Handle, Visitor
 from shoal.sync.loop_thread import LoopThread

@@ -11,7 +11,7 @@ from shoal.core.model import NoticePolicy, Treatment
 from shoal.graph.payloads.members import Mark
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
 from shoal.library import notifications as awaited
-from shoal.library.base import AnyMember
+from shoal.library.acting import AnyMember
 from shoal.library.notifications import AnyNotification, KindName, TreatmentName
 from shoal.queries.notifications import (
     GroupedPage,

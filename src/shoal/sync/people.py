@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from shoal.core.visibility import Relation
 from shoal.library import follows as awaited
-from shoal.library.base import AnyMember
+from shoal.library.acting import AnyMember
 from shoal.queries import members
 from shoal.queries.follows import DAYS, FollowersOfDay, RelationshipHistory
 from shoal.queries.hydration import Profile

@@ -13,7 +13,7 @@ from shoal.commands.polls import PollDraft
 from shoal.core.model import Post, Revision, Visibility
 from shoal.core.places import Place
 from shoal.library import posts as awaited
-from shoal.library.base import AnyMedia, AnyPost, VisibilityName
+from shoal.library.acting import AnyMedia, AnyPost, VisibilityName
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import Page
 from shoal.queries.threads import Thread

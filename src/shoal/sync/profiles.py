@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shoal.core.model import Member, QuotePolicy, Visibility
 from shoal.core.places import PlacePrecision
 from shoal.library import members as awaited
-from shoal.library.base import AnyMember, PrecisionName, VisibilityName
+from shoal.library.acting import AnyMember, PrecisionName, VisibilityName
 from shoal.queries.hydration import Entry, Profile
 from shoal.queries.members import Received
 from shoal.queries.tags import Featured

@@ -8,7 +8,7 @@ from __future__ import annotations
 from shoal.core.ranking.preferences import Wishes
 from shoal.core.ranking.recipes import Recipe
 from shoal.library import feeds as awaited
-from shoal.library.base import AnyMoment, AnyPost
+from shoal.library.acting import AnyMoment, AnyPost
 from shoal.queries.foryou.catchup import CatchUp
 from shoal.queries.foryou.feed import ForYou, Verdict
 from shoal.queries.foryou.preview import Effect

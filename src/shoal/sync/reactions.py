@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shoal.core.model import Share, Visibility
 from shoal.library import posts as awaited
-from shoal.library.base import AnyPoll, AnyPost, VisibilityName
+from shoal.library.acting import AnyPoll, AnyPost, VisibilityName
 from shoal.queries import members
 from shoal.queries.hydration import PollView
 from shoal.queries.members import EmojiReactors, Likers, MemberPage

@@ -11,7 +11,7 @@ from shoal.commands.polls import PollDraft
 from shoal.core.model import Post, ScheduledPost, Visibility
 from shoal.core.places import Place
 from shoal.library import posts as awaited
-from shoal.library.base import AnyMedia, AnyMoment, AnyPost, AnyScheduled, VisibilityName
+from shoal.library.acting import AnyMedia, AnyMoment, AnyPost, AnyScheduled, VisibilityName
 from shoal.queries.posts import Waiting
 from shoal.sync.calling import Calling
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from shoal.library import search as awaited
-from shoal.library.base import AnyMember
+from shoal.library.acting import AnyMember
 from shoal.library.search import Findings
 from shoal.queries.hydration import Entry, Profile
 from shoal.queries.suggestions import Suggestion

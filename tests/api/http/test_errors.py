@@ -86,7 +86,7 @@ def test_every_domain_error_has_a_row() -> None:
 
 
 def test_a_mistake_of_ours_is_logged_in_full_and_shown_as_one_sentence(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR, "shoal.mastodon_api"):
+    with caplog.at_level(logging.ERROR, "shoal.api"):
         answer = ask(make_app(), "GET", "/api/v1/crash", headers={"X-Request-Id": "abc-1"})
     assert (answer.status_code, answer.json()) == (500, {"error": api_errors.INTERNAL})
     assert "hunter2" in caplog.text

@@ -240,7 +240,7 @@ _PAGES: Mapping[SnapshotTable, str] = {
     SnapshotTable.ASSOCIATIONS: sql.ASSOC_SCAN,
     SnapshotTable.COUNTS: sql.COUNT_SCAN,
     SnapshotTable.KEYS: KEYS_SCAN,
-    SnapshotTable.EVENTS: "SELECT seq, event FROM shoal.outbox.runner WHERE seq > $1 ORDER BY seq LIMIT $2",
+    SnapshotTable.EVENTS: "SELECT seq, event FROM shoal.outbox WHERE seq > $1 ORDER BY seq LIMIT $2",
     SnapshotTable.BURIED: "SELECT seq, event, error FROM shoal.buried WHERE seq > $1 ORDER BY seq LIMIT $2",
 }
 _LOST = "the store was lost while it was read: run the backup again"

@@ -53,7 +53,7 @@ _TABLES = """
     );
     CREATE INDEX key_by_end ON shoal.key (until) WHERE until > 0;
     -- Rows live for moments, and are found by when they are due: what is dead must go soon, however many are alive.
-    CREATE TABLE shoal.outbox.runner (
+    CREATE TABLE shoal.outbox (
         seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         ready_at timestamptz NOT NULL,
         since timestamptz NOT NULL DEFAULT now(),
@@ -68,7 +68,7 @@ _TABLES = """
         autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_scale_factor = 0,
         autovacuum_analyze_threshold = 100000
     );
-    CREATE INDEX outbox_due ON shoal.outbox.runner (ready_at, seq);
+    CREATE INDEX outbox_due ON shoal.outbox (ready_at, seq);
     CREATE TABLE shoal.buried (
         seq bigint PRIMARY KEY,
         mark bigint NOT NULL,
@@ -226,7 +226,7 @@ _COMMIT = """
         END LOOP;
         IF cardinality(events) > 0 THEN
             WITH put AS (
-                INSERT INTO shoal.outbox.runner (ready_at, event)
+                INSERT INTO shoal.outbox (ready_at, event)
                 SELECT now() + make_interval(secs => e.delay), e.event
                 FROM unnest(events, event_delays) WITH ORDINALITY AS e (event, delay, place) ORDER BY e.place
                 RETURNING seq
@@ -268,7 +268,7 @@ _COMMIT = """
 
 _OF_THE_HISTORY = """past := (shoal.history() - 1) << 40;
             WITH put AS (
-                INSERT INTO shoal.outbox.runner (seq, ready_at, event) OVERRIDING SYSTEM VALUE"""
+                INSERT INTO shoal.outbox (seq, ready_at, event) OVERRIDING SYSTEM VALUE"""
 
 # What was done or put back is settled first, so that it is not given again.
 _CLAIM = """
@@ -278,11 +278,11 @@ _CLAIM = """
     ) RETURNS void LANGUAGE plpgsql AS $$
     BEGIN
         IF cardinality(done) > 0 THEN
-            DELETE FROM shoal.outbox.runner WHERE seq = ANY (done);
+            DELETE FROM shoal.outbox WHERE seq = ANY (done);
         END IF;
         FOR i IN 1 .. cardinality(seqs) LOOP
             -- Whoever took the job over when the lease had ended goes on with it.
-            UPDATE shoal.outbox.runner
+            UPDATE shoal.outbox
             SET step = steps[i], mark = marks[i], attempt = attempts[i], leased = false,
                 ready_at = now() + make_interval(secs => delays[i])
             WHERE seq = seqs[i] AND holder IS NOT DISTINCT FROM me;
@@ -291,15 +291,15 @@ _CLAIM = """
     CREATE FUNCTION shoal.claim(
         done bigint[], seqs bigint[], steps integer[], marks bigint[], attempts integer[], delays double precision[],
         me bigint, most integer, lease double precision
-    ) RETURNS SETOF shoal.outbox.runner LANGUAGE plpgsql AS $$
+    ) RETURNS SETOF shoal.outbox LANGUAGE plpgsql AS $$
     BEGIN
         PERFORM shoal.settle(done, seqs, steps, marks, attempts, delays, me);
         RETURN QUERY
         WITH due AS (
-            SELECT seq FROM shoal.outbox.runner WHERE ready_at <= now()
+            SELECT seq FROM shoal.outbox WHERE ready_at <= now()
             ORDER BY ready_at, seq LIMIT most FOR UPDATE SKIP LOCKED
         )
-        UPDATE shoal.outbox.runner
+        UPDATE shoal.outbox
         SET ready_at = now() + make_interval(secs => lease), leased = true, holder = me,
             attempt = attempt + leased::integer
         WHERE seq = ANY (ARRAY (SELECT seq FROM due))
@@ -333,7 +333,7 @@ _NUMBERED = """
         $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint $$;
 """ + _COMMIT.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION").replace(
     "seqs bigint[] := '{}';", "seqs bigint[] := '{}';\n        past bigint;"
-).replace("WITH put AS (\n                INSERT INTO shoal.outbox.runner (ready_at, event)", _OF_THE_HISTORY).replace(
+).replace("WITH put AS (\n                INSERT INTO shoal.outbox (ready_at, event)", _OF_THE_HISTORY).replace(
     "SELECT now() + make_interval(secs => e.delay)",
     "SELECT past + nextval('shoal.outbox_seq_seq'), now() + make_interval(secs => e.delay)",
 )

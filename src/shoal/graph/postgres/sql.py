@@ -148,20 +148,20 @@ MOVE_END = "DELETE FROM shoal.moving WHERE source = $1"
 
 SETTLE = "SELECT shoal.settle($1::bigint[], $2, $3, $4, $5, $6, $7)"
 CLAIM = "SELECT seq, event, step, mark, attempt FROM shoal.claim($1::bigint[], $2, $3, $4, $5, $6, $7, $8, $9)"
-LET_GO = "UPDATE shoal.outbox.runner SET ready_at = now(), leased = false, holder = NULL WHERE holder = $1"
+LET_GO = "UPDATE shoal.outbox SET ready_at = now(), leased = false, holder = NULL WHERE holder = $1"
 LET_GO_BUT = LET_GO + " AND leased AND NOT seq = ANY ($2::bigint[])"
-OUTBOX_SIZE = "SELECT count(*) FROM shoal.outbox.runner"
+OUTBOX_SIZE = "SELECT count(*) FROM shoal.outbox"
 # In the order of their numbers the oldest come first, but for the few that were buried in between.
 OUTBOX_LAG = """
     SELECT extract(epoch FROM now() - min(since))::double precision
-    FROM (SELECT since FROM shoal.outbox.runner ORDER BY seq LIMIT 1000) AS first"""
+    FROM (SELECT since FROM shoal.outbox ORDER BY seq LIMIT 1000) AS first"""
 BURY = """
-    WITH done AS (DELETE FROM shoal.outbox.runner WHERE seq = $1)
+    WITH done AS (DELETE FROM shoal.outbox WHERE seq = $1)
     INSERT INTO shoal.buried (seq, event, step, mark, attempt, error) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (seq) DO UPDATE SET
         step = excluded.step, mark = excluded.mark, attempt = excluded.attempt, error = excluded.error"""
 BURIED = "SELECT seq, event, step, mark, attempt, error FROM shoal.buried ORDER BY seq"
 UNBURY = """
     WITH given AS (DELETE FROM shoal.buried WHERE seq = ANY ($1::bigint[]) RETURNING seq, event, step, mark)
-    INSERT INTO shoal.outbox.runner (seq, ready_at, event, step, mark) OVERRIDING SYSTEM VALUE
+    INSERT INTO shoal.outbox (seq, ready_at, event, step, mark) OVERRIDING SYSTEM VALUE
     SELECT seq, now(), event, step, mark FROM given ON CONFLICT (seq) DO NOTHING RETURNING seq"""
