@@ -21,22 +21,6 @@ MAY_NAME_ENGINES = re.compile(
     r"|^(timelines|streaming)/redis\w*\.py$|^http/redis_rate_limits\.py$|^(outbox|tagcloud)/rabbitmq\w*\.py$"
 )
 
-OWN_WORDS = {
-    form: word
-    for word, forms in {
-        "audience": "audience audiences",
-        "floor": "floor floors",
-        "lift": "lift lifts lifted",
-        "loud": "loud",
-        "owed": "owed owes",
-        "seat": "seat seats",
-        "stamp": "stamp stamps stamped",
-        "tally": "tally tallies",
-    }.items()
-    for form in forms.split()
-}
-"""Words that mean something else elsewhere, by their forms: the glossary says what they mean here."""
-
 
 @functools.cache
 def trees() -> dict[str, ast.Module]:
@@ -68,18 +52,6 @@ def test_imports_stand_at_the_top() -> None:
 
 def test_public_functions_and_classes_say_what_they_do() -> None:
     assert [f"{name}: {what}" for name, tree in trees().items() for what in _silent(tree)] == []
-
-
-def test_a_docstring_with_a_word_of_our_own_leads_to_the_glossary() -> None:
-    for name, tree in trees().items():
-        lead = re.search(r"^Glossary \(`docs/glossary\.md`\): (.+)\.$", ast.get_docstring(tree) or "", re.MULTILINE)
-        assert (lead[1] if lead else "") == ", ".join(sorted(_own_words(tree))), name
-    told = {
-        word
-        for row in re.findall(r"^\| ([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
-        for word in row.split(", ")
-    }
-    assert set(OWN_WORDS.values()) <= told
 
 
 def test_no_engine_is_named_outside_the_wiring_and_its_own_module() -> None:
@@ -130,16 +102,6 @@ def _silent(tree: ast.Module) -> list[str]:
         and not node.name.startswith("_")
         and not ast.get_docstring(node)
     ]
-
-
-def _own_words(tree: ast.Module) -> set[str]:
-    """Words of ours in the docstrings of a module, in their first form. Code in backquotes is no prose."""
-    found = set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            prose = re.sub(r"`[^`]*`|^Glossary .*$", "", ast.get_docstring(node) or "", flags=re.MULTILINE)
-            found |= {OWN_WORDS[word] for word in re.findall(r"[a-z]+", prose.lower()) if word in OWN_WORDS}
-    return found
 
 
 def _last_parts(name: str) -> set[str]:
