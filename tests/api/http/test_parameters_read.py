@@ -71,7 +71,7 @@ def words_of(start: Callable[..., Any]) -> set[str]:
         if isinstance(one, dict):
             found |= {key for key in one if isinstance(key, str)}
             left += one.values()
-        elif callable(one) and str(getattr(one, "__module__", "")).startswith("shoal.mastodon_api"):
+        elif callable(one) and str(getattr(one, "__module__", "")).startswith(("shoal.mastodon_api", "shoal.http")):
             words, leads = _look(one)
             found |= words
             left += leads
