@@ -19,7 +19,7 @@ from shoal_demo.texts import ALTS, MOOD_ALTS
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """The properties that a portrait is drawn from; each word is a row of a table in `portraits`, `hair` or `looks`."""
+    """The properties that a portrait is drawn from; each word is a row of a table in `portraits` or `people`."""
 
     skin: str
     hair: str

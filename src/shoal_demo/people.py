@@ -15,7 +15,7 @@ from shoal_demo.model import Look, Person
 
 
 class Culture(NamedTuple):
-    """One row. `tones` is a range of `looks.SKINS`; `wrap` is a scarf for women or a turban for men, worn by `wrapped` of them."""
+    """One row. `tones` is a range of `SKINS`; `wrap` is a scarf for women or a turban for men, worn by `wrapped` of them."""
 
     language: str
     women: str

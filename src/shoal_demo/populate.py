@@ -1,4 +1,4 @@
-"""Carries out the plan of a demo network through the services, as its members would have done it.
+"""Carries out the plan of a demo network through `shoal.commands`, as its members would have done it.
 
 It may be interrupted and begun again: posts are recognised by their record, everything else may be repeated.
 """

@@ -262,7 +262,7 @@ class Cluster:
 
 
 def start(folder: Path, *, web: int = 2, workers: int = 2, through: Through = str, **values: Any) -> Cluster:
-    """A cluster in a folder that is held (`ops/cluster/folder.py`), answering; `values` are settings of its processes.
+    """A cluster in a folder that is held, answering; `values` are settings of its processes.
 
     Raises `NotInstalled` where a program is missing, `Unavailable` where one does not start: then none is left running.
     """

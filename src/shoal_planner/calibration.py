@@ -1,4 +1,4 @@
-"""The costs of one thing each, measured on one machine on one day (`measuring`), and kept as a file.
+"""The costs of one thing each, measured on one machine on one day (`shoal_planner.measuring`), and kept as a file.
 
 Times are seconds, of one core where nothing else is said; sizes are bytes.
 """

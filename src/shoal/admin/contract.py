@@ -48,7 +48,7 @@ class AnyNetwork(Protocol):
 
     @property
     def writes(self) -> Writes:
-        """The resources that services write with."""
+        """The resources that commands write with."""
         ...
 
     @property

@@ -1,6 +1,6 @@
 """A way into a running server for its operator: a socket file beside the store, which only the owner may open.
 
-One connection is one operation (`ops/operation.py`): a line of JSON, answered by lines of JSON. Progress comes while it is under
+One connection is one operation (`admin/contract.py`): a line of JSON, answered by lines of JSON. Progress comes while it is under
 way, and an empty line of it at least every two seconds, so that a server that hangs is told from one that works. The last line
 is the answer or an error. Closing the connection ends the operation.
 """

@@ -414,7 +414,7 @@ class Import(Operation[ImportReport]):
 
 
 class Check(Operation[CheckReport]):
-    """Compare what is stored with what is promised. See `ops.check.check`."""
+    """Compare what is stored with what is promised. See `admin.consistency.check`."""
 
     answer = CheckReport
     alone = True

@@ -104,7 +104,7 @@ def prepare() -> None:
 
 
 def settle() -> None:
-    """Collect garbage seldom, and among new objects alone (`garbage`). Call it once the network is open."""
+    """Collect garbage seldom, and among new objects alone (`collect_seldom`). Call it once the network is open."""
     collect_seldom()
 
 
@@ -116,7 +116,7 @@ async def giving_back(
 
     Memory is returned whenever the process has grown by 16 MB: glibc keeps small blocks that were freed between others that live
     on. Garbage is looked for when there is nothing to do, at most once in `rest` seconds, and at the latest after `latest` seconds
-    (`garbage`). A process that does not grow, and puts nothing aside, is left alone.
+    (`collecting_all`). A process that does not grow, and puts nothing aside, is left alone.
     """
     work = [collecting_all(every, rest, latest)]
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:

@@ -1,4 +1,4 @@
-"""Our own export of a member (`ops/transfer/export.py`): posts, comments and follows as documents, with `media/...` beside them."""
+"""Our own export of a member (`admin/export.py`): posts, comments and follows as documents, with `media/...` beside them."""
 
 from __future__ import annotations
 

@@ -422,7 +422,7 @@ class Scanner(Protocol):
 
 
 class Store(Graph, Outbox, Scanner, Protocol):
-    """A whole graph, as `wiring` opens it."""
+    """A whole graph, as `shoal.app` opens it."""
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         """As `commit`; what the batch owes to shards that this store does not keep is returned with its jobs."""

@@ -44,7 +44,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     The time of a `placed` type is the place of an entry in a list, not the moment of the act: its tombstones do not tell
     their age, and are kept for good. A type that is not `counted` has no lengths: of lists that everybody's commits reach,
     where one count would be what they all wait for. Of a `ranked` type stores keep what finds a position in O(log n).
-    Of a type with a `history` every beginning and end is remembered (`payloads/follow_times`): by tombstones, and while
+    Of a type with a `history` every beginning and end is remembered (`graph/payloads/follows.py`): by tombstones, and while
     an association is alive under the type of that number. Those tombstones are kept longer than others.
     An `ended_listed` type has a list of its tombstones too.
     """
@@ -271,7 +271,7 @@ def email_block_key(digest: str) -> Key:
 
 
 def name_block_key(text: str) -> Key:
-    """Key of a word that no user name may be or have in it (`core.name_blocks`): the id of the block, beside which it lies."""
+    """Key of a word that no user name may be or have in it (`core.blocklists`): the id of the block, beside which it lies."""
     return Key(shard_of(EVERYBODY), "name_block", text)
 
 

@@ -206,7 +206,7 @@ class Digest:
 
 
 class Side(Protocol):
-    """One of the two stores. Marks: see `postgres/moving_sql`; a store that keeps its own words for them says the same."""
+    """One of the two stores. Marks: see `graph/postgres/moves_sql.py`; a store that keeps its own words for them says the same."""
 
     @property
     def url(self) -> str:

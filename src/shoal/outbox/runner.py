@@ -297,7 +297,7 @@ class Runner(Generic[E]):
         return outcome == "done"
 
     async def _ran(self, job: Job) -> str:
-        """Run one job, and return what came of it: see `tracing/entries.py`."""
+        """Run one job, and return what came of it: see `observability/request_log.py`."""
         if job.attempt >= self._attempts:
             return await self._bury(job, f"its worker died or hung {job.attempt} times")
         consequences = self._table.get(type(job.event), ())

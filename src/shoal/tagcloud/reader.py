@@ -4,7 +4,7 @@ What an admin denied is nowhere in it, and what was merged into another tag is t
 what is remembered goes on being shown.
 
 The cloud has no marks by which an answer could be remembered. `cloud`, `sized`, `uses` and `summary` are compared instead
-(`read_sets.compared`). Warmth moves all the time: pages that are to be remembered ask for what is made of it.
+(`dependencies.compared`). Warmth moves all the time: pages that are to be remembered ask for what is made of it.
 """
 
 from __future__ import annotations

@@ -301,7 +301,7 @@ _FIELDS = {
     "expires_in": "poll",
     "scheduled_at": "at",
 }
-"""The part of the form in which a field of the services stands, where it has another name."""
+"""The part of the form in which a field of a command is shown, where it has another name."""
 _PARTS = {"recipients", "text", "spoiler", "pictures", "poll", "place", "at", "visibility", "language"}
 _ORDER = tuple(Visibility)
 

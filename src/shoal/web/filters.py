@@ -277,7 +277,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _named(visit: Visit, error: InvalidInput) -> dict[str, str]:
-    """Return what is wrong by the names of the fields here: services call some of them otherwise."""
+    """Return what is wrong by the names of the fields here: commands use other names for some of them."""
     _, wrong = visit.words.text, wrong_of(visit.words, error)
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
     blank = {"title": _("Please give it a name."), "context": _("Please choose at least one place.")}

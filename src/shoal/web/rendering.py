@@ -41,14 +41,14 @@ _PATH, _QUOTED_PATH, _TOKEN = (token_hex(16) for _ in range(3))
 
 
 class PageAround(NamedTuple):
-    """The part of a visit that a post needs, with the names that it has there: see `web.visit.Visit`."""
+    """The part of a visit that a post needs, with the names that it has there: see `web.request_context.Visit`."""
 
     path: str
     quoted_path: str
 
 
 class Sending(NamedTuple):
-    """The part of a page's frame that a post needs, with the name that it has there: see `web.views.shell.Shell`."""
+    """The part of a page's frame that a post needs, with the name that it has there: see `web.layout.Shell`."""
 
     form_token: str
 

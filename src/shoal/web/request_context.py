@@ -37,7 +37,7 @@ _IN_PATHS = _RESERVED.translate(str.maketrans("", "", "%#?[]"))
 """Characters of a decoded path that need no encoding."""
 LANGUAGE_COOKIE = "shoal_language"
 LOOK_COOKIE = "shoal_look"
-"""The chosen colours and contrast: see `views.shell`."""
+"""The chosen colours and contrast: see `web.layout`."""
 
 _A_YEAR = 365 * 86_400
 

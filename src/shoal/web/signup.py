@@ -47,7 +47,7 @@ class InvitePath(msgspec.Struct, frozen=True):
 
 
 class AskedWork(NamedTuple):
-    """Work for the machine of somebody who signs up: see `core.login.proof_of_work`."""
+    """Work for the machine of somebody who signs up: see `core.signup`."""
 
     bits: int
     since: int

@@ -233,7 +233,7 @@ class PostView(msgspec.Struct, frozen=True):
     mine: bool = False
     pinned: bool = False
     why: object = None
-    """Why it stands where it does in a ranked feed; see `views.ranking`."""
+    """Why it stands where it does in a ranked feed; see `web.ranking`."""
     depth: int = 0
     """How far it is below the post of a thread's page."""
     emoji: tuple[tuple[str, str, bool], ...] = ()

@@ -254,7 +254,7 @@ _BUSIEST = 0.99
 _SMOOTH_SECONDS = 1.0
 """Time over which it is judged how busy web processes are."""
 _LEASE_SECONDS = 60.0
-"""A job that was claimed from a store is given again after so long: see `outbox.Runner`."""
+"""A job that was claimed from a store is given again after so long: see `outbox.runner.Runner`."""
 _LAST_STEP = 1.0
 """Steps are longer when nothing comes any more."""
 _ENOUGH = 3_600.0

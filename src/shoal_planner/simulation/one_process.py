@@ -1,8 +1,8 @@
 """Simulation of one process on SQLite, one iteration of the event loop at a time.
 
 An iteration handles what is ready: replies of the finished group commit, then arriving posts, pages and changes. Jobs then run
-for their share of the loop (`outbox.Runner`). A writer thread commits waiting writes as one group and checkpoints its log when
-it is full; a search thread writes rows in batches. When nothing is ready, time advances to the next event.
+for their share of the loop (`outbox.runner.Runner`). A writer thread commits waiting writes as one group and checkpoints its log
+when it is full; a search thread writes rows in batches. When nothing is ready, time advances to the next event.
 
 Every post, page and change is simulated individually, so the run time grows with their number.
 """
@@ -241,11 +241,11 @@ class SimulatedWriter:
 _CLAIM = 256
 """Jobs of a claim at most."""
 _SHARE, _LONGEST_SHARE, _SLOW, _MOST_SHARES = 0.002, 0.02, 0.25, 12.0
-"""How long jobs have the loop: see `outbox`."""
+"""How long jobs have the loop: see `outbox.runner`."""
 _AT_ONCE = 2_000
 """Rows of the search index that are written together at most."""
 _PAUSE, _FEW, _BURST, _SMALL_WRITES = 0.2, 20, 50.0, 20.0
-"""When rows of the search index are written: see `discovery.filler`."""
+"""When rows of the search index are written: see `search.indexing`."""
 _PAGE = 20_000
 """Followers who are pushed to before other jobs have their turn."""
 _REFUSAL = 20e-6

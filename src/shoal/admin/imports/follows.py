@@ -71,7 +71,7 @@ class FollowBlock(NamedTuple):
 
 
 def row_moment(since: str, number: int, latest: int) -> int:
-    """Return the moment of the row of that number, in ticks (`backdated`): that of its date, or without one that of its place.
+    """Return the time of a row in ticks (`records.ticks_of`): from its date, or from its position if it has none.
 
     Rows of one second, as most files tell it, are a tick apart. Raises `InvalidInput` for a date that is none, or later than
     `latest` (Unix milliseconds).
@@ -190,7 +190,7 @@ _AT_ONCE = 1_024
 
 
 class Edges(NamedTuple):
-    """Follows by positions in `ImportedMembers`, in the order of the file; `moment` is in ticks (`backdated.ticks_of`)."""
+    """Follows by positions in `ImportedMembers`, in the order of the file; `moment` is in ticks (`records.ticks_of`)."""
 
     follower: Column
     followee: Column

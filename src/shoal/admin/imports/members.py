@@ -1,4 +1,4 @@
-"""Members of an import: registered through the services, or written directly into an empty store, and found again by their
+"""Members of an import: registered through `shoal.commands`, or written directly into an empty store, and found again by their
 records.
 
 References to members take 24 bytes each. They are 64-bit hashes with a key that is random in each process: of ten million

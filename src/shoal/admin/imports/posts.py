@@ -1,4 +1,4 @@
-"""Posts of an import, with their photos, created through the services or in bulk.
+"""Posts of an import, with their photos, created through `shoal.commands` or in bulk.
 
 Each post is found again by its record, however often the import is interrupted and restarted. An ordinary import holds the
 records in memory, a kilobyte each. Each photo is decoded once however many posts show it; each post has a media object and
@@ -215,7 +215,7 @@ def draft_of(record: PostRecord, text: str, picture: int) -> Draft:
 
 
 async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Summary) -> None:
-    """Make a post through its service, or say why it is refused."""
+    """Create a post with its command, or say why it is refused."""
     wording = worded(job.record, writes.limits.text)
     try:
         await _create(writes, job, draft_of(job.record, wording.text, picture))
@@ -273,7 +273,7 @@ async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) 
 
 @asynccontextmanager
 async def with_own_decoder(network: AnyNetwork) -> AsyncIterator[Writes]:
-    """Give what services write with, its media decoded by as many processes as there are cores."""
+    """Yield the resources that commands write with, their media decoded by as many processes as there are cores."""
     async with Rememberer(network.media.limits, children=os.cpu_count() or 1) as decoder:
         yield dataclasses.replace(network.writes, media=network.media.with_decoder(decoder))
 

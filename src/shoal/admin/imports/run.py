@@ -5,7 +5,7 @@ continues; the final counts are the same. It runs in the process that owns the s
 not imported: the operator sets them where needed (`shoal member password`).
 
 An import into an empty network runs in bulk: rows are written directly into the store, and memory does not grow with their
-texts. It leaves the same rows as the services; `tests/ops/test_loading.py` compares every table. It does no lookups, so the
+texts. It leaves the same rows as the commands; `tests/ops/test_loading.py` compares every table. It does no lookups, so the
 network must be empty. A mark in the store records that it began (`admin/unfinished.py`): running it again continues it, and
 another import is refused until then. Consequences are computed at the end: the search index is filled from the graph.
 """
@@ -179,7 +179,7 @@ async def import_all(network: AnyNetwork, sources: Sources, summary: Summary, pr
             await take_posts(network, jobs, writes, summary, progress, sources.patience)
     with summary.timed("consequences"):
         await network.settle(_PATIENCE_SECONDS)
-        # See `imported_follows`: what was read meanwhile knows nothing of the follows.
+        # See `imports/follows.py`: what was read meanwhile knows nothing of the follows.
         await network.effects.followers.changed(EVERYBODY)
         await network.timelines.clear()
     return summary

@@ -266,7 +266,7 @@ class PostgresSnapshot:
             raise
 
     async def hold(self) -> None:
-        """See `snapshots.SnapshotSource`, as of all that follows. No new map is published meanwhile either."""
+        """See `graph.bulk.SnapshotSource`, as of all that follows. No new map is published meanwhile either."""
 
         async def hold(connection: asyncpg.Connection) -> None:
             await connection.execute("BEGIN")

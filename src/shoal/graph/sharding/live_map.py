@@ -137,11 +137,11 @@ class LiveMap:
     # What the graph asks
 
     def fresh(self, place: int) -> bool:
-        """See `sharded.Watch`."""
+        """See `sharded_graph.Watch`."""
         return asyncio.get_running_loop().time() < self._until.get(self.map.stores[place], 0.0)
 
     async def renew(self, place: int) -> None:
-        """See `sharded.Watch`."""
+        """See `sharded_graph.Watch`."""
         beaten = self._beaten[self.map.stores[place]]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_SECONDS):

@@ -146,7 +146,7 @@ class SqliteSnapshot:
             raise Unavailable(f"the store {path.name} cannot be opened: {error}") from error
 
     async def hold(self) -> None:
-        """See `snapshots.SnapshotSource`, as of all that follows."""
+        """See `graph.bulk.SnapshotSource`, as of all that follows."""
 
         def hold(connection: sqlite3.Connection) -> None:
             connection.execute(_PATIENCE.format(HOLD_SECONDS * 1_000))
