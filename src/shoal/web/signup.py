@@ -43,7 +43,7 @@ class InvitePath(msgspec.Struct, frozen=True):
 
 
 class AskedWork(NamedTuple):
-    """A proof-of-work challenge for the browser: see `shoal.core.proof_of_work`."""
+    """A proof-of-work challenge for the browser: see `shoal.core.signup`."""
 
     bits: int
     since: int
