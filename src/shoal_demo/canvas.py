@@ -26,7 +26,6 @@ def colour(code: str) -> Array:
 
 
 def mix(one: Array, other: Array, share: float) -> Array:
-    """Blend `one` with `other` in the proportion `share`."""
     mixed: Array = one + (other - one) * np.float32(share)
     return mixed
 
@@ -46,7 +45,6 @@ def ramp(codes: str, count: int) -> Array:
 
 
 def resized(field: Array, height: int, width: int) -> Array:
-    """Return a field enlarged with bicubic interpolation."""
     picture = Image.fromarray(np.ascontiguousarray(field, np.float32))
     return np.asarray(picture.resize((width, height), Image.Resampling.BICUBIC), np.float32)
 
@@ -116,9 +114,7 @@ class Canvas:
         return (np.float32(base) - np.float32(rise) * (wander - np.float32(0.12))) * np.float32(self.height)
 
     def stencil(self, draw: Callable[[ImageDraw.ImageDraw, float], None]) -> Array:
-        """Return a mask of the white shapes that `draw` paints on black, with smooth edges. The second argument of `draw` is
-        the scale.
-        """
+        """Return a smooth mask of the white shapes that `draw` paints on black; its second argument is the scale."""
         sheet = Image.new("L", (self.width * 2, self.height * 2))
         draw(ImageDraw.Draw(sheet), 2.0)
         return np.asarray(sheet.reduce(2), np.float32) / 255
@@ -165,7 +161,7 @@ class Canvas:
             part += (paint - part) * mask[..., None]
 
     def about(self, x: float, y: float, radius: float, *, reach: float = 1.0) -> tuple[Array, Array, Array]:
-        """Return the pixels up to `reach` radii around a position, and their horizontal and vertical distance from it in radii."""
+        """Return the pixels up to `reach` radii around a position, and their distance from it, across and down, in radii."""
         size = radius * self.height
         cx, cy = x * self.width, y * self.height
         top, left = max(0, int(cy - size * reach) - 2), max(0, int(cx - size * reach) - 2)

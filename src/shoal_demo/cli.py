@@ -194,7 +194,6 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
 
 
 def _cancel_at(*signals: signal.Signals) -> None:
-    """Cancel the current task when one of these signals arrives."""
     if (task := asyncio.current_task()) is not None:
         for number in signals:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)

@@ -80,7 +80,6 @@ def _snowcaps(canvas: Canvas, line: Array, relief: Array, paint: Array) -> None:
 
 
 def desert(canvas: Canvas, mood: Mood) -> None:
-    """Draw dunes with a bright and a shaded side."""
     far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
     canvas.sky(mood.sky, down_to=0.52)
     sun = canvas.between(0.2, 0.8)
@@ -224,7 +223,6 @@ def _rays(canvas: Canvas, sun: float, light: Array) -> None:
 
 
 def sea(canvas: Canvas, mood: Mood) -> None:
-    """Draw open water under a sun or a moon with its reflection."""
     far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
     night, horizon = mood.sky < "1", canvas.between(0.5, 0.6)
     x, y = canvas.between(0.25, 0.75), horizon - canvas.between(0.06, 0.16)
@@ -331,7 +329,6 @@ def _curtain(canvas: Canvas, base: float, light: Array, top_light: Array, streng
 
 
 def stars(canvas: Canvas, mood: Mood) -> None:
-    """Draw the Milky Way over a dark hill, with a tent or a tree."""
     far, near, light = colour(mood.far), colour(mood.near), colour(mood.light)
     canvas.sky(mood.sky, down_to=0.95)
     lean, middle = canvas.between(-0.9, 0.9), canvas.between(0.35, 0.65)

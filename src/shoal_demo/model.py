@@ -214,7 +214,6 @@ WIDE_KINDS = ("mountains", "sea", "desert", "snow", "stars", "aurora", "city", "
 
 
 def scene(dice: Random, kind: str, mood: str) -> Scene:
-    """Return a new photo of a kind and a mood."""
     width, height = dice.choice(SHAPES)
     alt = f"{ALTS[kind]}, {MOOD_ALTS[mood]}."
     return Scene(kind=kind, mood=mood, seed=dice.randrange(1 << 31), width=width, height=height, alt=alt)

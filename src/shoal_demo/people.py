@@ -15,8 +15,9 @@ from shoal_demo.model import Look, Person
 
 
 class Culture(NamedTuple):
-    """A row of the table of cultures. `tones` is a range of `SKINS`; `wrap` is a scarf for women or a turban for men, worn by
-    the fraction `wrapped`.
+    """A row of the table of cultures. `tones` is a range of `SKINS`.
+
+    `wrap` is a scarf for women or a turban for men, worn by the fraction `wrapped`.
     """
 
     language: str

@@ -175,7 +175,6 @@ def _balcony(canvas: Canvas, pen: ImageDraw.ImageDraw, box: tuple[float, float, 
 
 
 def rain(canvas: Canvas, mood: Mood) -> None:
-    """Draw street lights out of focus behind a wet pane."""
     warm, light = colour(mood.far), colour(mood.light)
     canvas.sky(mood.sky)
     canvas.px *= 0.75 + canvas.noise(3, octaves=3)[..., None] * np.float32(0.6)
@@ -226,7 +225,6 @@ def _drop(canvas: Canvas, radius: float) -> None:
 
 
 def _table(canvas: Canvas, mood: Mood, *, planks: bool) -> None:
-    """Draw a table top lit from one corner."""
     codes = mood.sky.split()
     canvas.px[:] = ramp(mood.sky, canvas.height)[:, None, :]
     fibre = canvas.noise(26, octaves=5, stretch=14, keep=0.6) if planks else canvas.noise(24, octaves=6, keep=0.7)
@@ -259,7 +257,6 @@ def _dish(canvas: Canvas, x: float, y: float, radius: float, paint: Array, *, ho
 
 
 def coffee(canvas: Canvas, mood: Mood) -> None:
-    """Draw a cup from above, with a pattern in the milk."""
     _table(canvas, mood, planks=mood.sky[0] != "e")
     x, y = canvas.between(0.4, 0.6), canvas.between(0.46, 0.56)
     size = canvas.between(0.3, 0.36) * min(1.0, canvas.width / canvas.height)
@@ -389,7 +386,6 @@ def _leaf(canvas: Canvas, x: float, y: float, radius: float) -> None:
 
 
 def flowers(canvas: Canvas, mood: Mood) -> None:
-    """Draw blossoms in front of a garden out of focus."""
     petal, deep, light = colour(mood.far), colour(mood.near), colour(mood.light)
     canvas.sky(mood.sky)
     canvas.px *= 0.8 + canvas.noise(4, octaves=3)[..., None] * np.float32(0.5)

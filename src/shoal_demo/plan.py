@@ -23,7 +23,7 @@ FOLLOW_BACK = 0.3
 
 
 def follows(dice: Random, people: tuple[Person, ...]) -> tuple[tuple[int, int], ...]:
-    """Return unique pairs (follower, followed) without self-follows. Everybody follows someone if there are at least two people."""
+    """Return unique pairs (follower, followed) without self-follows. Of two or more people, each follows at least one."""
     edges: dict[tuple[int, int], None] = {}
     for who in range(len(people)):
         for whom in _choices(dice, people, who):
@@ -275,10 +275,9 @@ _DRAWN_AT = 1_790_000_000_000
 
 
 def plan(seed: int = 1, members: int = 120, days: int = 28, *, now_ms: int) -> DemoPlan:
-    """Return a network of `members` people with the posts of the `days` days before `now_ms` (Unix milliseconds); both are at
-    least 1.
+    """Return a network of `members` people with the posts of the `days` days before `now_ms` (Unix milliseconds).
 
-    At another time, the same seed gives the same network with all times shifted.
+    Both are at least 1. At another time, the same seed gives the same network with all times shifted.
     """
     if members < 1 or days < 1:
         raise ValueError("a network has at least one member and one day")

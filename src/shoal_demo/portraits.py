@@ -90,7 +90,6 @@ class Sketch:
         self.image.paste(paint, (left, top), ImageChops.multiply(sheet, inside.crop((left, top, right, foot))))
 
     def mask(self, points: Sequence[Point]) -> Image.Image:
-        """Return a mask of a smooth shape."""
         sheet = Image.new("L", self.image.size)
         ImageDraw.Draw(sheet).polygon([(x * ZOOM, y * ZOOM) for x, y in curve(points)], fill=255)
         return sheet
@@ -194,7 +193,6 @@ def wrapped(sketch: Sketch, look: Look) -> None:
 
 
 def hat(sketch: Sketch, look: Look) -> None:
-    """Draw a beanie, a cap or a straw hat."""
     paint = shade(look.clothing_colour, -0.08)
     if look.hat == "beanie":
         sketch.shape(mirrored(((200, 50), (244, 60), (272, 96), (278, 134), (200, 132))), paint)

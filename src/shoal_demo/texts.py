@@ -700,13 +700,10 @@ class PlanWriter:
         return self._dice.choices(least, [1 + len(self._deck(name)) for name in least])[0]
 
     def is_fresh(self, table: str) -> bool:
-        """Return whether the table still has unused texts."""
         return not self._rounds.get(table)
 
     def draw(self, table: str) -> Said:
-        """Draw a text from a table: `text/<interest>`, `photo/<kind>`, `photo/<kind>/<mood>`, `abroad/<language>` or
-        `reply/<kind>`.
-        """
+        """Draw from a table: `text/<interest>`, `photo/<kind>[/<mood>]`, `abroad/<language>` or `reply/<kind>`."""
         deck = self._deck(table)
         text, *answers = expand(self._dice, deck.pop()).split(" >> ")
         if not deck:
@@ -722,7 +719,7 @@ class PlanWriter:
         return about, Said(text, language)
 
     def reply(self, language: str, fitting: list[str], kind: str, spoken: str) -> Said:
-        """Write a reply of somebody whose language is `spoken`, from those that fit the text, the kind of photo, or anything."""
+        """Write a reply of a member whose language is `spoken`, from those that fit the text, the kind of photo, or anything."""
         if language == spoken != "en" and self._dice.random() < 0.8:
             return Said(self.draw(f"reply/{spoken}").text, spoken)
         if fitting and self._dice.random() < 0.75:

@@ -41,7 +41,6 @@ _ENTERED = 0o711
 """Other users may enter the folder but not list it."""
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 90.0
-"""How long stopping a cluster may take: its servers finish their work first."""
 
 
 @contextmanager
@@ -121,7 +120,6 @@ class Ports:
                 raise InvalidInput(f"{self._path} cannot be read: delete it, and ports are chosen anew") from error
 
     def get(self, name: str) -> int:
-        """Return the port of this server, which is free at the moment."""
         others = {port for other, port in self.known.items() if other != name}
         port = self.known.get(name, 0)
         while not port or port in others or not _free(port):
@@ -149,9 +147,7 @@ def _check_reachable(folder: Path) -> None:
 
 
 def _running_in(folder: Path) -> set[int]:
-    """Return the processes with a working directory below the folder, except interactive ones: with a terminal, or of our
-    session.
-    """
+    """Return the processes with a working directory below the folder, except those with a terminal or of our session."""
     found = set()
     for entry in Path("/proc").iterdir():
         # It may end at any moment, or belong to another user.
@@ -318,7 +314,6 @@ def _settings(folder: Path, engines: Engines, through: Through, values: dict[str
 
 
 def _chosen(settings: Settings) -> dict[str, Any]:
-    """Return the settings that differ from their defaults."""
     usual = Settings()
     return {
         name: value for name in settings.__struct_fields__ if (value := getattr(settings, name)) != getattr(usual, name)

@@ -1,5 +1,4 @@
-"""PostgreSQL from the Debian package: one database cluster in a folder, reachable from this machine only, with trust
-authentication.
+"""PostgreSQL from the Debian package: one database cluster in a folder, for this machine only, with trust authentication.
 
 All durability settings stay on.
 """

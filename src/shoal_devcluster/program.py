@@ -99,7 +99,6 @@ class Program:
         self.name = name
         self.folder = folder
         self.url = url
-        """Where clients connect to."""
         self._command = list(command)
         self._user = user if os.geteuid() == 0 else None
         self._environ = {**os.environ, **(environ or {})}
@@ -165,7 +164,6 @@ class Program:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Continue a suspended process."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -205,7 +203,6 @@ def _family(pid: int) -> list[int]:
 
 
 def listens(port: int) -> bool:
-    """Return whether the port accepts connections on this machine."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False

@@ -87,7 +87,6 @@ class RedisCluster:
 
     @property
     def tls_url(self) -> str:
-        """The URL for clients that use TLS."""
         return "rediss+cluster://" + ",".join(f"127.0.0.1:{member.tls}" for member in self.members)
 
     def start(self) -> None:
@@ -102,7 +101,6 @@ class RedisCluster:
         _until(lambda: all(_whole(member) for member in self.members if member.program.running), patience)
 
     def stop(self) -> None:
-        """Stop all servers."""
         for member in self.members:
             member.program.resume()
             member.program.stop()

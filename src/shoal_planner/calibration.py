@@ -23,7 +23,6 @@ SEARCH_ROW = 600.0
 VERSION = 1
 """Incremented when the meaning of a cost changes; files of older versions are refused."""
 FILE = Path("shoal-calibration.json")
-"""Default path of a calibration."""
 _MOST_BYTES = 65_536
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=3_600)]
@@ -40,7 +39,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     kernel: str
 
     def shown(self) -> str:
-        """Describe the machine in one line."""
         return (
             f"{self.processor}, {self.cores} cores, {self.memory / (1 << 30):.0f} GiB, Linux {self.kernel},"
             f" Python {self.python}"
@@ -62,7 +60,6 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     store: Seconds
     """Writer thread: a post of a group."""
     claim: Seconds
-    """A round of jobs, for any number of claimed jobs."""
     job: Seconds
     """The job of a post without followers."""
     delivery: Seconds
@@ -90,7 +87,6 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     rebuild: Seconds
     """A cold timeline, without its sources."""
     rebuild_source: Seconds
-    """A cold timeline: each followee."""
     pull: Seconds
     """A page: each high fan-out followee."""
     log: Bytes
@@ -114,11 +110,10 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Costs of several processes on PostgreSQL, Redis and RabbitMQ. Times are of one core of the process in the field's prefix."""
+    """Costs of several processes on PostgreSQL, Redis and RabbitMQ. The field's prefix names the process that is measured."""
 
     web_post: Seconds
     web_change: Seconds
-    """A like."""
     web_page: Seconds
     """A warm home page for a member who is in this process's caches."""
     web_page_fresh: Seconds
@@ -173,16 +168,13 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     version: Annotated[int, msgspec.Meta(ge=VERSION, le=VERSION)] = VERSION
     machine: Machine
     day: str
-    """The day in UTC, such as 2026-11-24."""
     seconds: float
-    """Duration of the measurement in seconds."""
     one_process: OneProcess
     shared: Shared
     shared_elsewhere: str = ""
     """The machine on which `shared` was measured, if the engines were not installed here."""
 
     def shown(self) -> str:
-        """Describe the machine and the day in one line."""
         return f"{self.machine.shown()}, {self.day}"
 
 
@@ -206,5 +198,4 @@ def load(path: Path) -> Calibration:
 
 
 def save(calibration: Calibration, path: Path) -> None:
-    """Write a calibration as indented JSON."""
     path.write_bytes(msgspec.json.format(msgspec.json.encode(calibration), indent=1) + b"\n")

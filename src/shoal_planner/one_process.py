@@ -31,7 +31,6 @@ class ShapePart(msgspec.Struct, frozen=True):
     """Bytes per month."""
 
     def money(self, prices: Prices) -> float:
-        """Return the cost of all of them per month."""
         each = self.cores * prices.core + self.memory / GIB * prices.memory_gib + self.disk / GIB * prices.disk_gib
         return self.count * each + self.objects / GIB * prices.object_gib + self.traffic / GIB * prices.traffic_gib
 
@@ -44,8 +43,6 @@ class ShapeLimit(msgspec.Struct, frozen=True):
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """Latencies for members, in seconds."""
-
     lag: float
     """Median from a post to the home timelines of an author with few followers."""
     lag_p99: float
@@ -62,7 +59,6 @@ class NetworkShape(msgspec.Struct, frozen=True):
     name: str
     parts: list[ShapePart]
     limits: list[ShapeLimit]
-    """The tightest first."""
     waits: Waits | None
     """None if the shape does not carry the load."""
 
@@ -75,7 +71,6 @@ class NetworkShape(msgspec.Struct, frozen=True):
 
 
 def tightest_first(limits: list[ShapeLimit]) -> list[ShapeLimit]:
-    """Sort limits by use, highest first."""
     return sorted(limits, key=lambda limit: -limit.use)
 
 
@@ -167,7 +162,6 @@ def outside(load: Load) -> list[ShapePart]:
 
 
 def main_thread(load: Load, of: Assumptions, costs: OneProcess) -> float:
-    """Return the utilization of the main thread."""
     forgotten = max(0.0, 1 - _SOURCES / max(1.0, load.authors))
     known = remembered(of.members * of.daily, of.follows)
     each = delivery(costs, load.warm) + forgotten * costs.audience

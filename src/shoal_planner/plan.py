@@ -57,8 +57,6 @@ CLUSTER_NAME = "PostgreSQL, Redis, web processes and workers"
 
 
 class BusyCores(NamedTuple):
-    """Busy cores of each part."""
-
     web: float
     workers: float
     store: float
@@ -108,7 +106,6 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
 
 
 def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
-    """Return the number of instances that the load needs."""
     room = of.headroom
     web = of.copies
     # With more web processes each caches less of a member, so a page costs more: iterate to a fixed point.
@@ -141,7 +138,6 @@ def _disks(load: Load, costs: Shared, size: Size) -> tuple[float, float]:
 
 
 def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
-    """Return the busy cores of each part."""
     fresh = fresh_share(of, web)
     long = _long_deliveries(load)
     return BusyCores(
@@ -293,7 +289,6 @@ class Swing(msgspec.Struct, frozen=True):
 
     @property
     def width(self) -> float:
-        """Return the difference between the two."""
         return abs(self.money_high - self.money_low)
 
 
@@ -316,7 +311,6 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan(of: Assumptions, prices: Prices, calibration: Calibration) -> Plan:
-    """Compute the plan."""
     shape = chosen(of, calibration)
     return Plan(
         assumptions=of,
@@ -363,8 +357,6 @@ def _carried(name: str, of: Assumptions, shape: Callable[[Assumptions], NetworkS
 
 
 def affordable(of: Assumptions, prices: Prices, calibration: Calibration) -> float:
-    """Return the number of members that the budget pays for."""
-
     def fits(members: float) -> bool:
         return chosen(changed(of, "members", members), calibration).money(prices) <= of.budget
 

@@ -18,7 +18,6 @@ _ROW = 30
 _ABOVE = 16
 _SMALL = 12
 _DOT = 10.0
-"""Diameter of a dot."""
 _TALL, _WIDE = 30.0, 90.0
 """Minimum distance of two ticks, vertically and horizontally."""
 _LONG_NAME = 24
@@ -73,8 +72,6 @@ def _round_step(rough: float) -> float:
 
 
 class PlotLine(NamedTuple):
-    """One line of a plot."""
-
     name: str
     colour: Colour
     points: Sequence[tuple[float, float]]
@@ -241,7 +238,6 @@ def _page(title: str, below: str, height: int) -> Iterator[Shape]:
 
 
 def stacked(title: str, charts: Sequence[Chart]) -> Chart:
-    """Stack charts on one page."""
     shapes: list[Shape] = []
     top = 0
     for chart in charts:

@@ -142,7 +142,6 @@ def _swings(plan: Plan) -> WordTable:
 
 
 def assumptions(plan: Plan) -> WordTable:
-    """Return the table of all assumptions."""
     rows = [
         (name.replace("_", " "), _value(float(number)))
         for name, number in msgspec.structs.asdict(plan.assumptions).items()
@@ -293,7 +292,6 @@ def _crossing(rate: float) -> Landmark:
 
 
 def value(number: float) -> str:
-    """Format the value of an assumption."""
     return units.number(number) if number >= 1_000 else f"{number:.3g}"
 
 
@@ -323,7 +321,6 @@ def page(plan: Plan, calibration: Calibration, *, ours: bool) -> str:
 
 
 def document(title: str, sentences: Sequence[str], all_tables: Iterable[WordTable], drawn: Iterable[Chart]) -> str:
-    """Return sentences, plots and tables as an HTML document."""
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(sentence)}</p>" for sentence in sentences)]
     parts += [_picture(chart) for chart in drawn]
     parts += [part for table in all_tables if table.rows for part in _table(table)]

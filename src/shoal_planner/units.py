@@ -53,7 +53,6 @@ def seconds(value: float) -> str:
 
 
 def money(value: float) -> str:
-    """Format an amount of money: 1,240."""
     return f"{value:,.0f}" if value >= 10 or not value else f"{value:.2f}"
 
 

@@ -45,7 +45,6 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     eagerness: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.5
     """The exponent with which posts grow with the number of followers."""
     pictures: Share = 0.3
-    """Fraction of the posts with a picture."""
     picture_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 500_000.0
     """Bytes of all files of a picture."""
     shown_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 60_000.0
@@ -72,11 +71,9 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     object_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.02
     """Media files."""
     traffic_gib: Annotated[float, msgspec.Meta(ge=0)] = 0.01
-    """Traffic to members."""
 
 
 USUAL_PRICES = Prices(currency="USD")
-"""The default prices."""
 
 
 class Range(NamedTuple):
@@ -116,7 +113,6 @@ def spreads(of: Assumptions) -> list[Range]:
 
 
 def changed(of: Assumptions, name: str, value: float) -> Assumptions:
-    """Return the assumptions with one value replaced."""
     return msgspec.structs.replace(of, **{name: round(value) if name in {"members", "copies"} else value})
 
 
@@ -138,15 +134,12 @@ class FollowerClass(msgspec.Struct, frozen=True):
 
     members: float
     followers: float
-    """Mean number of followers."""
     posts: float
     """Fraction of all posts that they write."""
 
 
 def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
-    """Return the classes of all members with followers, fewest followers first. No class contains members on both sides of
-    `cut`.
-    """
+    """Return the classes of all members with followers, fewest first. No class contains members on both sides of `cut`."""
     if not of.follows:
         return [FollowerClass(float(of.members), 0.0, 1.0)]
     least, most, some = _ends(of)
@@ -218,7 +211,6 @@ class Load(msgspec.Struct, frozen=True):
 
     members: float
     warm: float
-    """Warm home timelines."""
     authors: float
     """Members who write on a day."""
     posts: float
@@ -229,7 +221,6 @@ class Load(msgspec.Struct, frozen=True):
     deliveries: float
     """Entries written to warm timelines, without posts of high fan-out members."""
     per_post: float
-    """Mean deliveries of a post."""
     loud: float
     """High fan-out members."""
     loud_followees: float

@@ -70,9 +70,7 @@ _REALLY_OF = "frank\n"
 
 
 def errata(third_level: Loads | None) -> list[Erratum]:
-    """Return the errors with proofs that are carried out now. `third_level` contains the counts of the 128 buckets of M3, if
-    counted.
-    """
+    """Return the errors, with proofs carried out now. `third_level` contains the counts of the 128 buckets of M3, if counted."""
     found = [_digest()]
     if third_level is not None:
         found.append(_modulus(third_level))
@@ -118,9 +116,7 @@ MOST_NANOSECONDS = 1_000.0
 
 
 class Growth(NamedTuple):
-    """Members who move when servers are added, and the load of the fullest server before and after, relative to the mean
-    afterwards.
-    """
+    """The moves when servers are added, and the load of the fullest server before and after, relative to the mean afterwards."""
 
     change: Change
     before: float
@@ -134,10 +130,8 @@ class Evidence(NamedTuple):
     figures: Mapping[str, SchemeFigures]
     mapping: MappingFigures | None
     growth: Mapping[str, Growth]
-    """Growth by scheme."""
     cooling: Mapping[str, Cooling]
     sample: NameBatch
-    """Some of the names."""
 
 
 Check = Callable[[Evidence, str], Outcome]

@@ -48,7 +48,7 @@ RING_TITLES: Mapping[str, str] = {"ring": "Ring", "bounded": "Bounded loads"}
 SCHEMES = ("letters", "ascii-sum", "mapping", "md5", "shoal", *HASHED_SCHEMES, *RING_TITLES)
 """Keys of the schemes, in the order in which they are shown."""
 MOST_SERVERS = 64
-"""A network has 64 shards, so a 65th store would be empty."""
+"""A network has 64 data sources, so a 65th store would be empty."""
 MOST_RANGE = 1_000_000_000
 MOST_ZIPF = 2.0
 MOST_SEED = 2**31 - 1
@@ -73,7 +73,6 @@ class StudyOptions(NamedTuple):
         return tuple(dict.fromkeys((self.servers, self.servers + 1, self.servers - 1, self.grown)))
 
     def check(self) -> None:
-        """Raise `InvalidInput` for invalid options."""
         unknown = [key for key in self.schemes if key not in SCHEMES]
         if unknown or not self.schemes:
             named = f"scheme {unknown[0]!r}" if unknown else "study without a scheme"
@@ -115,8 +114,6 @@ class StopWatch:
 
 
 class LevelCount:
-    """Counts of a scheme of levels."""
-
     def __init__(self, scheme: LevelScheme) -> None:
         self.scheme = scheme
         self.watch = StopWatch()
@@ -125,7 +122,6 @@ class LevelCount:
         self.paths = [Loads(int(size)) for size in sizes]
 
     def add(self, batch: NameBatch, activity: Amounts | None) -> None:
-        """Place and count members."""
         with self.watch.over(batch.size):
             placed = self.scheme.place(batch)
         path = placed[0]
@@ -170,7 +166,6 @@ class HashedCount:
         self.loads = ServerLoads(scheme, sizes)
 
     def add(self, hashes: Hashes, activity: Amounts | None) -> None:
-        """Place and count members."""
         home, *others = self.loads.sizes
         with self.watch.over(len(hashes)):
             placed = self.scheme.place(hashes, [home])
@@ -201,13 +196,11 @@ class RingCount:
         self.watch = StopWatch()
 
     def add(self, hashes: Hashes, activity: Amounts | None) -> None:
-        """Place and count members."""
         with self.watch.over(len(hashes)):
             arcs = self.ring.place(hashes)
         self.ring.arcs.add(arcs, activity)
 
     def figures(self, hashing: float) -> ServerFigures:
-        """Return the figures of the ring without a bound."""
         home, *others = self.sizes
         total = int(self.ring.arcs.members.sum())
         return ServerFigures(
@@ -219,7 +212,6 @@ class RingCount:
         )
 
     def bounded_figures(self, hashing: float) -> ServerFigures:
-        """Return the figures of the ring with bounded loads."""
         home, *others = self.sizes
         arcs = self.ring.arcs
         shares = self.ring.bounded(home)
@@ -237,7 +229,7 @@ class RingCount:
 
 
 def shoal_figures(sources: Loads, sizes: Sequence[int], nanoseconds: float) -> ServerFigures:
-    """Return the figures of Shoal's map from the members of its 64 shards."""
+    """Return the figures of Shoal's map from the members of its 64 data sources."""
     home, *others = sizes
     known = even_map(home)
     owners = owners_of(known)
@@ -288,7 +280,7 @@ def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
 
 
 def by_sources(loads: Loads, stores: int) -> Cooling:
-    """Move shards between the stores of a map."""
+    """Move data sources between the stores of a map."""
     return _cooling(_SOURCES, stores, owners_of(even_map(stores)), units_of(loads.members, loads.activity))
 
 

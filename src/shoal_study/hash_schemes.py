@@ -24,7 +24,6 @@ PACKAGE = "xxhash"
 
 
 def is_installed() -> bool:
-    """Return whether the package that computes the hashes is installed."""
     try:
         return find_spec(PACKAGE) is not None
     except ValueError:
@@ -33,13 +32,11 @@ def is_installed() -> bool:
 
 @cache
 def hash_function() -> Callable[[bytes], int]:
-    """Return the XXH3 hash function."""
     digest: Callable[[bytes], int] = import_module(PACKAGE).xxh3_64_intdigest
     return digest
 
 
 def hashes_of(batch: NameBatch) -> Hashes:
-    """Return the XXH3 hash of each name."""
     return np.fromiter(map(hash_function(), batch.encoded()), np.uint64, batch.size)
 
 
@@ -132,7 +129,6 @@ class ServerLoads:
         self.moved = [0] * len(sizes)
 
     def add(self, placed: Sequence[Placed], activity: NDArray[np.float64] | None) -> None:
-        """Count members at the servers where the scheme placed them."""
         for at, servers in enumerate(placed):
             self.loads[at].add(servers, activity)
             self.moved[at] += int((servers != placed[0]).sum())
@@ -175,7 +171,6 @@ class Ring:
         return self._owners[mine[next_one]]
 
     def loads(self, servers: int) -> Loads:
-        """Sum the arcs of each server."""
         return _added(self.owners(servers), self.arcs, servers)
 
     def moved(self, before: int, after: int) -> int:
@@ -198,7 +193,6 @@ class Ring:
 
 
 def bounded_loads(shares: Sequence[Sequence[ArcShare]], servers: int) -> Numbers:
-    """Sum the members of each server."""
     found = np.zeros(servers, np.int64)
     for arc in shares:
         for share in arc:

@@ -1,7 +1,7 @@
-"""Schemes with a map from units to servers: the mapping scheme of the paper, and Shoal's 64 shards.
+"""Schemes with a map from units to servers: the mapping scheme of the paper, and Shoal's 64 data sources.
 
 In the mapping scheme members are numbered as they sign up, and each range of numbers is a bucket on one server. Shoal's
-map is the one that a network stores (`graph/sharding/shard_map.py`). Units (letters, shards, arcs, members) move as a
+map is the one that a network stores (`graph/sharding/shard_map.py`). Units (letters, data sources, arcs, members) move as a
 whole; moves are chosen greedily, since the underlying bin packing has no fast exact solution.
 """
 
@@ -87,7 +87,6 @@ def _given(owners: Owners, members: Numbers, held: Numbers, old: int, taker: int
 
 
 def moved_members(before: Owners, after: Owners, members: Numbers) -> int:
-    """Return the number of members in units that changed their server."""
     return int(members[before != after].sum())
 
 
@@ -170,12 +169,11 @@ class SignUps:
         return max(1, -(-self.count // size))
 
     def members(self, size: int) -> Numbers:
-        """Return the members of each range."""
         ends = np.minimum(np.arange(1, self.servers(size) + 1) * size, self.count)
         return np.diff(ends, prepend=0)
 
     def units(self, size: int) -> tuple[Units, Owners]:
-        """Return the movable units and their servers: the busiest members individually, and the rest of each range, which stays."""
+        """Return the movable units and their servers: the busiest members, and the rest of each range, which stays."""
         servers = self.servers(size)
         owners = self._busy_numbers // size
         per_step = np.add.reduceat(self._activity, np.arange(0, servers * size // self.step, size // self.step))
@@ -192,21 +190,20 @@ MOST_STORES = DATA_SOURCES
 
 
 def even_map(stores: int) -> ShardMap:
-    """Return a map that distributes adjacent shards evenly over `stores` stores."""
+    """Return a map that distributes adjacent data sources evenly over `stores` stores."""
     cuts = [place * DATA_SOURCES // stores for place in range(stores + 1)]
     ranges = {f"{first}-{last - 1}": _url(place) for place, (first, last) in enumerate(itertools.pairwise(cuts))}
     return first_map(ranges)
 
 
 def with_stores(known: ShardMap, stores: int) -> ShardMap:
-    """Return the map after stores were added, or the last ones removed, with a minimum of shards moved."""
+    """Return the map after stores were added, or the last ones removed, with a minimum of data sources moved."""
     while len(known.stores) < stores:
         known = _joined(known)
     return _without(known, stores)
 
 
 def owners_of(known: ShardMap) -> NDArray[np.intp]:
-    """Return the store of each shard."""
     return np.array(known.owners, np.intp)
 
 

@@ -23,8 +23,6 @@ NO_BUCKET = -1
 
 
 class Level(NamedTuple):
-    """One level of a scheme."""
-
     name: str
     labels: Sequence[str]
     """A label for each bucket: a letter or a number."""
@@ -64,7 +62,6 @@ class Loads:
         self.members: Numbers = np.zeros(buckets, np.int64)
         self.activity: Amounts = np.zeros(buckets)
         self.without = 0
-        """Members without a bucket."""
 
     def add(self, buckets: NDArray[np.intp], activity: Amounts | None) -> None:
         """Count members, and their activity if given."""
@@ -86,7 +83,6 @@ def joined(outer: NDArray[np.intp], inner: NDArray[np.intp], buckets: int) -> ND
 
 
 def numbered(buckets: int) -> Sequence[str]:
-    """Return numbers as labels of buckets."""
     return tuple(map(str, range(buckets)))
 
 
@@ -207,8 +203,6 @@ class Letters:
 
 
 class AsciiSum:
-    """The sum of the bytes of the name mod 31, and the sum without the first one mod 33."""
-
     key = "ascii-sum"
     title = "ASCII sum"
     levels: Sequence[Level] = (

@@ -79,7 +79,6 @@ class NameBatch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of names."""
         return len(self.lengths)
 
     def encoded(self) -> list[bytes]:
@@ -125,7 +124,6 @@ def batches_of(raw: bytes, first: int, activity: Amounts | None = None) -> Itera
 
 
 def _lines_of(raw: bytes) -> tuple[Numbers, Numbers]:
-    """Return the start and length of each line."""
     ends = np.flatnonzero(np.frombuffer(raw, np.uint8) == _LINE_END)
     starts = np.concatenate((np.zeros(min(1, len(ends)), np.int64), ends[:-1] + 1))
     return starts, ends - starts
@@ -156,8 +154,6 @@ Told = Callable[[int, int], None]
 
 
 class FileOptions(NamedTuple):
-    """Which columns of a CSV are read."""
-
     column: str = ""
     """The column of the names; by default one with a usual name, or the only one."""
     weight: str = ""

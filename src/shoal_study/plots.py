@@ -28,7 +28,6 @@ def bar(x: float, y: float, width: float, height: float, colour: Colour, told: s
 
 
 def rule(x1: float, y1: float, x2: float, y2: float, colour: Colour = "line", *, dashed: bool = False) -> str:
-    """Return a thin line."""
     kind = f"{colour} dashed" if dashed else colour
     return f'<line class="{kind}" x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"/>'
 
@@ -42,7 +41,6 @@ def words(
 
 
 def curve(points: Sequence[tuple[float, float]], colour: Colour, *, dashed: bool = False) -> str:
-    """Return a line through points."""
     kind = f"{colour} dashed" if dashed else colour
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return f'<polyline class="{kind}" points="{path}"/>'
@@ -182,7 +180,7 @@ def _moving(found: Sequence[ServerFigures]) -> Iterator[str]:
 
 
 def mapping_plot(mapping: MappingFigures) -> str:
-    """Return a plot of the servers of the mapping scheme in the order in which they were filled: members above, activity below."""
+    """Return a plot of the servers of the mapping scheme in the order of filling: members above, activity below."""
     told = (
         f"{len(mapping.members)} servers filled one after the other with {mapping.range_size:,} members each; the hottest "
         f"has {max(mapping.heat, default=1):.2f} times the mean activity"

@@ -328,7 +328,6 @@ def _scheme_graphs(scheme: SchemeFigures) -> str:
 
 
 def _judged(level: LevelFigures) -> str:
-    """Return a sentence about a plot."""
     if level.furthest > EVEN:
         mean = max(level.mean, 1)
         empty = f"; {level.empty} are empty" if level.empty else ""

@@ -39,9 +39,7 @@ def chi_square(counts: Numbers | Sequence[int]) -> float:
 
 
 def tail(statistic: float, degrees: int) -> float:
-    """Return the probability of a chi-square at least this large under uniform distribution. Raises `ValueError` for degrees
-    below 1.
-    """
+    """Return the probability of at least this chi-square under uniform distribution. Raises `ValueError` for degrees below 1."""
     return exp(log_tail(statistic, degrees))
 
 
@@ -123,7 +121,6 @@ class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
     deviation: float
     """Population standard deviation of the bucket sizes."""
     relative: float
-    """The deviation divided by the mean."""
     uniform: float
     """The expected deviation under uniform distribution."""
     fullest: int
@@ -148,7 +145,6 @@ class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Members of each bucket, in the order of `labels`; empty for a level with many."""
     labels: list[str] = []
     activity: list[float] = []
-    """Fraction of all activity in each bucket."""
     curve: list[float] = []
     """Fraction of all members in the fullest 0 %, 1 %, 2 % ... 100 % of the buckets: a straight line if all are equal."""
     chance_curve: list[float] = []
@@ -214,8 +210,6 @@ def _by_chance(members: int, buckets: int) -> Numbers:
 
 
 class SchemeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One scheme of the paper."""
-
     key: str
     title: str
     nanoseconds: float
@@ -261,7 +255,6 @@ class Cooling(msgspec.Struct, frozen=True, kw_only=True):
     after: float
     units: int
     members: int
-    """Members who have to move."""
     moved_activity: float
     """Fraction of all activity that moves with them."""
     bound: float
@@ -285,9 +278,7 @@ class MappingFigures(msgspec.Struct, frozen=True, kw_only=True):
     exceptions: int
     """Members moved out of their range, with an entry of their own."""
     lookups: float
-    """Look-ups per request, weighted by activity: one finds the number and its range, and a second one is needed for a moved
-    member.
-    """
+    """Look-ups per request, weighted by activity: one for the number and its range, and a second one for a moved member."""
     heat_after: float
     reached: bool
 
@@ -326,8 +317,6 @@ class BareLoop(msgspec.Struct, frozen=True):
 
 
 class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a study."""
-
     names: int
     source: str
     activity: str
@@ -337,7 +326,6 @@ class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
     processor_seconds: float
     """CPU time of the whole process so far."""
     peak_bytes: int
-    """Peak memory of the process."""
     version: str
     schemes: list[SchemeFigures]
     servers: list[ServerFigures]

@@ -58,8 +58,6 @@ _ROUNDS = 5
 
 @dataclass
 class StudyCounts:
-    """All counts of a study."""
-
     levels: Mapping[str, LevelCount]
     hashed: Mapping[str, HashedCount]
     ring: RingCount | None
@@ -249,7 +247,6 @@ class Study:
 
     @property
     def names(self) -> int:
-        """The number of names added."""
         return self._counts.names
 
     def add(self, batch: NameBatch) -> None:

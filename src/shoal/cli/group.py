@@ -131,7 +131,6 @@ class Commands(click.Group):
         return [*COMMANDS, *(name for name in plugin_names() if name not in COMMANDS and " " not in name)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # the same
-        """Import and return a command, or None if there is no such command."""
         if cmd_name not in COMMANDS or cmd_name in _PLUGGED_IN:
             return plugin(cmd_name)
         with needing(cmd_name, "scale,dynamodb"):

@@ -1,4 +1,4 @@
-"""`shoal shards`: show how the network is distributed over its stores, and move shards while it runs."""
+"""`shoal shards`: show how the network is distributed over its stores, and move data sources while it runs."""
 
 from __future__ import annotations
 

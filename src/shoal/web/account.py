@@ -305,7 +305,6 @@ async def change(visit: Visit, asked: EmailForm) -> Response:
 
 
 async def again(visit: Visit, asked: Form) -> Response:
-    """Send the confirmation email for the current address again."""
     member, front = visit.checked(asked), visit.front
     login = await members.login_of(front.writes, member)
     if login is None or not login.email or login.confirmed or not front.settings.mail:

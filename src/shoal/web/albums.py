@@ -29,13 +29,10 @@ from shoal.web.view_models import Face, Photo, PostView, face_of, photo_of, post
 
 
 class CoverView(msgspec.Struct, frozen=True):
-    """An album in a list of albums."""
-
     id: int
     title: str
     path: str
     number: str
-    """The number of photos, as text."""
     first: tuple[Photo, ...]
     covered: bool
     here: bool = False
@@ -43,8 +40,6 @@ class CoverView(msgspec.Struct, frozen=True):
 
 
 class PhotoInAlbum(msgspec.Struct, frozen=True):
-    """A photo of an album with the post that it belongs to."""
-
     photo: Photo
     post: PostView
     path: str
@@ -142,7 +137,6 @@ async def one(visit: Visit, path: AlbumPath) -> Response:
 
 
 async def create(visit: Visit, asked: CreateAlbumForm) -> Response:
-    """Create an album and redirect to the choice of its photos."""
     member = visit.checked(asked)
     try:
         made = await albums.create(visit.front.writes, member.id, asked.title, asked.description)
@@ -201,8 +195,10 @@ _Choice = Annotated[str, Meta(max_length=60)]
 
 
 class AlbumForm(Form, frozen=True, kw_only=True):
-    """A change to an album. `do` is `keep` (save title and description), `delete`, or `earlier`, `later`, `first` or `out`
-    followed by the id of a photo.
+    """A change to an album.
+
+    `do` is `keep` (save title and description), `delete`, or `earlier`, `later`, `first` or `out` followed by the id of a
+    photo.
     """
 
     id: Id
@@ -304,7 +300,6 @@ async def offer(visit: Visit, path: AlbumPath) -> Response:
 
 
 async def put_in(visit: Visit, asked: PhotosForm) -> Response:
-    """Add the selected photos to the member's own album."""
     member = visit.checked(asked)
     chosen: dict[int, list[int]] = {}
     for one in asked.photos:

@@ -243,7 +243,6 @@ class TakeInForm(Form, frozen=True, kw_only=True):
 
 
 async def show_import(visit: Visit, query: ImportQuery) -> Response:
-    """Show the upload form, or the progress or report of the uploaded archive."""
     if query.only:
         state = await asyncio.to_thread(_shelf(visit).state, visit.member.id)
         view = importing_view(visit, state) if state is not None else None

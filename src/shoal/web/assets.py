@@ -82,7 +82,6 @@ class Assets(NamedTuple):
 
 @cache
 def assets() -> Assets:
-    """Return the files, which each process reads once."""
     return read_assets(files("shoal.web") / "static")
 
 

@@ -94,7 +94,6 @@ class Sheet(msgspec.Struct, frozen=True):
     """The question about pictures without a description; empty if there is nothing to ask."""
     answers: PostView | None = None
     recipients: str = ""
-    """The recipients of a message as typed."""
     is_message: bool = False
     is_edit: bool = False
     may_schedule: bool = True
@@ -118,7 +117,6 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sheet_of(visit: Visit, member: Member, shown: SheetState) -> Sheet:
-    """Return the form for a new post or for the post being edited."""
     _, limits, said, edits = visit.words.text, visit.front.writes.limits, shown.said, shown.edits
     cards = cards_of(visit, shown.media, said.pictures, lacking=shown.lacking)
     is_message = shown.recipients is not None
@@ -303,13 +301,10 @@ _ORDER = tuple(Visibility)
 
 
 class ComposeQuery(msgspec.Struct, frozen=True):
-    """Initial values of a new post."""
-
     tag: Annotated[str, Meta(max_length=400)] = ""
     text: Annotated[str, Meta(max_length=20_000)] = ""
     reply_to: Id = NO_ID
     scheduled: Id = NO_ID
-    """A scheduled post to rewrite."""
     again: Id = NO_ID
     """A post of the member to rewrite; it is deleted once the new post is published."""
 
@@ -387,7 +382,6 @@ def _lost(visit: Visit, said: Writing, there: set[int]) -> Sequence[Refused]:
 
 
 async def send(visit: Visit, asked: Writing) -> Response:
-    """Create or schedule the post, or show the form again with the reason for the refusal."""
     return await submit(visit, visit.checked(asked), SheetState(said=asked), _posted)
 
 

@@ -42,8 +42,6 @@ class FileOfPost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Writing(Form, frozen=True, kw_only=True):
-    """The compose form of a post or comment."""
-
     text: _Text = ""
     spoiler: _Line = ""
     sensitive: bool = False
@@ -79,7 +77,6 @@ def as_id(number: int) -> Id:
 
 
 def of_post(post: Post, media: Sequence[Media], poll: Poll | None) -> Writing:
-    """Return the form that edits a post."""
     return replace(
         Writing(text=post.text, spoiler=post.spoiler, sensitive=post.sensitive, language=post.language),
         visibility=post.visibility.value,
@@ -114,7 +111,6 @@ def of_draft(draft: Draft, media: Sequence[Media]) -> Writing:
 
 
 def picture_of(media: Media) -> FileOfPost:
-    """Return the form fields of a file."""
     across, down = round((media.focus[0] + 1) * 50), round((1 - media.focus[1]) * 50)
     return FileOfPost(id=as_id(media.id), description=media.description, across=across, down=down)
 

@@ -84,7 +84,6 @@ async def look(visit: Visit, asked: FollowListForm) -> Response:
 
 
 async def follow(visit: Visit, asked: ChosenForm) -> Response:
-    """Follow the selected members."""
     visit.checked(asked)
     await follow_all(visit, asked.ids)
     return saved_at(visit, "contacts")

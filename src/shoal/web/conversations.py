@@ -77,7 +77,6 @@ def talk_of(visit: Visit, found: Conversation) -> ConversationView:
 
 
 def talk_names(visit: Visit, found: Conversation) -> str:
-    """Return the names of the other participants."""
     shown = [one.member.shown_name for one in found.people]
     if len(shown) <= _NAMES:
         return ", ".join(shown)
@@ -123,8 +122,6 @@ class TalkPath(BeforeQuery, frozen=True, kw_only=True):
 
 
 class MessageForm(Form, frozen=True, kw_only=True):
-    """A message to the participants of a conversation."""
-
     id: Id
     text: Annotated[str, Meta(max_length=100_000)] = ""
     request: Annotated[str, Meta(max_length=100)] = ""
@@ -132,8 +129,6 @@ class MessageForm(Form, frozen=True, kw_only=True):
 
 
 class TalkForm(Form, frozen=True, kw_only=True):
-    """Remove a conversation from the list, or mark it as unread."""
-
     id: Id
     do: Literal["remove", "unread"]
 
@@ -160,7 +155,6 @@ async def one(visit: Visit, path: TalkPath) -> Response:
 
 
 async def answer(visit: Visit, asked: MessageForm) -> Response:
-    """Send a message to all participants of a conversation."""
     member = visit.checked(asked)
     found = await feed.one(visit.front.reads, member.id, asked.id)
     if is_blank(asked.text):
@@ -181,7 +175,6 @@ async def answer(visit: Visit, asked: MessageForm) -> Response:
 
 
 async def change(visit: Visit, asked: TalkForm) -> Response:
-    """Remove a conversation from the list, or mark it as unread."""
     member = visit.checked(asked)
     if asked.do == "remove":
         await verbs.remove(visit.front.writes, member.id, asked.id)
@@ -255,7 +248,6 @@ async def new(visit: Visit, query: MessageQuery) -> Response:
 
 
 async def send(visit: Visit, asked: NewMessageForm) -> Response:
-    """Send the message, or show the form again with the reason for the refusal."""
     member = visit.checked(asked)
     typed = SheetState(said=_direct(asked), recipients=asked.recipients)
     return await submit(visit, member, typed, partial(_sent, recipients=asked.recipients))

@@ -27,13 +27,10 @@ _PREFIX = "Validation failed: "
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """An error as the page shows it."""
-
     status: int
     title: str
     words: str
     hint: str
-    """The next step that the page suggests."""
     request_id: str = ""
     """For support requests; set only for server errors."""
     search: bool = False

@@ -106,7 +106,6 @@ class DrawnTag(NamedTuple):
     text: str
     told: str
     look: str
-    """CSS classes for colour and weight."""
     x: float
     y: float
     size: float
@@ -196,7 +195,6 @@ _PEOPLE = 9
 
 
 async def explore(visit: Visit, _params: None) -> Response:
-    """Show trending and new photos, the tag cloud, and the most followed members."""
     reads = visit.front.reads
     trending, newest, words, rising, (people, _) = await asyncio.gather(
         trends.page(reads, visit.viewer_id, _PHOTOS),

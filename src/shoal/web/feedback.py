@@ -25,8 +25,6 @@ _STEPS = {"more": 1, "less": -1, "forget": 0}
 
 
 class MoreQuery(msgspec.Struct, frozen=True):
-    """A post, and the page to return to."""
-
     id: Id
     to: Annotated[str, Meta(max_length=2_000)] = "/"
 
@@ -39,7 +37,6 @@ class Feedback(Form, frozen=True, kw_only=True):
 
 
 async def more(visit: Visit, asked: MoreQuery) -> Response:
-    """Show the menu of a post."""
     entries = await hydrate(visit.front.reads.graph, visit.viewer_id, (asked.id,), unasked=False)
     if not entries:
         raise NotFound("There is no such post")

@@ -70,7 +70,6 @@ def _where(visit: Visit, one: Filter) -> str:
 
 
 def contexts_of(visit: Visit) -> list[tuple[str, str]]:
-    """Return the contexts of a filter with their labels."""
     _ = visit.words.text
     return [
         (FilterContext.HOME, _("Home and lists")),
@@ -82,7 +81,6 @@ def contexts_of(visit: Visit) -> list[tuple[str, str]]:
 
 
 def actions_of(visit: Visit) -> list[FilterChoice]:
-    """Return the actions of a filter."""
     _ = visit.words.text
     return [
         FilterChoice(FilterAction.WARN, _("Fold it"), _("It stands there in a line that says why, and can be opened")),
@@ -127,8 +125,6 @@ _FORM = 1 << 19
 
 
 class FilterForm(Form, frozen=True, kw_only=True):
-    """The form of a filter."""
-
     title: Annotated[str, Meta(max_length=2_000)] = ""
     words: _Lines = ""
     """Keywords and phrases, one per line, that match whole words."""

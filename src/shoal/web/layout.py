@@ -41,7 +41,6 @@ class Appearance(NamedTuple):
 
     @property
     def classes(self) -> str:
-        """Return the CSS classes of the page."""
         return " ".join([f"look-{one}" for one in (self.scheme, *self.flags) if one])
 
 

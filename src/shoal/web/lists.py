@@ -36,7 +36,6 @@ class ListView(msgspec.Struct, frozen=True):
     title: str
     path: str
     members: str
-    """The number of members, as text."""
     exclusive: bool
 
 
@@ -69,8 +68,6 @@ class ListForm(Form, frozen=True, kw_only=True):
 
 
 class ListedForm(Form, frozen=True, kw_only=True):
-    """Add a member to a list, or remove the member."""
-
     id: Id
     member: Id
     do: Literal["put", "take"]
@@ -94,7 +91,6 @@ async def create(visit: Visit, asked: ListForm) -> Response:
 
 
 async def timeline(visit: Visit, path: ListPath) -> Response:
-    """Show a page of a list's timeline."""
     member, reads = visit.member, visit.front.reads
     shown = await own_list(visit.front.graph, member.id, path.id)
     found = await feed.page(reads, member.id, path.id, path.cursor(), direct=False)
@@ -140,7 +136,6 @@ async def change(visit: Visit, asked: ListForm) -> Response:
 
 
 async def put(visit: Visit, asked: ListedForm) -> Response:
-    """Add a followee to a list, or remove a member."""
     member, writes = visit.checked(asked), visit.front.writes
     try:
         if asked.do == "put":

@@ -47,7 +47,6 @@ async def form(visit: Visit, query: LogInQuery) -> Response:
 
 
 async def log_in(visit: Visit, asked: LogIn) -> Response:
-    """Log in by user name or email address and password."""
     visit.check_sent(asked)
     try:
         member = await login_attempts.knows_password(visit.anonymous, asked.username, asked.password)
@@ -117,7 +116,6 @@ async def as_demo(visit: Visit, asked: Form) -> Response:
 
 
 async def log_out(visit: Visit, asked: Form) -> Response:
-    """End the session of this browser."""
     visit.check_sent(asked)
     await sessions.leave(visit.front.writes, visit.browser.login)
     response = visit.go("/")

@@ -52,8 +52,6 @@ class Line(NamedTuple):
 
 
 class MapPoint(msgspec.Struct, frozen=True):
-    """A point of the map with its posts, newest first."""
-
     x: float
     y: float
     radius: float
@@ -71,8 +69,6 @@ class MapPoint(msgspec.Struct, frozen=True):
 
 
 class MapView(msgspec.Struct, frozen=True):
-    """A map as the template draws it."""
-
     left: float
     top: float
     width: float
@@ -234,7 +230,6 @@ def _parallels(visit: Visit, window: _Window) -> tuple[Line, ...]:
 
 
 _RADII = (1, 5, 25, 100)
-"""Radii offered, in kilometres."""
 _USUAL = 25.0
 
 

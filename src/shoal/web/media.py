@@ -75,7 +75,6 @@ def cards_of(
 
 
 def is_moved(picture: FileOfPost) -> bool:
-    """Return whether the focal point is not the centre."""
     return (picture.across, picture.down) != (MIDDLE, MIDDLE)
 
 
@@ -85,8 +84,6 @@ _FORM_BYTES = 1 << 16
 
 
 class NewFile(Form, frozen=True, kw_only=True):
-    """A file uploaded by the script."""
-
     file: Upload
 
 
@@ -129,7 +126,7 @@ async def take_files(
 
 
 async def _stored(visit: Visit, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
-    """Store a file. With `counted=False` it is first counted against the upload limit, because the rate limit saw only the post."""
+    """Store a file. With `counted=False` it is first counted against the upload limit, as the request was not."""
     try:
         if not counted:
             await _count(visit, member)

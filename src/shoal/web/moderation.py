@@ -36,8 +36,6 @@ _MOST_EARLIER = 20
 
 
 class ReportedPost(msgspec.Struct, frozen=True):
-    """A reported post with its moderation state."""
-
     post: PostView
     hidden: bool
     waiting: bool
@@ -320,15 +318,11 @@ class ReportPath(msgspec.Struct, frozen=True):
 
 
 class ReportActForm(Form, frozen=True, kw_only=True):
-    """A moderator's decision on a report."""
-
     id: Id
     do: Literal["uphold", "dismiss", "reopen", "take", "leave"]
 
 
 class BulkForm(Form, frozen=True, kw_only=True):
-    """A moderator's decision on several reports."""
-
     ids: Annotated[tuple[Id, ...], Meta(max_length=_BULK)] = ()
     do: Literal["uphold", "dismiss", "take"]
 
@@ -348,8 +342,6 @@ class MemberPath(msgspec.Struct, frozen=True):
 
 
 class MemberForm(Form, frozen=True, kw_only=True):
-    """A moderator's action on a member, with its reason."""
-
     id: Id
     do: Literal[
         "sensitize",
@@ -373,8 +365,6 @@ class EndOfInvitationForm(Form, frozen=True, kw_only=True):
 
 
 class HideForm(Form, frozen=True, kw_only=True):
-    """Hide a post, or reveal it again."""
-
     id: Id
     do: Literal["hide", "reveal"]
 
@@ -423,7 +413,6 @@ async def see_to(visit: Visit, asked: ReportActForm) -> Response:
 
 
 async def see_to_several(visit: Visit, asked: BulkForm) -> Response:
-    """Apply the same decision to several reports."""
     me = _acting(visit, asked)
     for id_ in asked.ids:
         await _see_to(visit, me, id_, asked.do)

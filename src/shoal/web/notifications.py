@@ -89,9 +89,7 @@ class NotificationView(msgspec.Struct, frozen=True):
 
 
 def notices_of(visit: Visit, groups: Sequence[Grouped], read: int, names: Mapping[int, str]) -> list[NotificationView]:
-    """Return groups of notifications; those after the id `read` are unread. `names` are the names of members whose posts are
-    answered.
-    """
+    """Return groups of notifications, unread after the id `read`. `names` are those of members whose posts are answered."""
     return [_notice(visit, group, read, names) for group in groups]
 
 
@@ -224,14 +222,10 @@ class DismissForm(Form, frozen=True, kw_only=True):
 
 
 class SenderPath(BeforeQuery, frozen=True, kw_only=True):
-    """A sender whose notifications are filtered."""
-
     id: Id
 
 
 class SenderForm(Form, frozen=True, kw_only=True):
-    """Accept the filtered notifications of a sender and all later ones, or dismiss them."""
-
     id: Id
     do: Literal["accept", "dismiss"]
 
@@ -279,8 +273,6 @@ async def dismiss(visit: Visit, asked: DismissForm) -> Response:
 
 
 class SenderView(msgspec.Struct, frozen=True):
-    """A sender whose notifications are filtered."""
-
     face: object
     number: str
     post: object
@@ -351,8 +343,6 @@ _RULES = NoticePolicy.__struct_fields__
 
 
 class NoticesForm(Form, frozen=True, kw_only=True):
-    """The notification policy for each kind of sender."""
-
     not_following: Treatment = Treatment.ACCEPT
     not_followers: Treatment = Treatment.ACCEPT
     new_accounts: Treatment = Treatment.ACCEPT
@@ -361,8 +351,6 @@ class NoticesForm(Form, frozen=True, kw_only=True):
 
 
 class PushForm(Form, frozen=True, kw_only=True):
-    """Create or delete this browser's subscription at its push service."""
-
     do: Literal["begin", "end"]
     endpoint: Annotated[str, Meta(max_length=MAX_ENDPOINT)] = ""
     p256dh: Annotated[str, Meta(max_length=200)] = ""
@@ -370,7 +358,6 @@ class PushForm(Form, frozen=True, kw_only=True):
 
 
 async def show(visit: Visit, query: SettingsQuery) -> Response:
-    """Show the notification policy and push settings."""
     _, policy = visit.words.text, visit.member.notices
     words = {
         "not_following": (_("From people whom you do not follow"), ""),

@@ -30,8 +30,6 @@ from shoal.web.view_models import face_of
 
 
 class AskingApp(NamedTuple):
-    """An app that requests authorization."""
-
     name: str
     letter: str
     """Shown instead of an icon."""
@@ -69,8 +67,6 @@ _SCRIPTED = f"{_POLICY}; script-src 'self'; connect-src 'self'"
 
 
 class Decision(Authorization, frozen=True):
-    """The fields of all forms of the authorization page."""
-
     do: Literal["login", "passkey", "code", "allow", "deny", "switch"] = "login"
     form_token: Annotated[str, Meta(max_length=200)] = ""
     username: Annotated[str, Meta(max_length=2_000)] = ""
@@ -80,7 +76,6 @@ class Decision(Authorization, frozen=True):
 
 
 async def show(visit: Visit, params: Authorization) -> Response:
-    """Show the page on which a member logs in and authorizes an app."""
     try:
         asked = await read(visit.front.graph, params)
     except SentBack as back:
@@ -160,7 +155,6 @@ class _Visitor(NamedTuple):
     """The login state of the browser on the authorization page."""
 
     member: Member | None = None
-    """The logged-in member."""
     half: Member | None = None
     """The member whose password was verified and whose second factor is missing."""
     ways: SecondWays | None = None

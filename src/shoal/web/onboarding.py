@@ -104,14 +104,10 @@ class SeveralForm(Form, frozen=True, kw_only=True):
 
 
 class UnsuggestForm(Form, frozen=True, kw_only=True):
-    """A member not to suggest again."""
-
     id: Id
 
 
 class YouForm(Form, frozen=True, kw_only=True):
-    """The profile fields of the onboarding form."""
-
     display_name: Annotated[str, Meta(max_length=2_000)] = ""
     note: Annotated[str, Meta(max_length=20_000)] = ""
     avatar: Upload | None = None
@@ -135,7 +131,6 @@ async def interests(visit: Visit, _params: None) -> Response:
 
 
 async def pick(visit: Visit, asked: InterestsForm) -> Response:
-    """Save the selected tags as interests."""
     member = visit.checked(asked)
     await ranking.pick_tags(visit.front.writes, member.id, asked.tags)
     return visit.back(asked, "/welcome/people")
@@ -170,13 +165,11 @@ async def dismiss(visit: Visit, asked: UnsuggestForm) -> Response:
 
 
 async def you(visit: Visit, _params: None) -> Response:
-    """Show the form for display name, bio and avatar."""
     member = visit.member
     return await _you(visit, YouForm(display_name=member.display_name, note=member.note))
 
 
 async def set_you(visit: Visit, asked: YouForm) -> Response:
-    """Save display name, bio and avatar."""
     member = visit.checked(asked)
     wrong = await keep_picture(visit, "avatar", asked.avatar)
     try:

@@ -1,4 +1,4 @@
-"""Operator pages: process and cluster statistics as figures and charts, parked jobs, and the balance of the 64 shards."""
+"""Operator pages: process and cluster statistics as figures and charts, parked jobs, and the balance of the 64 data sources."""
 
 from __future__ import annotations
 
@@ -106,8 +106,6 @@ _ENTRY_BYTES = 8
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a chart, in the units of the drawing."""
-
     x: float
     y: float
     width: float
@@ -127,8 +125,6 @@ class ColumnChart(msgspec.Struct, frozen=True):
 
 
 class RouteRow(msgspec.Struct, frozen=True):
-    """Number of requests and latencies of a route."""
-
     route: str
     count: str
     failed: str
@@ -148,8 +144,6 @@ class SlowRow(msgspec.Struct, frozen=True):
 
 
 class SetAside(msgspec.Struct, frozen=True):
-    """A job that failed repeatedly and was parked."""
-
     job: str
     event: str
     step: int
@@ -166,7 +160,7 @@ class Operations(msgspec.Struct, frozen=True):
     aside: tuple[SetAside, ...]
     engines: tuple[EngineCard, ...]
     stores: tuple[tuple[str, str], ...]
-    """Each store with its shards."""
+    """Each store with its data sources."""
 
 
 async def operations(visit: Visit) -> Operations:
@@ -269,7 +263,6 @@ def _figures(visit: Visit, work: Work | None, loud: int | None, history: Sequenc
 
 
 def _pushes(visit: Visit, loud: int | None) -> list[Figure]:
-    """Return figures on fan-out on write and on reads of high fan-out sources."""
     _, words, tally = visit.words.text, visit.words, visit.front.reads.tally
     found = [Figure(_("Pushed into home timelines"), words.number(tally.pushed), _("entries, by this process"))]
     if loud is not None:
@@ -323,7 +316,7 @@ def _ms(words: Translated, value: float) -> str:
 
 
 def _stores(store: str | dict[str, str]) -> list[tuple[str, str]]:
-    """Return the stores without credentials in their URLs, each with its shards."""
+    """Return the stores without credentials in their URLs, each with its data sources."""
     if isinstance(store, str):
         return [(store.partition("://")[0], "0-63")]
     return [(f"{url.partition('://')[0]} {n}", sources) for n, (sources, url) in enumerate(store.items(), 1)]
@@ -335,7 +328,7 @@ _SHADES = 5
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A shard in the grid, with a shade from 0 (few members) to 4 (many)."""
+    """A data source in the grid, with a shade from 0 (few members) to 4 (many)."""
 
     x: int
     y: int
@@ -345,7 +338,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class EvennessRow(msgspec.Struct, frozen=True):
-    """Mean, standard deviation and extremes of a quantity across the shards."""
+    """Mean, standard deviation and extremes of a quantity across the data sources."""
 
     name: str
     mean: str
@@ -362,7 +355,7 @@ class ShardsView(msgspec.Struct, frozen=True):
 
 
 def shards_of(visit: Visit, held: Sequence[Spread], even: Mapping[str, Evenness]) -> ShardsView:
-    """Return the counts of each shard, and how evenly they are distributed."""
+    """Return the counts of each data source, and how evenly they are distributed."""
     words, members = visit.words, [each.members for each in held]
     low, high = min(members), max(members)
     cells = tuple(
@@ -425,7 +418,7 @@ async def replay(visit: Visit, asked: ReplayForm) -> Response:
 
 
 async def shards(visit: Visit, _params: None) -> Response:
-    """Show how evenly members, posts and bytes are distributed over the 64 shards.
+    """Show how evenly members, posts and bytes are distributed over the 64 data sources.
 
     This reads the whole network, so it runs at most every ten minutes; only the first request waits for it.
     """

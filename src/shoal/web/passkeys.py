@@ -100,8 +100,6 @@ class PasskeyQuery(msgspec.Struct, frozen=True):
 
 
 class AddPasskeyForm(Form, frozen=True, kw_only=True):
-    """A new passkey, its name, and proof of identity."""
-
     name: _Typed = ""
     answer: _Answer = ""
     current_password: _Typed = ""
@@ -109,8 +107,6 @@ class AddPasskeyForm(Form, frozen=True, kw_only=True):
 
 
 class NameForm(Form, frozen=True, kw_only=True):
-    """A new name for a passkey."""
-
     id: _Id
     name: _Typed = ""
 
@@ -128,7 +124,6 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
 
 
 async def add(visit: Visit, asked: AddPasskeyForm) -> Response:
-    """Add the passkey that the device created."""
     member = visit.checked(asked)
     try:
         _check_not_lent(visit)

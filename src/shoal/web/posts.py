@@ -57,14 +57,10 @@ class PostPath(msgspec.Struct, frozen=True):
 
 
 class PhotoPath(PostPath, frozen=True):
-    """The path of one photo of a post."""
-
     place: Annotated[int, Meta(ge=1, le=100)]
 
 
 class PostActForm(Form, frozen=True, kw_only=True):
-    """An action on a post, or its reversal."""
-
     id: Id
     do: Literal["like", "unlike", "share", "unshare", "save", "unsave", "pin", "unpin", "mute", "unmute"]
     entry: Id = Id(0)
@@ -139,8 +135,6 @@ ROUTES = (
 
 
 class CommentsPath(BeforeQuery, frozen=True, kw_only=True):
-    """A post and a page of its comments."""
-
     id: Id
 
 

@@ -167,8 +167,6 @@ class ProfilePath(HandlePath, frozen=True, kw_only=True):
 
 
 class BondForm(Form, frozen=True, kw_only=True):
-    """A change to the relationship with a member."""
-
     id: Id
     do: Literal["follow", "unfollow", "block", "unblock", "mute", "unmute", "remove", "endorse", "unendorse"]
 
@@ -298,8 +296,6 @@ class ProfileForm(Form, frozen=True, kw_only=True):
 
 
 class RemoveForm(Form, frozen=True, kw_only=True):
-    """The picture to remove."""
-
     which: Literal["avatar", "header"]
 
 

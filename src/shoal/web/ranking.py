@@ -40,8 +40,6 @@ _SOURCE_WORDS = {
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A term of the score, shown as a bar."""
-
     name: str
     title: str
     words: str
@@ -52,8 +50,6 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class WhyView(msgspec.Struct, frozen=True):
-    """The explanation of a post's rank."""
-
     score: str
     first: str
     """The strongest reason, in a few words."""
@@ -157,7 +153,6 @@ class FeedStanding(msgspec.Struct, frozen=True):
     path: str = ""
     """The page where the viewer can change this."""
     way: str = ""
-    """The label of the link to it."""
 
 
 def placed_at(visit: Visit, place: int, total: int = 0) -> FeedStanding:

@@ -55,16 +55,12 @@ class Dial(NamedTuple):
 
 
 class PresetChip(NamedTuple):
-    """A preset recipe."""
-
     path: str
     words: str
     here: bool
 
 
 class PreviewCard(NamedTuple):
-    """A post of the preview."""
-
     post: PostView
     place: int
     moved: int
@@ -214,14 +210,10 @@ class RankingQuery(SettingsQuery, frozen=True, kw_only=True):
 
 
 class RankingForm(Numbers, frozen=True, kw_only=True):
-    """A recipe to save or to preview."""
-
     do: Literal["save", "try", "reset"] = "save"
 
 
 class SwitchForm(Form, frozen=True, kw_only=True):
-    """Whether ranking is turned off."""
-
     off: bool = False
 
 
@@ -255,7 +247,6 @@ async def save(visit: Visit, asked: RankingForm) -> Response:
 
 
 async def switch(visit: Visit, asked: SwitchForm) -> Response:
-    """Turn ranking off or on."""
     member = visit.checked(asked)
     await ranking.switch(visit.front.writes, member.id, off=asked.off)
     return saved_at(visit, "ranking")
@@ -318,8 +309,6 @@ SETTINGS_ROUTES = (
 
 
 class TakeForm(Form, frozen=True, kw_only=True):
-    """A link to the recipe to adopt."""
-
     link: Annotated[str, Meta(max_length=MOST_LINK)]
 
 
@@ -349,7 +338,6 @@ async def take(visit: Visit, asked: TakeForm) -> Response:
 
 
 async def _ranks_by(visit: Visit, member_id: int, recipe: Recipe) -> bool:
-    """Return whether the member ranks by this recipe already."""
     taste = (await tastes_of(visit.front.graph, member_id)).taste
     return taste is not None and not taste.off and taste.recipe == recipe
 

@@ -92,8 +92,6 @@ ROUTES = (
 
 
 class FollowAnswerForm(Form, frozen=True, kw_only=True):
-    """Accept or reject a follow request."""
-
     id: Id
     do: Literal["accept", "reject"]
 
@@ -110,7 +108,6 @@ async def requests(visit: Visit, query: BeforeQuery) -> Response:
 
 
 async def answer(visit: Visit, asked: FollowAnswerForm) -> Response:
-    """Accept or reject a follow request."""
     member = visit.checked(asked)
     verb = relationships.authorize_request if asked.do == "accept" else relationships.reject_request
     await verb(visit.front.writes, member.id, asked.id)
@@ -146,8 +143,6 @@ _DAY = 24 * _HOUR
 
 
 class More(msgspec.Struct, frozen=True):
-    """The relationship with a member and its options."""
-
     face: Face
     bond: Bond
     endorsed: bool
@@ -164,7 +159,6 @@ class More(msgspec.Struct, frozen=True):
 
 
 def more_of(visit: Visit, member: Member, stand: Relation, lists: Sequence[tuple[int, str, bool]]) -> More:
-    """Return the view of the options page of a member."""
     _ = visit.words.text
     muted = ""
     if stand.muting:
@@ -217,8 +211,6 @@ class NoteForm(Form, frozen=True, kw_only=True):
 
 
 class ListsForm(Form, frozen=True, kw_only=True):
-    """The lists that the member shall be on."""
-
     id: Id
     lists: Annotated[tuple[Id, ...], Meta(max_length=_MOST_LISTS)] = ()
 
@@ -232,7 +224,6 @@ class TermsForm(Form, frozen=True, kw_only=True):
 
 
 async def more(visit: Visit, path: MorePath) -> Response:
-    """Show the options for a member."""
     return await _options_page(visit, path.handle, path.done)
 
 
@@ -314,8 +305,6 @@ _LISTS = {"muted": MUTES, "blocked": BLOCKS}
 
 
 class MutedQuery(BeforeQuery, frozen=True, kw_only=True):
-    """Which list to show."""
-
     show: Literal["muted", "blocked"] = "muted"
 
 

@@ -239,7 +239,6 @@ class BeforeQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the last entry of the previous page."""
 
     def cursor(self, size: int = SIZE) -> Cursor:
-        """Return the cursor of the requested page."""
         return Cursor(self.before or MAX_TIME, 0, size)
 
 

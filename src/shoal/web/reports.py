@@ -64,8 +64,6 @@ class RuleChoice(msgspec.Struct, frozen=True):
 
 
 class ReportView(msgspec.Struct, frozen=True):
-    """The report form with its values and errors."""
-
     category: str
     rules: tuple[RuleChoice, ...]
     posts: tuple[tuple[PostView, bool], ...]

@@ -54,8 +54,6 @@ class Expired(NotAllowed):
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of every form."""
-
     form_token: Annotated[str, Meta(max_length=200)] = ""
     to: Annotated[str, Meta(max_length=2_000)] = ""
     """The path to redirect to."""
@@ -89,7 +87,6 @@ class Visit:
 
     @property
     def origin(self) -> Origin:
-        """Return the browser and its network address."""
         return origin_of_request(self.request)
 
     @property
@@ -129,9 +126,7 @@ class Visit:
         return quote_plus(self.path)
 
     def kept_by_anybody(self, seconds: int) -> str:
-        """Return the `Cache-Control` of a response that is the same for all viewers; a closed network allows only private
-        caches.
-        """
+        """Return the `Cache-Control` of a response that is the same for all viewers; private if the network is closed."""
         return f"{'public' if self.front.settings.public_pages else 'private'}, max-age={seconds}"
 
     def url(self, path: str, **query: object) -> str:
@@ -196,7 +191,6 @@ def is_local(path: str) -> bool:
 
 
 async def visit_of(context: Context) -> Visit:
-    """Return the context of a request for a page."""
     front, request = context.deps, context.request
     viewer = None
     if context.caller.member_id is not None:

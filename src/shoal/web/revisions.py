@@ -36,9 +36,7 @@ from shoal.web.view_models import Photo, photo_of, post_of
 
 _WORDS = re.compile(r"\s+|[^\s]+")
 _MOST_PAIRS = 250_000
-"""Maximum of word pairs compared between two revisions, which costs time for each; beyond it, the whole middle counts as
-changed.
-"""
+"""Maximum of word pairs compared between two revisions; beyond it, the whole middle counts as changed."""
 _PAIRS_OF_PAGE = 1_000_000
 """Maximum of word pairs compared for a page; takes about 0.1 s."""
 MOST_WORDINGS = 100
@@ -52,8 +50,6 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class PastWording(msgspec.Struct, frozen=True):
-    """A revision of a post."""
-
     when: When
     pieces: tuple[Piece, ...]
     changed: tuple[str, ...]
@@ -202,8 +198,6 @@ class EditForm(Writing, frozen=True, kw_only=True):
 
 
 class DeleteForm(Form, frozen=True, kw_only=True):
-    """A post to delete, and the page to return to."""
-
     id: Id
 
 

@@ -98,7 +98,7 @@ def _given(visit: Visit, reply: Reply) -> Response:
 
 
 def _tag(visit: Visit, reply: Reply) -> str:
-    """Return a weak ETag that is valid only in this browser, since the page contains its form token; empty for an uncached page."""
+    """Return a weak ETag that is valid in this browser only, because of the form token; empty for an uncached page."""
     kept = next((value for name, value in reply.headers if name == "ETag"), "")
     told = f"{kept} {visit.browser.name}".encode()
     return f'W/"{sha256(told).hexdigest()[:_TAG_CHARACTERS]}"' if kept else ""

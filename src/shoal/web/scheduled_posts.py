@@ -70,8 +70,6 @@ _Word = Annotated[str, Meta(max_length=100)]
 
 
 class RescheduleForm(Form, frozen=True, kw_only=True):
-    """A new time for a scheduled post, or its cancellation."""
-
     id: Id
     do: Literal["move", "cancel"] = "move"
     at: _Word = ""

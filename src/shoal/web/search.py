@@ -95,8 +95,6 @@ class SearchOffer(NamedTuple):
 
 
 class SearchResults(msgspec.Struct, frozen=True):
-    """The results of a search."""
-
     text: str
     kind: str
     member: bool
@@ -164,16 +162,12 @@ Kind = Literal["", "people", "tags", "posts"]
 
 
 class SearchQuery(BeforeQuery, frozen=True, kw_only=True):
-    """The query, the kind of results, and the page."""
-
     q: _Typed = ""
     type: Kind = ""
     offset: Annotated[int, Meta(ge=0, le=feed.MOST)] = 0
 
 
 class OfferQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The text in the search box so far."""
-
     q: _Typed = ""
 
 

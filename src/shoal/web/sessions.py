@@ -33,7 +33,6 @@ class SessionRow(NamedTuple):
     place: str
     """The network address of the last use, or else of the login."""
     may: tuple[str, ...]
-    """The scopes of an app, as text."""
     here: bool
 
 
@@ -80,8 +79,6 @@ class SessionsQuery(BeforeQuery, frozen=True, kw_only=True):
 
 
 class EndForm(Form, frozen=True, kw_only=True):
-    """The session to end."""
-
     id: Id
 
 
@@ -106,7 +103,6 @@ async def end(visit: Visit, asked: EndForm) -> Response:
 
 
 async def end_others(visit: Visit, asked: Form) -> Response:
-    """End all sessions except this one."""
     member = visit.checked(asked)
     await sessions.end_others(visit.front.writes, member.id, await _here(visit))
     return saved_at(visit, "sessions")

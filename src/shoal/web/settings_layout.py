@@ -26,8 +26,6 @@ class Section(NamedTuple):
 
 
 class SettingsGroup(NamedTuple):
-    """A group of settings pages."""
-
     words: str
     sections: tuple[Section, ...]
 

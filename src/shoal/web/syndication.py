@@ -40,8 +40,6 @@ _TITLE = 80
 
 
 class AtomChannel(NamedTuple):
-    """The metadata of an Atom feed."""
-
     address: str
     """URL of the feed."""
     page: str
@@ -188,8 +186,6 @@ _CONTEXT = "https://schema.org"
 
 
 class Card(msgspec.Struct, frozen=True):
-    """Link preview metadata of a page."""
-
     url: str
     title: str
     words: str
@@ -203,7 +199,6 @@ class Card(msgspec.Struct, frozen=True):
     index: bool
     """Whether search engines may index the page."""
     made: str = ""
-    """When the post was published."""
     author: str = ""
     oembed: str = ""
     atom: str = ""

@@ -42,8 +42,6 @@ _TRENDS = {
 
 
 class DayBar(NamedTuple):
-    """A day in the chart of a tag's uses."""
-
     name: str
     """The abbreviated weekday."""
     uses: str
@@ -97,7 +95,6 @@ def _days(visit: Visit, tag: DailyUses) -> Iterator[DayBar]:
 
 
 def _reasons(visit: Visit, tag: TagSummary) -> Iterator[str]:
-    """Yield sentences that explain the trend of a tag."""
     words = visit.words
     if tag.recent_uses:
         by = words.plural("by %(n)s person", "by %(n)s people", tag.members) % {"n": words.number(tag.members)}
@@ -121,8 +118,6 @@ _ALIKE = 8
 
 
 class TagForm(Form, frozen=True, kw_only=True):
-    """Follow or unfollow a tag."""
-
     name: Annotated[str, Meta(max_length=400)]
     do: Literal["follow", "unfollow"]
 

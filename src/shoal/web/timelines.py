@@ -85,8 +85,6 @@ _MOST_TAGS = 5
 
 
 class Tab(NamedTuple):
-    """A tab: its key, URL and label."""
-
     key: str
     path: str
     words: str
@@ -218,7 +216,6 @@ async def _from_here(visit: Visit) -> tuple[list[WallPhoto], list[CloudWord]]:
 
 
 async def _lent(visit: Visit) -> Face | None:
-    """Return the shared demo member."""
     lent = visit.front.demo_member
     member = (await visit.front.graph.obj_get((lent,))).get(lent) if lent else None
     return face_of(visit, member) if isinstance(member, Member) else None
@@ -282,7 +279,6 @@ async def caught_up(visit: Visit, _params: None) -> Response:
 
 
 async def seen(visit: Visit, told: SeenForm) -> Response:
-    """Record that posts were visible on the screen."""
     member = visit.checked(told)
     await ranking.add_seen_posts(visit.front.writes, member.id, told.ids)
     return Response(status_code=204)

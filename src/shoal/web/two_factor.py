@@ -43,15 +43,11 @@ class TurnOn(Form, frozen=True, kw_only=True):
 
 
 class ByPasskeys(Form, frozen=True, kw_only=True):
-    """The response of a passkey, and the password."""
-
     answer: _Answer = ""
     own_password: _Typed = ""
 
 
 class TurnOff(Form, frozen=True, kw_only=True):
-    """A code or the response of a passkey, and the password."""
-
     code: _Answer = ""
     current_password: _Typed = ""
 
@@ -106,7 +102,6 @@ async def other_codes(visit: Visit, asked: OtherCodes) -> Response:
 
 
 async def turn_off(visit: Visit, asked: TurnOff) -> Response:
-    """Turn off two-factor authentication."""
     member = visit.checked(asked)
     try:
         await login_attempts.turn_off(visit.anonymous, member.id, asked.current_password, asked.code)

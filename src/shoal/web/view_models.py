@@ -126,16 +126,12 @@ def tint_of(blurhash: str) -> str:
 
 
 _LEAST_RATIO, _MOST_RATIO, _STEP = 0.5, 2.5, 0.05
-"""Aspect ratios of shown photos; wider and taller ones are cropped at their focal point. Style sheets have a class for each
-step.
-"""
+"""Aspect ratios of photos, with a CSS class for each step; wider and taller photos are cropped at their focal point."""
 NOBODY: Mapping[int, str] = {}
 _GRID = 5
 
 
 class Photo(msgspec.Struct, frozen=True):
-    """A picture, video or audio file of a post."""
-
     id: int
     kind: str
     preview: str
@@ -156,7 +152,6 @@ class Photo(msgspec.Struct, frozen=True):
     failure: str = ""
     """Why the processing failed, if known."""
     length: str = ""
-    """Playing time."""
     first: bool = False
     """Whether it is the first of its page, which is loaded eagerly."""
 
@@ -170,8 +165,6 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class ShownPoll(msgspec.Struct, frozen=True):
-    """A poll as the viewer sees it."""
-
     id: int
     options: tuple[Option, ...]
     multiple: bool
@@ -289,7 +282,6 @@ def post_of(
 
 
 def photo_of(visit: Visit, media: Media) -> Photo:
-    """Return a picture, video or audio file as a view model."""
     at, shown = visit.front.at, media.state is MediaState.READY
     width, height = media.width or media.preview_width or 3, media.height or media.preview_height or 2
     return Photo(

@@ -35,7 +35,6 @@ class Measured:
 
     @asynccontextmanager
     async def network(self, settings: Settings, *, background: bool) -> AsyncIterator[AnyNetwork]:
-        """Open a network with or without its background tasks."""
         async with open_network(settings, background=background) as network:
             process.settle()
             yield network
@@ -51,7 +50,6 @@ class Measured:
 
 
 STEPS = 9
-"""Calls of `step` in a full calibration."""
 _REQUESTS = 20
 """HTTP requests per round of the other measurements."""
 

@@ -1,5 +1,4 @@
-"""Costs of several processes on PostgreSQL, Redis and RabbitMQ: CPU time of each part, for posts with few and with many
-followers.
+"""Costs of several processes on PostgreSQL, Redis and RabbitMQ: CPU time of each part, for small and large follower sets.
 
 This process acts as the web process; it starts a worker and the engines. The cost of a delivery is the difference between
 posts with many and with few followers, divided by the deliveries.
@@ -110,8 +109,6 @@ async def measure(opener: Opener, engines: StartedEngines, effort: Effort, step:
 
 
 class _Measuring:
-    """A network on the engines, with the CPU time of each part."""
-
     def __init__(self, network: AnyNetwork, engines: StartedEngines, worker: int, effort: Effort, crowd: Crowd) -> None:
         self._network = network
         self._engines = engines
@@ -205,7 +202,6 @@ class _Measuring:
         return _Work(made, {part: seconds - before[part] for part, seconds in self._spent().items()})
 
     def _spent(self) -> dict[str, float]:
-        """Return the CPU seconds of each part so far."""
         engines = self._engines
         parts = {
             "worker": self._worker,
@@ -246,7 +242,6 @@ class _Measuring:
         return {f"{part}_page_fresh": pages.each(part) for part in ("web", "store", "redis")}
 
     async def pages(self) -> dict[str, float]:
-        """Measure warm pages and cold timelines."""
         network, crowd = self._network, self._crowd
         readers = crowd.circle[:100]
         for reader in readers * 2:
@@ -309,7 +304,6 @@ class _Work(NamedTuple):
     seconds: dict[str, float]
 
     def each(self, part: str) -> float:
-        """Return the seconds of a part for one of them."""
         return self.seconds[part] / len(self.ids)
 
 

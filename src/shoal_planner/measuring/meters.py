@@ -44,7 +44,6 @@ def machine(folder: Path) -> Machine:
 
 
 def tree(pid: int) -> list[int]:
-    """Return a process and all its descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
@@ -110,7 +109,6 @@ class Stopwatch:
         self._wall, self._worked = time.perf_counter(), time.thread_time()
 
     def stop(self) -> Elapsed:
-        """Return the time since the start."""
         return Elapsed(time.perf_counter() - self._wall, time.thread_time() - self._worked)
 
 

@@ -54,11 +54,7 @@ _MILLISECOND = 23
 
 
 class Opener(Protocol):
-    """Opens the networks and stores to measure."""
-
-    def network(self, settings: Settings, *, background: bool) -> AbstractAsyncContextManager[AnyNetwork]:
-        """Open a network with or without its background tasks."""
-        ...
+    def network(self, settings: Settings, *, background: bool) -> AbstractAsyncContextManager[AnyNetwork]: ...
 
     def store(self, settings: Settings) -> AbstractAsyncContextManager[Movable]:
         """Open a store to insert rows, creating it if necessary."""
@@ -66,8 +62,6 @@ class Opener(Protocol):
 
 
 class Crowd(NamedTuple):
-    """Ids of members by role."""
-
     circle: list[int]
     crowd: list[int]
     stars: list[int]
@@ -78,7 +72,6 @@ class Crowd(NamedTuple):
 
     @property
     def everybody(self) -> list[int]:
-        """Return all members."""
         return [*self.circle, *self.crowd, *self.stars, *self.fans.values()]
 
     @property
@@ -116,7 +109,6 @@ def _name(at: int) -> str:
 
 
 async def put_members(store: Movable, crowd: Crowd) -> None:
-    """Store the members and their names."""
     everybody = list(enumerate(crowd.everybody))
     for some in _pieces(everybody):
         members = [Member(id=id_, name=_name(at)) for at, id_ in some]
@@ -145,7 +137,6 @@ def _pieces(things: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 async def write(network: AnyNetwork, authors: Iterable[int]) -> list[int]:
-    """Create a post by each author and return the ids."""
     made = await together(
         posts.create(network.writes, author, Draft(text=TEXT.format(n))) for n, author in enumerate(authors)
     )
@@ -186,7 +177,6 @@ class Posting:
     def __init__(self, network: AnyNetwork, crowd: Crowd, path: Path) -> None:
         self.network = network
         self.made: list[int] = []
-        """Ids of all posts so far."""
         self._crowd = crowd
         self._path = path
         self._log = path.with_name(f"{path.name}-wal")
@@ -245,9 +235,7 @@ class Posting:
         }
 
     async def _index(self, rounds: int) -> dict[str, float]:
-        """Measure rows of the search index for posts that it does not contain yet, by a writer that need not pause after a
-        previous write.
-        """
+        """Measure new rows of the search index, by a writer that need not pause after a previous write."""
         taken = []
         waiting = iter(self.made)
         for size in _SIZES * max(1, rounds // 5):
@@ -333,7 +321,6 @@ class Posting:
         await asyncio.gather(*(self._writes(groups, seconds) for _ in range(writers)))
 
     async def _writes(self, groups: _Groups, seconds: float) -> None:
-        """Create one post after the other."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             self.made.append((await posts.create(self.network.writes, next(self._authors), Draft(text=TEXT))).id)
@@ -391,7 +378,6 @@ class Effort(NamedTuple):
     """The extent of the measurement."""
 
     circle: int = 4_000
-    """Members who write and read."""
     crowd: int = 36_000
     """Members who only follow the stars."""
     shared_circle: int = 400
@@ -402,7 +388,6 @@ class Effort(NamedTuple):
     pages: int = 60_000
     """Pages of a file of which every sixth is checkpointed."""
     seconds: float = 2.0
-    """Duration of writing at full speed."""
     log: int = 40 << 20
     """Maximum of bytes written to the log in order to see a checkpoint."""
 

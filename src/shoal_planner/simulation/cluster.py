@@ -72,7 +72,7 @@ class SimulatedStores:
         self.worked = 0.0
 
     def step(self, now: float, length: float, work: float, things: float) -> list[StoreWait]:
-        """Distribute the work of `things` arrivals, let the stores run for `length` seconds, and return the waits in the middle."""
+        """Distribute the work of `things` arrivals, run the stores for `length` seconds, and return the waits in the middle."""
         number = len(self._waiting)
         many = max(1, round(things))
         # The stores' shares of the arrivals are random.
@@ -164,7 +164,6 @@ class SharedWorkers:
 
     @property
     def idle(self) -> bool:
-        """Return whether no job is running, waiting or expected."""
         return not (self._hand or self._waiting or self._coming)
 
     def advance(self, until: float, cores: float) -> Iterator[tuple[float, JobGroup]]:
@@ -324,7 +323,6 @@ class Steps:
             now += self._length
 
     def _shares(self, seconds: float) -> dict[str, float]:
-        """Return the utilization of each part."""
         size = self._built.size
         worked = {
             "web processes": self._web.worked / size.web,
@@ -356,7 +354,7 @@ class Steps:
         self._work(now)
 
     def _admitted(self, work: float, requests: float) -> float:
-        """Return the fraction of arrivals that web processes admit, given the limits of waiting time and of concurrent requests."""
+        """Return the fraction of arrivals that web processes admit, given the limits of waiting time and concurrency."""
         scenario, web = self._scenario, self._built.size.web
         if not work or not scenario.at_work:
             return 1.0
@@ -365,7 +363,6 @@ class Steps:
         return min(1.0, max(0.0, room / work))
 
     def _web_work(self, posts: float, pages: float, changes: float, cold: float) -> float:
-        """Return the seconds of work of web processes."""
         costs = self._costs
         work = pages * (self._page + cold * self._anew)
         return work + posts * (costs.web_request + costs.web_post) + changes * (costs.web_request + costs.web_change)

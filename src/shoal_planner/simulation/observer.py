@@ -28,9 +28,7 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     faults: list[str]
     """Kinds of faults active in it."""
     posts: float
-    """Posts committed."""
     refused: float
-    """Posts refused."""
     pages: float
     pages_refused: float
     deliveries: float
@@ -114,13 +112,11 @@ class Histogram:
         self.most = max(self.most, float(found.max()))
 
     def merge(self, other: Histogram) -> None:
-        """Add all counts of another histogram."""
         self._counts += other._counts
         self.most = max(self.most, other.most)
 
     @property
     def count(self) -> float:
-        """Return the total weight."""
         return float(self._counts.sum())
 
     def percentile(self, percent: float) -> float:
@@ -154,7 +150,6 @@ class _Piece:
         self.waits = Histogram()
 
     def merge(self, other: _Piece) -> None:
-        """Add all counts of another piece."""
         self.posts += other.posts
         self.pages += other.pages
         self.deliveries += other.deliveries
@@ -215,7 +210,6 @@ class Observer:
         piece.lags.add(lag, posts)
 
     def page(self, at: float, seconds: float) -> None:
-        """Record one page and its time."""
         piece = self._piece(at)
         piece.pages += 1
         piece.waits.add(seconds)
@@ -227,7 +221,6 @@ class Observer:
         piece.waits.add_all(seconds, pages)
 
     def refused(self, at: float, posts: float = 1.0, pages: float = 0.0) -> None:
-        """Record refused posts and pages."""
         piece = self._piece(at)
         piece.refused += posts
         piece.pages_refused += pages

@@ -107,7 +107,6 @@ class Coming:
 
 
 _GROUP = 512
-"""Maximum of commits in a group."""
 _ACK_SECONDS = 0.05
 """How long an acknowledgement may wait for a commit to join."""
 _TENTH, _HUNDREDTH = 1.2816, 2.3263
@@ -117,9 +116,7 @@ _HELD = 0.5
 
 
 def sync_time(costs: OneProcess, deviate: float) -> float:
-    """Return the seconds of a sync for a normal deviate: 0 gives the median, and the measured percentiles are interpolated
-    above it.
-    """
+    """Return the seconds of a sync for a normal deviate: 0 gives the median; above it, measured percentiles are interpolated."""
     middle, tenth, hundredth = (
         math.log(max(1e-9, seconds)) for seconds in (costs.sync, costs.sync_p90, costs.sync_p99)
     )
@@ -157,7 +154,6 @@ class SimulatedWriter:
 
     @property
     def working(self) -> bool:
-        """Return whether a group is being written."""
         return self._group is not None
 
     @property
@@ -170,7 +166,6 @@ class SimulatedWriter:
         return self._begins()
 
     def submit(self, at: float, post: int = -1) -> None:
-        """Submit a commit."""
         self._waiting.append((at, post))
 
     def forget(self, at: float, posts: list[int]) -> None:
@@ -241,11 +236,9 @@ class SimulatedWriter:
 
 
 _CLAIM = 256
-"""Maximum of jobs per claim."""
 _SHARE, _LONGEST_SHARE, _SLOW, _MOST_SHARES = 0.002, 0.02, 0.25, 12.0
 """The share of the event loop that jobs get: see `outbox`."""
 _AT_ONCE = 2_000
-"""Maximum of search index rows written together."""
 _PAUSE, _FEW, _BURST, _SMALL_WRITES = 0.2, 20, 50.0, 20.0
 """When rows of the search index are written: see `search.indexing`."""
 _PAGE = 20_000
@@ -309,7 +302,6 @@ class Loop:
         )
 
     def _worked(self) -> dict[str, float]:
-        """Return the utilization of each thread."""
         worked = {"main thread": self._busy, "writer thread": self._writer.busy, "search thread": self._searching}
         return {name: seconds / self._scenario.seconds for name, seconds in worked.items()}
 
@@ -387,7 +379,6 @@ class Loop:
         return (costs.page if known else costs.page_fresh) + self._scenario.loud_followees * costs.pull
 
     def _celebrated(self, number: int) -> float:
-        """Return the warm followers of a celebrity."""
         fault = self._scenario.faults[number]
         return fault.part * self._scenario.warm if isinstance(fault, Celebrity) else 0.0
 

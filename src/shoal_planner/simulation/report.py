@@ -151,7 +151,6 @@ def charts(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Chart]:
 
 
 def landmarks(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Landmark]:
-    """Return marks where faults begin and end."""
     marks = []
     for fault in sorted(faults, key=lambda fault: fault.at):
         kind = kind_of(fault)

@@ -47,7 +47,6 @@ class SlowStore(LastingFault, frozen=True, kw_only=True, tag="slow"):
     """Commits are slow in a fraction of the stores."""
 
     by: Annotated[float, msgspec.Meta(ge=1, le=1_000)] = 10.0
-    """Factor."""
     part: Part = 1.0
     """Fraction of the stores. The single store of one process is slow for any value."""
 
@@ -109,7 +108,6 @@ KINDS: tuple[type[AnyFault], ...] = (SlowStore, StoreAway, LostWorkers, LostTime
 
 
 def of_kind(faults: Sequence[AnyFault], kind: type[F], moment: float) -> list[F]:
-    """Return the faults of a kind that are active at a moment."""
     return [fault for fault in faults if isinstance(fault, kind) and fault.now(moment)]
 
 
@@ -160,14 +158,12 @@ class Scenario(NamedTuple):
     seconds: float
     members: float
     warm: float
-    """Warm home timelines."""
     posts: float
     pages: float
     changes: float
     returns: float
     """Timelines rebuilt for returning members."""
     follows: float
-    """Followees of a member."""
     loud_followees: float
     audiences: AuthorClasses
     faults: Sequence[AnyFault] = ()
@@ -196,9 +192,7 @@ def scenario_of(
     loud_from: float,
     seed: int,
 ) -> Scenario:
-    """Return a scenario of a planned load. `counted` is the fraction of followers who are pushed to; high fan-out members are
-    pulled.
-    """
+    """Return a scenario of a planned load. `counted` is the fraction of followers pushed to; high fan-out members are pulled."""
     return Scenario(
         seconds=seconds,
         members=load.members,
@@ -240,9 +234,7 @@ class ColdTimelines:
             self.lost += (1 - self.lost) * self._losses.pop().part
 
     def share(self, moment: float) -> float:
-        """Return the fraction of pages for which a timeline must be rebuilt: it was lost, or the member returns after a long
-        absence.
-        """
+        """Return the fraction of pages that rebuild a timeline: it was lost, or the member returns after a long absence."""
         self.lose(moment)
         scenario = self._scenario
         crowd = max((rush.cold for rush in of_kind(scenario.faults, Rush, moment)), default=0.0)

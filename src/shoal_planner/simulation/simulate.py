@@ -39,7 +39,6 @@ class GivenSize(NamedTuple):
     redis: int | None = None
 
     def applied(self, size: Size) -> Size:
-        """Return the size with the given numbers replaced."""
         given = {name: number for name, number in self._asdict().items() if number is not None}
         return size._replace(**given)
 
