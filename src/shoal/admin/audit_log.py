@@ -22,12 +22,14 @@ from shoal.queries.moderation import DatedEntry, WantedEntries
 
 
 class AuditActor(msgspec.Struct):
+    """A member who acted, under the name that they had."""
+
     id: str
     name: str
 
 
 class AuditObject(msgspec.Struct):
-    """The target as it was at the time of the action; `id` is empty if there is none."""
+    """The thing that an act was done to, as it was at the time; `id` is empty where there is none."""
 
     kind: str
     id: str
@@ -35,7 +37,7 @@ class AuditObject(msgspec.Struct):
 
 
 class AuditRecord(msgspec.Struct):
-    """An audit log entry. `actor` is null if no member was logged in, and for the command line."""
+    """An entry of the audit log. `actor` is null for nobody who was logged in, and for the command line."""
 
     id: str
     created_at: str
@@ -43,7 +45,7 @@ class AuditRecord(msgspec.Struct):
     actor: AuditActor | None
     target: AuditObject
     address: str
-    """Client IP address, or empty."""
+    """The client's IP address; empty where there was none."""
     reason: str
     details: dict[str, str | int]
 

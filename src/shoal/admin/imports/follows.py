@@ -61,7 +61,7 @@ _ROWS = 200_000
 
 
 class FollowBlock(NamedTuple):
-    """Rows with their members and times in ticks (`row_moment`)."""
+    """Rows with their members and times in ticks (`row_moment`). Rejected rows count in the numbering of rows."""
 
     followers: Sequence[str]
     followees: Sequence[str]
