@@ -42,7 +42,7 @@ class Blocklists:
         self._writes = writes
 
     async def block_domain(self, domain: str) -> EmailDomainBlock:
-        """Refuse sign-ups with e-mail addresses of this domain and its subdomains. Raises `Taken` if it is blocked already."""
+        """Refuse sign-ups with e-mail addresses of this domain and its subdomains. Raises `Taken` if already blocked."""
         return await blocklists.block_domain(self._writes, domain)
 
     async def block_address(self, address: str) -> CanonicalEmailBlock:
@@ -54,7 +54,7 @@ class Blocklists:
     async def block_network(
         self, network: str, severity: IpSeverity = IpSeverity.NO_ACCESS, *, comment: str = "", seconds: int = 0
     ) -> IpBlock:
-        """Block an address or network for `seconds` (0: permanently). Raises `Taken` if it is blocked already.
+        """Block an address or network for `seconds` (0: permanently). Raises `Taken` if already blocked.
 
         Servers apply the block within a few seconds.
         """

@@ -156,8 +156,7 @@ async def active_since(
     """Return the members who were active between two times (Unix ms).
 
     Reads at most `pages` pages of the objects of that time. If that is not enough, the pages start at equal intervals, and the
-    gaps
-    between them are skipped.
+    gaps between them are skipped.
     """
     found = set(await timelines.members(_MOST_WARM))
     after, complete = floor_at(since) - 1, True

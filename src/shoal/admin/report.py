@@ -20,8 +20,7 @@ class Finding(NamedTuple):
     """A violated invariant. Two passes over the same data yield equal findings, whatever else changes in between.
 
     `words` has placeholders `{0}`, `{1}` ... for the names of the objects in `about`. One of the fields from `agree` on selects
-    the
-    repair.
+    the repair.
     """
 
     words: str

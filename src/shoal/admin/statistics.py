@@ -259,8 +259,7 @@ class _Activity:
     """Activity by day: pairs of a day and a member, converted to bits in batches of 100,000.
 
     Members arrive in the order of their ids, and before their posts, except for imported ones: pairs of a member that is not
-    known
-    yet are kept for later batches.
+    known yet are kept for later batches.
     """
 
     def __init__(self, since: int, room: int) -> None:

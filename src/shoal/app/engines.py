@@ -66,8 +66,7 @@ class Statements:
         """Return the number of statements, requests or scripts since the start of the process, by store.
 
         The keys are `graph-0` etc. in the order of the shard map, `tags`, and `shared` for home timelines and other state shared
-        by
-        processes.
+        by processes.
         """
         return {name: sent for name, part in self._parts() if (sent := _sent(part)) is not None}
 

@@ -249,8 +249,7 @@ async def _assemble(
     workshop = Workshop(media)
     new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
     # A single process has an exact cache. With several processes, caches may be stale while Redis is down, so durable writes
-    # bypass
-    # them.
+    # bypass them.
     lasting: Graph = store if sharing is None else store.beneath()
     loudness = Loudness(lasting, new_id, settings.loud_from)
     audiences = None

@@ -81,8 +81,7 @@ async def collecting_all(every: float, rest: float, latest: float) -> None:
 
 _SWITCH_SECONDS = 0.0001
 """Switch interval of threads: while the event loop is busy, the writer thread waits this long for the interpreter, about ten
-times
-per commit.
+times per commit.
 """
 _MMAP_THRESHOLD = -3
 """glibc's M_MMAP_THRESHOLD."""
@@ -114,10 +113,8 @@ async def giving_back(
     """Return free memory to the system during the block, and collect garbage among frozen objects.
 
     Memory is returned whenever the process has grown by 16 MB: glibc keeps small freed blocks between live ones. Full collections
-    run
-    when the process is idle, at most every `rest` seconds, and at the latest after `latest` seconds. Nothing is done for a
-    process that
-    neither grows nor freezes objects.
+    run when the process is idle, at most every `rest` seconds, and at the latest after `latest` seconds. Nothing is done for a
+    process that neither grows nor freezes objects.
     """
     work = [collecting_all(every, rest, latest)]
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:

@@ -56,8 +56,7 @@ async def open_store(
     """Open the graph of the settings; the stack closes it.
 
     `sole`: this process keeps private state, so it must be the only writer. `histories` are notified of the history of each
-    store.
-    Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL of no backend.
+    store. Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL of no backend.
     """
     known = map_of(settings)
     if _lives(known):

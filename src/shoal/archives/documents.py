@@ -211,8 +211,8 @@ def items(file: Readable, name: str, type: type[T], *, inner: str = "") -> Itera
     """Iterate over the items of a named list in a document, or of the document itself ("").
 
     Any other value in place of the list is its only item, except a map with numeric keys, as PHP writes a list with gaps. A
-    document
-    without the list yields one malformed item. An item that is a map with the key `inner` is replaced by the value of that key.
+    document without the list yields one malformed item. An item that is a map with the key `inner` is replaced by the value of
+    that key.
 
     Raises `InvalidInput` for a file that is not JSON, and `TooLarge` for an item of more than 4 MiB.
     """

@@ -149,8 +149,7 @@ def opened(path: Path, folder: Path, most: int = MAX_UNPACKED, going_on: Callabl
     """Open an archive. A tar is repacked into `folder`, which the caller removes afterwards.
 
     `most` limits the bytes of an unpacked tar, and of all documents that are read. `going_on` is called for each piece and may
-    raise
-    to stop. Raises `InvalidInput` for a damaged archive, `TooLarge` for one of too many files or bytes.
+    raise to stop. Raises `InvalidInput` for a damaged archive, `TooLarge` for one of too many files or bytes.
     """
     with _faults(), path.open("rb") as file:
         head = file.read(512)

@@ -111,9 +111,8 @@ ORIGINAL_QUALITY: Final = 92
 _FLAT: Final = 0.55
 _TIMES_JPEG: Final = 4.0
 """Not a photograph: more than `_FLAT` of the pixels equal their left neighbour, and the preview as PNG has less than
-`_TIMES_JPEG`
-times the bytes of a JPEG. Photographs with as many flat pixels (night skies) have 4.5 times the bytes or more; drawings and
-screenshots 0.3 to 3.9.
+`_TIMES_JPEG` times the bytes of a JPEG. Photographs with as many flat pixels (night skies) have 4.5 times the bytes or more;
+drawings and screenshots 0.3 to 3.9.
 """
 _WORTH: Final = 0.9
 """Maximum size of a copy, as a fraction of its original."""

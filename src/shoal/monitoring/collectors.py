@@ -88,8 +88,7 @@ async def loop_watched(delays: PauseTimes) -> AsyncIterator[None]:
     """Count delays of the event loop during the block, with a timer that is re-armed every 25 ms.
 
     Delays of more than 25 ms are always detected, and measured at most 25 ms too short. Shorter ones are detected with a
-    probability
-    proportional to their length.
+    probability proportional to their length.
     """
     loop = asyncio.get_running_loop()
     handle: asyncio.TimerHandle

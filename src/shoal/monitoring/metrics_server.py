@@ -222,8 +222,7 @@ async def telling(network: Network, running: RunningFront | None = None) -> Asyn
     """Serve `GET /metrics` until the block ends, with the metrics of a web process if `running` is given, else of a worker.
 
     Does nothing without the setting `metrics_port`. If the address is not available, an error is logged and the process runs
-    without
-    metrics: commands check the address before.
+    without metrics: commands check the address before.
     """
     listener = _listener(network.settings)
     if listener is None:

@@ -1,8 +1,7 @@
 """Memory shared by the owner of a store and the readers.
 
 One anonymous file (`memfd_create`), mapped by every process: it has no name, and is freed with the last process. Almost every
-part
-has a single writer: the owner writes the change log and the timelines, and each process writes its own rate limit counters
+part has a single writer: the owner writes the change log and the timelines, and each process writes its own rate limit counters
 and its load. Values of several words are written under a *version* that is odd during the write.
 
 | part | contents |

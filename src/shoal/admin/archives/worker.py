@@ -1,8 +1,7 @@
 """Background worker for uploaded archives, one at a time, next to the requests of the process.
 
 An import that a stop or a kill interrupted is resumed by the next process that uses the folder. An archive fails if the server
-was
-killed while it read the archive for the first time, or if several attempts to import it made no progress.
+was killed while it read the archive for the first time, or if several attempts to import it made no progress.
 """
 
 from __future__ import annotations

@@ -124,9 +124,8 @@ async def check(
     """Check all stored data and the home timelines; with `repair`, fix what is wrong.
 
     Of the warm timelines, `sample` random ones are checked (None: all); if none is warm, those of a sample of members.
-    `read_only` is
-    for a store that another process serves: it touches neither events nor timelines and skips I1 and files. Orphaned files are
-    reported once they are older than `young` seconds.
+    `read_only` is for a store that another process serves: it touches neither events nor timelines and skips I1 and files.
+    Orphaned files are reported once they are older than `young` seconds.
     """
     began = time.monotonic()
     first = await _confirmed(network, sample, progress, read_only=read_only, young=young)
@@ -141,7 +140,7 @@ async def check(
 
 
 async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progress: Progress, young: float) -> int:
-    """Repair and check repeatedly; return the number of findings that are gone."""
+    """Repair and check repeatedly; return the number of resolved findings."""
     before = sum(found.wrong for found in look.values())
     for _ in range(_ROUNDS):
         findings = [finding for found in look.values() for finding in found.findings]

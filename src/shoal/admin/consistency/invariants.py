@@ -1,4 +1,4 @@
-"""Invariants over a scanned store, without I/O. Each function returns how many things it checked and what is wrong.
+"""Invariants over a scanned store, without I/O. Each function returns the number of checked items and what is wrong.
 
 Pairs are matched by sorting: two lists of pairs are concatenated and sorted, so that equal pairs become adjacent.
 """
@@ -33,7 +33,7 @@ MOST = 50_000
 
 
 class Found(NamedTuple):
-    """How many things were checked, how many are wrong, and the first findings."""
+    """The numbers of checked and wrong items, and the first findings."""
 
     checked: int
     wrong: int

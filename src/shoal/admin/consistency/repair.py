@@ -73,8 +73,7 @@ async def miscount(network: AnyNetwork, finding: Finding) -> int:
     stored = await _stored_count(network, id1, atype)
     counted = await count(network, id1, atype)
     # A recount takes many reads, so it only counts if nothing changed in between. An equal count is no proof: a new post with a
-    # like
-    # and a deleted one leave it unchanged, so the numbers of rows are compared too.
+    # like and a deleted one leave it unchanged, so the numbers of rows are compared too.
     if await count(network, id1, atype) != counted or await _stored_count(network, id1, atype) != stored:
         return 0
     return stored - counted.n

@@ -149,8 +149,7 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
     added = {*map(tag_id, after.tags)} - {*map(tag_id, post.tags)}
     if added and post.visibility is Visibility.PUBLIC:
         # As for an import, the post enters the timelines of followers of these tags without notifications. Followers of its
-        # author
-        # already have it.
+        # author already have it.
         batch.emit(PostImported(post_id=post.id, author_id=0, visibility=post.visibility, tag_ids=tuple(added)))
     await writes.graph.commit(batch)
     return True

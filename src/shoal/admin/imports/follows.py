@@ -74,8 +74,7 @@ def row_moment(since: str, number: int, latest: int) -> int:
     """Return the time of a row in ticks (`ticks_of`), from its date or else from its number.
 
     Rows of one second, the usual resolution of files, are a tick apart. Raises `InvalidInput` for an invalid date, or one later
-    than
-    `latest` (Unix milliseconds).
+    than `latest` (Unix milliseconds).
     """
     if not since:
         return (1 + number) * TICKS
