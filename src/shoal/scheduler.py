@@ -7,7 +7,7 @@ expired audit entries, tombstones, follow histories and keys.
 
 Any number of processes may run the agenda concurrently, and any of them may stop at any moment. Each item is one commit
 that also deletes its ticket and is rejected if another process was first. Deleting a member takes many commits and resumes
-by itself (`services/leaving`).
+by itself (`commands/account_deletions.py`).
 """
 
 from __future__ import annotations
