@@ -82,7 +82,7 @@ class _Change(NamedTuple):
 
 
 class HistoricStamps:
-    """Version tokens that are valid in one history of the stores (`cache.version_tokens`)."""
+    """Version tokens that are valid in one history of the stores (`cache.coherence.Stamps`)."""
 
     def __init__(self, stamps: Stamps, histories: Histories) -> None:
         self._stamps = stamps

@@ -63,7 +63,7 @@ async def login_of(graph: Reader, member: Member) -> Login | None:
 
 
 async def keep_address(graph: Graph, member_id: int, address: str) -> None:
-    """Make a temporary hold on an address permanent. Raises `KeyTaken` if the hold expired and another account has the address."""
+    """Make the hold on an address permanent. Raises `KeyTaken` if the hold expired and another account has the address."""
     key = email_key(address)
     batch = Batch(key.shard)
     batch.key_add(key, member_id)

@@ -275,7 +275,7 @@ def email_block_key(digest: str) -> Key:
 
 
 def name_block_key(text: str) -> Key:
-    """Return the key that leads from a text to the block of user names with it (`core.name_blocks`), which is on the same shard."""
+    """Return the key that leads from a text to its user name block (`core.name_blocks`), which is on the same shard."""
     return Key(shard_of(EVERYBODY), "name_block", text)
 
 

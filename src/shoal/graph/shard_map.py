@@ -38,7 +38,7 @@ class ShardMap(NamedTuple):
         return self if url in self.stores else self._replace(stores=(*self.stores, url))
 
     def moving(self, sources: Iterable[int], a: int, b: int, *, returns: bool) -> ShardMap:
-        """Return the next version, in which these have moved from index `a` to index `b`; `returns`: back to the previous store."""
+        """Return the next version, with these moved from index `a` to index `b`; `returns`: back to the previous store."""
         chosen = dict.fromkeys(sources, a)
         owners = tuple(b if source in chosen else owner for source, owner in enumerate(self.owners))
         moved = {source: place for source, place in self.moved.items() if source not in chosen}

@@ -53,7 +53,7 @@ class TableLocation(NamedTuple):
 
 
 def parse(url: str) -> TableLocation:
-    """Parse `dynamodb://table?region=...&endpoint=...&spread=...&cafile=...`; only the table is required. Raises `InvalidInput`."""
+    """Parse `dynamodb://table?region=...&endpoint=...&spread=...&cafile=...`; raises `InvalidInput`."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     if (

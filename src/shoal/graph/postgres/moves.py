@@ -79,7 +79,7 @@ _TABLES = dict(zip(RowKind, sql.TABLES, strict=True))
 
 
 async def _lock(connection: asyncpg.Connection) -> None:
-    """Exclude other movers. Retries for a moment, since the server may not have noticed yet that the previous mover was killed."""
+    """Exclude other movers. Retry for a moment: the server may not have noticed yet that the previous mover was killed."""
     deadline = asyncio.get_running_loop().time() + _LOCK_SECONDS
     while not await connection.fetchval(sql.MOVER_LOCK):
         if asyncio.get_running_loop().time() > deadline:

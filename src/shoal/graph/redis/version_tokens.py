@@ -1,4 +1,4 @@
-"""Version tokens of objects on Redis (`cache.version_tokens`), so that several processes can cache what they read of a graph.
+"""Version tokens of objects on Redis (`cache.coherence.Stamps`), so that several processes can cache what they read of a graph.
 
 One key of an object holds either a version token or the marks of its writers. A mark has a deadline, in case its holder died. A
 token is deleted when a change begins; the end of a change that was the only one since then sets the next token. A server that

@@ -242,7 +242,7 @@ class ShardedGraph:
             raise ValueError("a batch names something that belongs to another store than its acting shard")
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Claim a fair share of each store, starting with another one each time. A store that is down does not delay the others."""
+        """Claim a fair share of each store, starting with another one each time. A store that is down delays no other."""
         jobs: list[Job] = []
         self._turn = (self._turn + 1) % (stores := len(self._stores))
         for asked in range(stores):

@@ -119,7 +119,7 @@ def _rehearsed(path: Path, source: sqlite3.Connection, migrations: Sequence[Migr
 
 @contextlib.contextmanager
 def _beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary file name on the disk of the store; delete it afterwards, with the files that SQLite creates next to it."""
+    """Yield a temporary file name on the disk of the store; delete it afterwards, with its `-wal` and `-shm` files."""
     number, name = tempfile.mkstemp(prefix=f"{path.name}.rehearsal-", dir=path.parent)
     os.close(number)
     copy = Path(name)

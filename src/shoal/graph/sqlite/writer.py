@@ -85,7 +85,7 @@ class _Task(NamedTuple):
 
 
 class Writer:
-    """Owns the writing connection. `submit` from the event loop; `acknowledge` and `keep` for changes without a waiting caller."""
+    """Owns the writing connection. `submit` from the event loop; `acknowledge` and `keep` for changes that no caller awaits."""
 
     def __init__(self, connection: sqlite3.Connection, owns: Owns, wake: Callable[[], None]) -> None:
         self._connection = connection
