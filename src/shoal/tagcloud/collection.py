@@ -324,7 +324,7 @@ class Collector:
         return sum(increment.changes for _, increment in self._pending.values()) >= self._changes
 
     async def merge(self) -> bool:
-        """Merge received increments. Returns False if another collector has the lock; increments that it merges are dropped later."""
+        """Merge received increments. Returns False if another collector has the lock; its increments are dropped later."""
         try:
             if await self._store.lock(self._holder, self._lock_seconds):
                 self.phase = Phase.MERGING
