@@ -84,6 +84,7 @@ def _muted(stand: Relation, terms: MuteTerms, now: int) -> Relation:
 
 
 async def relation(graph: Reader, viewer: int | None, member: int) -> Relation:
+    """Return the viewer's relationship to one member, as `full_relations` does."""
     if viewer is None:
         return STRANGER
     return (await full_relations(graph, viewer, (member,)))[member]

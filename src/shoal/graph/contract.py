@@ -270,6 +270,7 @@ class Cursor(NamedTuple):
         return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
 
     def of(self, limit: int) -> Cursor:
+        """Return this range with another limit."""
         before, after, _, oldest_first = self
         return Cursor(before, after, limit, oldest_first)
 

@@ -46,8 +46,8 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
       their age and are kept permanently.
     - `counted`: false for lists that commits of all members reach: every commit would wait for the row of the count.
     - `ranked`: stores keep an index that finds a rank in O(log n).
-    - `history`: number of the type that records every begin and end (`payloads/follows`) while the association is alive; the
-      tombstones of both types record them too, and are kept longer than others.
+    - `history`: every begin and end is recorded (`payloads/follows`): in the tombstone or, while the association is alive, in a
+      tombstone of the type with this number. Both kinds of tombstones are kept longer than others.
     - `ended_listed`: the tombstones form a list too.
     """
 
@@ -132,12 +132,12 @@ BLOCKS_EMAIL_DOMAIN = AssocType(70, "blocks_email_domain")  # everybody -> e-mai
 BLOCKS_EMAIL = AssocType(71, "blocks_email")  # everybody -> canonical e-mail block
 BLOCKS_IP = AssocType(72, "blocks_ip")  # everybody -> IP block
 IP_BLOCKS_CHANGED = AssocType(73, "ip_blocks_changed")  # everybody -> everybody; time: last change of any IP block
-REACTS = AssocType(74, "reacts", inverse=75)  # member -> post; data: the emoji that they put on it, each with its place
+REACTS = AssocType(74, "reacts", inverse=75)  # member -> post; data: their emoji on it, each with its position
 REACTED_BY = AssocType(75, "reacted_by", inverse=74)
 SHOWS_EMOJI = AssocType(
     76, "shows_emoji"
 )  # post -> emoji position (an id of its own); data: number of its key, the emoji
-PUTS_EMOJI = AssocType(77, "puts_emoji", inverse=78)  # member -> place of an emoji; data: the id of the post, 8 bytes
+PUTS_EMOJI = AssocType(77, "puts_emoji", inverse=78)  # member -> emoji position; data: the id of the post, 8 bytes
 EMOJI_PUT_BY = AssocType(78, "emoji_put_by", inverse=77)
 REPORTS_POST = AssocType(79, "reports_post", inverse=80)  # member -> post; data: ids of their reports, 8 bytes each
 POST_REPORTED_BY = AssocType(80, "post_reported_by", inverse=79)

@@ -384,7 +384,7 @@ class DynamoCloud:
             version = digits(state.version)
             found = await asyncio.gather(*[self._all(kind, version) for kind in ("tagcloud", "tagranks")])
             cloud, ranks = (put_together(items).get(version) for items in found)
-            # Otherwise it was deleted meanwhile, and there are newer versions.
+            # Otherwise it was just deleted, and there are newer versions.
             if cloud is not None and ranks is not None:
                 return Head(state.version, state.at, state.complete_to, cloud, ranks)
 

@@ -69,16 +69,16 @@ def warmth(heat: Heat, window: int, now: int) -> float:
 
 
 def surprise(day: float, week: float, members: int, loudest: float) -> float:
-    """Return how unexpected today's use of a tag is, compared with its own past, weighted by the number of members.
+    """Return how unexpected today's use of a tag is, compared with its own past, and by how many members.
+
+    The Poisson log-likelihood ratio o ln(o/e) - (o - e) of Dunning (1993, "Accurate Methods for the Statistics of Surprise and
+    Coincidence") with o uses observed and e expected at the week's pace (plus one, so that a single use is no surprise), times
+    the fraction of uses by other members.
 
     Args:
         day, week: Its warmth in these windows.
         members: Number of recent users.
         loudest: The fraction of uses by the member who used it most, 0 to 1.
-
-    The Poisson log-likelihood ratio o ln(o/e) - (o - e) of Dunning (1993, "Accurate Methods for the Statistics of Surprise and
-    Coincidence") with o uses observed and e expected at the week's pace (plus one, so that a single use is no surprise), times
-    the fraction of uses by other members.
     """
     expected = week * HALF_LIVES_MS[DAY] / HALF_LIVES_MS[WEEK] + 1.0
     if members < 2 or day <= expected:

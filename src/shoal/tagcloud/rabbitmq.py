@@ -285,7 +285,7 @@ class RabbitTransport:
         counting = self._counting
         if counting is None:
             raise Unavailable("the message broker cannot be reached")
-        # Ask before and after, to count increments that move from a queue to a collector meanwhile.
+        # Ask before and after, to count increments that move from a queue to a collector in between.
         collectors = await self._names.collectors(counting)
         before = await self._roll_call.take(collectors)
         waiting = {queue: (await depth_of(counting, queue)).messages for queue in self._names.queues}
