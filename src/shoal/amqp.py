@@ -230,7 +230,6 @@ class Link:
         self._urls.append(self._urls.pop(0))
 
     async def _once(self) -> None:
-        """Connect, and return when the connection has ended."""
         async with asyncio.timeout(_CONNECT_SECONDS):
             connection = await aiormq.connect(self._urls[0])
         self._stale.clear()
@@ -286,8 +285,6 @@ _TRIES = 40
 
 
 class Depth(NamedTuple):
-    """Undelivered messages and consumers of a queue."""
-
     messages: int
     consumers: int
 

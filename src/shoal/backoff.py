@@ -25,7 +25,6 @@ class Rests:
         self._held: dict[Hashable, _Rest] = {}
 
     def is_resting(self, name: Hashable) -> bool:
-        """Return whether a name is in backoff now."""
         return time.monotonic() < self._held.get(name, _NO_REST).until
 
     def lengthen(self, name: Hashable) -> float:
@@ -44,5 +43,4 @@ class Rests:
         return seconds
 
     def end(self, name: Hashable) -> None:
-        """Reset the backoff of a name after a success."""
         self._held.pop(name, None)

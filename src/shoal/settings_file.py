@@ -23,7 +23,6 @@ _HEAD = """\
 
 @functools.cache
 def descriptions() -> dict[str, str]:
-    """Return the description of each setting, by its name, in the order of the definitions."""
     tree = ast.parse(inspect.getsource(settings))
     body = next(part.body for part in tree.body if isinstance(part, ast.ClassDef) and part.name == Settings.__name__)
     found = {}

@@ -61,7 +61,6 @@ class Rows(NamedTuple):
     keys: Sequence[KeyRow] = ()
 
     def on(self, chosen: Callable[[int], bool]) -> Rows:
-        """Return the rows on the chosen shards."""
         return Rows(
             [node for node in self.objects if chosen(shard_of(node.id))],
             [row for row in self.assocs if chosen(shard_of(row.id1))],
@@ -83,8 +82,6 @@ class Spread(NamedTuple):
 
 @runtime_checkable
 class Movable(Protocol):
-    """A store that a network can be moved from and to."""
-
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         """Return keys above `(space, name)` in code point order, including expired ones."""
         ...
@@ -192,7 +189,6 @@ class SnapshotTable(Enum):
     COUNTS = "counts"
     """id1, type, length of the list."""
     KEYS = "keys"
-    """As `KeyRow`."""
     EVENTS = "events"
     """Number in the outbox, and the event as `core.events.encode` returns it."""
     BURIED = "buried"
@@ -217,9 +213,7 @@ class SnapshotSource(Protocol):
         """Wait for running commits, and block new ones until `release`."""
         ...
 
-    async def open(self) -> None:
-        """Take the snapshot that `page` reads."""
-        ...
+    async def open(self) -> None: ...
 
     async def release(self) -> None:
         """Resume commits. Raises `Unavailable` if commits were not blocked all the time since `hold`."""

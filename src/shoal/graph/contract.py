@@ -51,7 +51,6 @@ class JudgedLists:
 
 MAX_TIME = 2**63 - 1
 WakeUp = Callable[[], None]
-"""A callback that an outbox calls when there is work."""
 
 
 class IdTaken(Conflict):
@@ -276,11 +275,7 @@ class Cursor(NamedTuple):
 
 
 class Reader(Protocol):
-    """The read half of a graph."""
-
-    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
-        """Return objects by id."""
-        ...
+    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]: ...
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
         """Return owners by key; expired keys are absent."""
@@ -357,8 +352,6 @@ class Graph(Reader, Protocol):
 
 
 class Outbox(Protocol):
-    """The events of a graph that are not acknowledged yet."""
-
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim up to `limit` jobs for `lease` seconds, oldest first; a job not acknowledged by then is delivered again."""
         ...
@@ -411,9 +404,7 @@ class Scanner(Protocol):
         """Return `(id1, atype, n)` above the pair, in its order; `n` may be 0."""
         ...
 
-    async def count_set(self, id1: int, atype: int, n: int) -> None:
-        """Repair a count."""
-        ...
+    async def count_set(self, id1: int, atype: int, n: int) -> None: ...
 
     async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
         """Return blocks above `(id1, atype, level, upto)`, in its order; none if the engine computes ranks without blocks."""

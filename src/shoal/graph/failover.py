@@ -74,8 +74,6 @@ class Histories:
 
 
 class _Change(NamedTuple):
-    """A change that began in one history."""
-
     mark: bytes
     inner: MarkedChange
     before: Mapping[int, bytes]

@@ -21,7 +21,6 @@ from shoal.graph.contract import Assoc, Batch, Cursor, Graph, Reader
 from shoal.graph.schema import ATTACHED, OWNS, Key, file_key
 
 UNUSED_MS = 24 * 60 * 60 * 1_000
-"""How long media may be unattached."""
 _AT_ONCE = 16
 """How many attachments to deleted posts the deletion of media removes itself."""
 
@@ -51,7 +50,6 @@ def add(batch: Batch, media: Media, owner: Member, now: int) -> Media:
 
 
 def attach(batch: Batch, post_id: int, media: Iterable[Media], now: int) -> None:
-    """Attach media to a post."""
     for each in media:
         batch.assoc_add(each.id, ATTACHED, post_id, now)
         batch.obj_set(replace(each, unused_since=0, let_go=False, version=each.version + 1))

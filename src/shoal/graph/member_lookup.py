@@ -105,7 +105,6 @@ _MOST = 16
 
 
 def declared_handles(member: Member) -> frozenset[ForeignHandle]:
-    """Return the accounts on other networks that a profile names, at most sixteen."""
     found = dict.fromkeys(handle for row in member.fields for handle in handles_in(row.value))
     return frozenset(list(found)[:_MOST])
 

@@ -167,7 +167,6 @@ class MemoryGraph:
         triple: tuple[int, int, int],
         moment: int | None,
     ) -> None:
-        """Insert an association into a list at a time, or remove it."""
         id1, atype, id2 = triple
         old = times.pop(triple, None)
         if old is not None:

@@ -63,7 +63,6 @@ class Migration(NamedTuple):
 
 
 def short(script: str, readable_from: int = 0) -> Migration:
-    """Return a migration of one fast script."""
     return Migration((script,), readable_from)
 
 
@@ -94,7 +93,6 @@ def check_own(store: str, found: int, ours: int) -> None:
 
 
 def too_long(store: str, step: Walk | TableIndex) -> Unavailable:
-    """Return the error of a process that does not start a long upgrade by itself."""
     return Unavailable(
         f"{store} needs an upgrade that touches more than {SHORT_ROWS:,} rows ({step.what}): run `shoal upgrade`, which says "
         "how long that takes, and start this again"

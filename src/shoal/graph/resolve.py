@@ -31,8 +31,6 @@ Owns = Callable[[int], bool]
 
 
 class StoredAssoc(NamedTuple):
-    """The stored state of one association."""
-
     time: int
     alive: bool
     data: bytes
@@ -56,7 +54,6 @@ class Resolution:
 
     def __init__(self) -> None:
         self.judged: JudgedLists | None = None
-        """Records list changes of the current batch."""
         self.objects: dict[int, Node | None] = {}
         self.links: dict[Triple, StoredAssoc] = {}
         self.keys: dict[KeyName, tuple[int, int] | None] = {}

@@ -214,7 +214,6 @@ def cell_id(cell: str) -> int:
 
 
 def handle_id(handle: str) -> int:
-    """Return the id of an account on another network, from its canonical handle."""
     return named("handle", handle)
 
 
@@ -229,12 +228,10 @@ def is_tag(source: int) -> bool:
 
 
 def following(source: int) -> AssocType:
-    """Return the type that leads from a member to a source they follow."""
     return FOLLOWS_TAG if is_tag(source) else FOLLOWS
 
 
 def followers(source: int) -> AssocType:
-    """Return the type that leads from a source to its followers."""
     return TAG_FOLLOWED_BY if is_tag(source) else FOLLOWED_BY
 
 
@@ -260,7 +257,6 @@ def user_name_key(name: str) -> Key:
 
 
 def email_key(address: str) -> Key:
-    """Return the key of a normalized email address."""
     return Key(place(address).shard, "email", address)
 
 
@@ -280,7 +276,6 @@ def name_block_key(text: str) -> Key:
 
 
 def contact_salt_key() -> Key:
-    """Return the key of the salt for hashes of email addresses."""
     return Key(shard_of(EVERYBODY), "contact_salt", "")
 
 
@@ -333,12 +328,10 @@ def file_key(shard: int, number: int) -> Key:
 
 
 def taste_key(member_id: int) -> Key:
-    """Return the key of a member's preferences for ranked feeds."""
     return Key(shard_of(member_id), "taste", str(member_id))
 
 
 def seen_key(member_id: int) -> Key:
-    """Return the key of the record of posts that a member has seen."""
     return Key(shard_of(member_id), "seen", str(member_id))
 
 

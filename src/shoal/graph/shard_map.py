@@ -28,7 +28,6 @@ class ShardMap(NamedTuple):
     left: Mapping[int, int] = {}
 
     def of(self, place: int) -> list[int]:
-        """Return the data sources of one store."""
         return [source for source, owner in enumerate(self.owners) if owner == place]
 
     def place_of(self, url: str) -> int | None:
@@ -138,8 +137,6 @@ class SourceState(NamedTuple):
 
 
 class RowNames:
-    """Sets of row keys, by kind."""
-
     def __init__(self, parts: Mapping[RowKind, Iterable[tuple[Any, ...]]] | None = None) -> None:
         self._parts = {kind: frozenset((parts or {}).get(kind, ())) for kind in RowKind}
 
@@ -219,9 +216,7 @@ class Side(Protocol):
         """Remove the marks and the journal of these data sources."""
         ...
 
-    async def marks(self) -> dict[int, SourceState]:
-        """Return the marks by data source."""
-        ...
+    async def marks(self) -> dict[int, SourceState]: ...
 
     async def forget_noted(self, sources: Sequence[int]) -> None:
         """Empty the journal of these data sources."""
@@ -267,9 +262,7 @@ class Side(Protocol):
         """Return the digest of the named rows."""
         ...
 
-    async def map(self) -> ShardMap | None:
-        """Return the newest map that this store knows."""
-        ...
+    async def map(self) -> ShardMap | None: ...
 
     async def publish(self, new: ShardMap) -> None:
         """Publish a map to the processes that use this store."""

@@ -56,7 +56,6 @@ read = _decoder.decode
 
 
 def write(job: Job, at: int, *, rest: int = 0, error: str = "") -> bytes:
-    """Encode a job as the body of a message."""
     event = encode(job.event)
     return _encoder.encode(Message(job.store, job.seq, event, job.step, job.mark, job.attempt, at, rest, error))
 
@@ -83,7 +82,6 @@ class Queues:
         return self.waiting[step], max(0, delay_ms - step)
 
     async def declare(self, channel: AbstractChannel) -> None:
-        """Declare the queues that do not exist yet."""
         for name in (self.work, self.again, self.buried):
             await channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
         for delay, name in self.waiting.items():
@@ -131,8 +129,6 @@ class Receipt(NamedTuple):
 
 
 class _Held:
-    """A claimed job, with its delivery and later duplicates."""
-
     __slots__ = ("at", "deadline", "deliveries", "job")
 
     def __init__(self, job: Job, delivery: Delivery, deadline: float) -> None:
@@ -161,7 +157,6 @@ class InFlight:
         self.taken = 0
 
     def __len__(self) -> int:
-        """Return the number of unacknowledged deliveries."""
         return sum(len(tags) for tags in self._open.values())
 
     @property
@@ -260,9 +255,7 @@ _log = logging.getLogger(__name__)
 _TRUSTED = 2
 """Deliveries of a job among others; its workers died then, and it is delivered alone."""
 _UNREADABLE_MS = 6_400
-"""Delay of a job that this version cannot read."""
 _AWAY_SECONDS = 1.0
-"""Delay of a job that could not be put back."""
 
 
 class RabbitOutbox:
@@ -415,7 +408,6 @@ class RabbitOutbox:
         return count or int(before.taken != after.taken)
 
     async def tally(self) -> WorkerFigures:
-        """Ask all workers of this network for their figures."""
         return await self._asked(self._take_roll_call())
 
     async def lag(self) -> float:
@@ -454,7 +446,6 @@ class RabbitOutbox:
         return summed(roll.answers, roll.silent)
 
     async def _count(self, channel: AbstractChannel | None, names: Sequence[str]) -> int:
-        """Return the number of undelivered messages in these queues."""
         if channel is None:
             raise Unavailable("the message broker cannot be reached")
         return sum([(await depth_of(channel, name)).messages for name in names])

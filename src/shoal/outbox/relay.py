@@ -17,7 +17,6 @@ from shoal.throttled_log import ThrottledLog
 _log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 0.5
-"""Pause after the broker or the store was unavailable."""
 _LONGEST_POLL_SECONDS = 1.0
 """Events of its own process wake a relay. It also polls for events of other processes, less often while there are none."""
 _PART_OF_LEASE = 0.75
@@ -28,8 +27,6 @@ Send = Callable[[Sequence[Job]], Awaitable[None]]
 
 
 class Relay:
-    """Relays one outbox, in this process."""
-
     def __init__(
         self, outbox: Outbox, send: Send, *, batch: int = 512, lease: float = 30.0, poll_seconds: float = 0.05
     ) -> None:
@@ -45,7 +42,6 @@ class Relay:
         outbox.on_event(self._work.set)
 
     def start(self) -> None:
-        """Start a background task."""
         self._task = asyncio.create_task(self._run(), name="shoal-relay")
 
     async def stop(self) -> None:

@@ -107,7 +107,6 @@ class Runner(Generic[E]):
         outbox.on_event(self._work.set)
 
     def start(self) -> None:
-        """Start a background task."""
         self._task = asyncio.create_task(self._run(), name="shoal-outbox")
 
     async def stop(self, patience: float = _STOP_SECONDS) -> None:
@@ -164,7 +163,6 @@ class Runner(Generic[E]):
         return self._waiting > 0 and not self._in_hand and await self._outbox.backlog() == self._waiting
 
     async def turn(self) -> int:
-        """Claim once, run the claimed jobs, and return their number."""
         if self._concurrency > 1:
             claimed = await self._begin(self._concurrency)
             await self._finish()
@@ -197,7 +195,6 @@ class Runner(Generic[E]):
         return max(age, self._expected.seconds)
 
     async def _begin(self, limit: int) -> int:
-        """Claim up to `limit` jobs, and start them."""
         jobs = await self._outbox.claim(limit, self._lease)
         if len(jobs) < limit:
             self._begun = None
@@ -410,7 +407,6 @@ class WorkerFigures(msgspec.Struct, array_like=True):
     """Since when (Unix ms) the oldest claimed job has waited; 0 if there is none."""
     taken: int = 0
     rate: float = 0.0
-    """Jobs finished per second."""
 
     def add(self, other: WorkerFigures) -> None:
         self.workers += other.workers

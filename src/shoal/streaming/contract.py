@@ -27,15 +27,11 @@ class Gap(ShoalError):
 
 
 class Told(NamedTuple):
-    """A message, and the position just after it."""
-
     position: Position
     message: bytes
 
 
 class Channel(Protocol):
-    """One log."""
-
     async def publish(self, message: bytes) -> None:
         """Append a message. Messages published in one iteration of the event loop are sent together, in order.
 
@@ -63,9 +59,7 @@ class Channel(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """Finish pending publishes."""
-        ...
+    async def close(self) -> None: ...
 
 
 _PAGE = 500

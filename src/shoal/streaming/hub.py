@@ -42,8 +42,6 @@ from shoal.throttled_log import ThrottledLog
 
 
 class PlacedUpdate(NamedTuple):
-    """An update, and the position just after it."""
-
     position: Position
     update: Told
 
@@ -58,11 +56,9 @@ class UpdateHistory:
         # The numbers of updates for the followers of a source, and, by a 1-tuple of a member, of updates that name the member.
         self._numbers: dict[int | tuple[int], list[int]] = {}
         self.next = 0
-        """The number of the next update."""
 
     @property
     def first(self) -> int:
-        """The number of the oldest update kept."""
         return self.next - len(self._heard)
 
     def add(self, position: Position, update: AnyUpdate | None) -> None:
@@ -131,7 +127,6 @@ class Connection:
         """The id of the token of the connection; 0 for none."""
         self.sources: set[int] = set()
         self.loaded = False
-        """Whether `sources` have been loaded."""
         self.loading = asyncio.Lock()
         self.ended = False
         self.dismissed = False
@@ -142,7 +137,6 @@ class Connection:
         self._wake = asyncio.Event()
 
     def offer(self, heard: PlacedUpdate) -> None:
-        """Queue an update for the viewer."""
         if len(self._waiting) >= self._room:
             self.miss(heard.position)
         elif not self.dismissed:
@@ -184,8 +178,6 @@ _NOBODY: frozenset[Connection] = frozenset()
 
 
 class Matching:
-    """Connections by viewer, and by the sources that they follow."""
-
     def __init__(self) -> None:
         self._by_viewer: dict[int, set[Connection]] = {}
         self._by_source: dict[int, set[Connection]] = {}
@@ -194,7 +186,6 @@ class Matching:
         return [connection for found in self._by_viewer.values() for connection in found]
 
     def of(self, viewer: int) -> Collection[Connection]:
-        """Return the connections of one viewer."""
         return self._by_viewer.get(viewer, _NOBODY)
 
     def concerned(self, update: Told) -> Collection[Connection]:
@@ -208,11 +199,9 @@ class Matching:
         return every[0] if len(every) == 1 else _NOBODY.union(*every)
 
     def join(self, connection: Connection) -> None:
-        """Add a connection without sources."""
         self._by_viewer.setdefault(connection.viewer, set()).add(connection)
 
     def leave(self, connection: Connection) -> None:
-        """Remove a connection; idempotent."""
         self.unfollow(connection, list(connection.sources))
         _discard(self._by_viewer, connection.viewer, connection)
 
@@ -239,7 +228,6 @@ _log = logging.getLogger(__name__)
 
 _REST_SECONDS = 0.5
 _AT_ONCE = 16
-"""How many connections are refreshed concurrently."""
 
 
 class Hub:
@@ -431,7 +419,6 @@ class Hub:
             connection.offer(heard)
 
     async def close(self) -> None:
-        """End all connections and background tasks."""
         self._closed = True
         self._moved.set()
         for connection in self._matching.everybody():
@@ -442,7 +429,6 @@ class Hub:
 
 
 def _who(update: OfListening) -> int:
-    """Return the member whose subscriptions the update changes."""
     if isinstance(update, FollowChanged):
         return update.follower_id
     return update.owner_id if isinstance(update, ListChanged) else update.member_id

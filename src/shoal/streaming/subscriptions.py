@@ -68,7 +68,6 @@ class Interest(msgspec.Struct, frozen=True):
         return {}
 
     async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
-        """Return `sources`, limited to these."""
         found = await self.sources(graph, viewer)
         return {source: since for source, since in found.items() if source in sources}
 
@@ -94,8 +93,6 @@ class Home(Interest, frozen=True):
 
 
 class NotificationInterest(Interest, frozen=True):
-    """Notifications of the viewer."""
-
     def hears(self, update: Told) -> bool:
         return isinstance(update, NotificationMade)
 

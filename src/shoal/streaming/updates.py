@@ -17,8 +17,6 @@ _log = logging.getLogger(__name__)
 
 
 class Update(msgspec.Struct, frozen=True, array_like=True):
-    """The base of all updates."""
-
     def sources(self) -> tuple[int, ...]:
         """Return the members, tags and lists (`EVERYBODY`) whose followers it concerns."""
         return ()
@@ -29,8 +27,6 @@ class Update(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _OfPost(Update, frozen=True, array_like=True):
-    """An update on a post or a comment."""
-
     post_id: int
     author_id: int
     visibility: Visibility
@@ -122,8 +118,6 @@ class ConversationChanged(Update, frozen=True, array_like=True, tag=8):
 
 
 class FiltersChanged(Update, frozen=True, array_like=True, tag=9):
-    """A member's filters changed."""
-
     member_id: int
 
     def named(self) -> tuple[int, ...]:
@@ -138,8 +132,6 @@ class ListChanged(Update, frozen=True, array_like=True, tag=10):
 
 
 class SessionsEnded(Update, frozen=True, array_like=True, tag=11):
-    """Tokens of a member were revoked."""
-
     member_id: int
     token_ids: tuple[int, ...]
 

@@ -44,7 +44,6 @@ class Reasons(NamedTuple):
     """The figures behind a tag's place."""
 
     uses: int
-    """Live uses in total."""
     warmth: dict[str, float]
     """By window: the number of uses made right now that its uses are worth."""
     today: int
@@ -54,7 +53,6 @@ class Reasons(NamedTuple):
     loudest: float
     """The fraction of those uses by the member who used it most, 0 to 1."""
     surprise: float
-    """See `heat.surprise`."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -91,7 +89,6 @@ def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
 
 
 def reasons(shown: CloudEntry | TagRow, now: int) -> Reasons:
-    """Return the figures of a tag at this time (Unix ms)."""
     warm = {name: warmth(shown.heats[window], window, now) for name, window in WINDOWS.items()}
     uses, members, loudest = _recent(shown.days, now)
     return Reasons(shown.n, warm, uses, members, loudest, surprise(warm["day"], warm["week"], members, loudest))
@@ -150,13 +147,11 @@ def leader(name: str, rules: Mapping[str, TagRule]) -> str:
 
 
 def empty_row(id_: int, name: str) -> TagRow:
-    """Return the row of an unused tag."""
     return TagRow(id_, name, heats=(COLD, COLD, COLD))
 
 
 MAX_WORDS = 200
 HISTORY = 7
-"""Days in the history of a tag."""
 
 
 class DayCount(NamedTuple):
@@ -171,10 +166,8 @@ class DailyUses(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     form: str
-    """The most common spelling."""
     uses: int
     days: tuple[DayCount, ...]
-    """The last seven days, newest first."""
 
 
 class Counted(DailyUses, frozen=True, kw_only=True):
@@ -182,12 +175,9 @@ class Counted(DailyUses, frozen=True, kw_only=True):
 
     reasons: Reasons
     merged: tuple[str, ...] = ()
-    """Tags that count as this one."""
 
 
 class Word(Counted, frozen=True, kw_only=True):
-    """A tag in a cloud."""
-
     weight: float
     """The number behind its size: uses, uses made right now, or surprise, depending on the order."""
     level: int
@@ -197,8 +187,6 @@ class Word(Counted, frozen=True, kw_only=True):
 
 
 class SizedTag(NamedTuple):
-    """A tag in a cloud, as it is displayed."""
-
     name: str
     form: str
     uses: int
@@ -216,7 +204,6 @@ class Trend(IntEnum):
 
 
 def trend(tag: Counted) -> Trend:
-    """Return how today's uses of a tag compare with its week."""
     warm = tag.reasons.warmth
     expected = warm["week"] * HALF_LIVES_MS[DAY] / HALF_LIVES_MS[WEEK]
     if tag.reasons.surprise > 0.0 and warm["day"] > 1.5 * expected:
@@ -236,9 +223,7 @@ class TagSummary(DailyUses, frozen=True, kw_only=True):
     recent_uses: int
     """Uses of today and yesterday, UTC."""
     members: int
-    """Members who used it in that time."""
     loudest: float
-    """The fraction of those uses by the member who used it most, 0 to 1."""
     rising: bool
 
 
@@ -264,8 +249,6 @@ def summary_of(tag: Counted) -> TagSummary:
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A cloud to show, with its words in order."""
-
     order: str
     version: int
     at: int
@@ -282,7 +265,6 @@ def check_words(limit: int) -> None:
 
 
 def history(days: Mapping[int, Day], now: int) -> tuple[DayCount, ...]:
-    """Return the last days of a tag, newest first; `now` in Unix milliseconds."""
     today = now // DAY_MS
     # If the removal of a use is reported before its addition, a number is temporarily below 0.
     return tuple(
@@ -297,12 +279,10 @@ class RelatedTag(msgspec.Struct, frozen=True):
 
     name: str
     form: str
-    """The most common spelling."""
     uses: int
     together: int
     """The number of examined posts that have both tags."""
     likeness: float
-    """See `likeness`."""
 
 
 def likeness(together: int, posts: int, uses: int, other_uses: int) -> float:

@@ -88,7 +88,6 @@ class Emitter:
         return safe
 
     async def flush(self) -> None:
-        """Send what is held, and wait until all increments are sent."""
         self._go()
         while self._sending:
             await asyncio.wait(self._sending)
@@ -174,8 +173,6 @@ _ACTIVE_MS = 10_000
 
 
 class Phase(Enum):
-    """The phase of a collector."""
-
     STARTED = "started"
     PROCESSING = "processing"
     MERGING = "merging"
@@ -234,7 +231,6 @@ class Collector:
         return len(self._pending)
 
     def start(self) -> None:
-        """Start a background task."""
         self._task = asyncio.create_task(self.run(), name="shoal-collector")
 
     async def stop(self) -> None:
@@ -267,7 +263,6 @@ class Collector:
             self._hurry.clear()
 
     async def run(self) -> None:
-        """Receive and merge until cancelled."""
         while True:
             try:
                 async for parcels in self._transport.arrivals():

@@ -88,7 +88,6 @@ class Merge(msgspec.Struct, frozen=True):
     head: Head
     """The new version; `head.version - 1` must be the stored one."""
     increments: Sequence[bytes]
-    """The ids of the increments that this version contains."""
     marks: Mapping[int, bytes]
     """By bucket: the packed marks of the uses that this version contains (`pack_marks`)."""
     rows: Sequence[TagRow]
@@ -167,13 +166,9 @@ class CloudStore(Protocol):
         """Return id and body of increments in the inbox, oldest first. A merge deletes the increments that it contains."""
         ...
 
-    async def discard(self, increments: Collection[bytes]) -> None:
-        """Delete increments from the inbox."""
-        ...
+    async def discard(self, increments: Collection[bytes]) -> None: ...
 
-    async def waiting(self) -> int:
-        """Return the number of increments in the inbox."""
-        ...
+    async def waiting(self) -> int: ...
 
     async def close(self) -> None:
         """Finish started work and release every resource."""
@@ -185,8 +180,6 @@ KEEP_CLOUDS = 100
 
 
 class Parcel(NamedTuple):
-    """An increment as it arrived."""
-
     id: bytes
     body: bytes
 
@@ -244,7 +237,6 @@ class Use(msgspec.Struct, frozen=True, array_like=True):
     written: int
     """When the post was written (Unix ms): decides in which windows its tags count."""
     at: int
-    """When the change was made (Unix ms)."""
     changes: tuple[TagChange, ...]
 
     @property
@@ -273,7 +265,6 @@ class Increment(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def changes(self) -> int:
-        """Number of tags added or removed."""
         return sum(len(use.changes) for use in self.uses)
 
 

@@ -92,8 +92,6 @@ _decoder = msgspec.msgpack.Decoder(list[ItemChange])
 
 
 class Intents:
-    """Writes versions to one table."""
-
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
         self._spread = spread
@@ -114,7 +112,6 @@ class Intents:
             await self._finish(stored.intent, stored.next)
 
     async def write(self, merge: Merge) -> None:
-        """Make a version durable. Raises `Overtaken` if another one was written."""
         before = await self.settled()
         if merge.head.version != before.version + 1:
             raise Overtaken("another version of the tag cloud was written meanwhile")
@@ -294,7 +291,6 @@ def _is(version: int, intent: str = "") -> Condition:
 
 
 def _cut(changes: Iterable[ItemChange]) -> Iterator[bytes]:
-    """Yield encoded changes in slices that are small enough."""
     held: list[msgspec.Raw] = []
     size = 0
     for one in changes:
@@ -336,7 +332,6 @@ class DynamoCloud:
 
     @property
     def capacity(self) -> Capacity:
-        """The cost of this store's requests so far."""
         return self._service.capacity
 
     @property

@@ -76,17 +76,14 @@ class ItemChange(msgspec.Struct, frozen=True, array_like=True):
         return ItemKey(self.id, self.sort)
 
     def item(self) -> Item:
-        """Return the item, if the change is no deletion."""
         return item_of(self.address, self.values or {}, Spot(*self.spot) if self.spot else None)
 
 
 def change(address: ItemKey, values: Mapping[str, Value] | None, spot: Spot | None = None) -> ItemChange:
-    """Return the change that puts these values into an item, or deletes it for None."""
     return ItemChange(address.id, address.sort, dict(values) if values is not None else None, spot)
 
 
 def state_item(stored: StoredVersion) -> Item:
-    """Return the item that `stored_in` reads."""
     values: dict[str, Value] = {**_plain(stored.state)}
     if stored.next is not None:
         values |= {"intent": stored.intent, "next": _encoder.encode(stored.next)}
@@ -136,7 +133,6 @@ def put_together(items: Iterable[Item]) -> dict[str, bytes]:
 
 
 def whole(id_: str, before: str, data: bytes, **more: Value) -> list[ItemChange]:
-    """Return the changes that store all pieces of a value."""
     cut = pieces(data)
     return [
         change(piece_at(id_, before, number), {"data": part, "of": len(cut), **more}) for number, part in enumerate(cut)
@@ -156,7 +152,6 @@ def row_at(id_: int, spread: int) -> ItemKey:
 
 
 def row_change(row: TagRow, spread: int) -> ItemChange:
-    """Return the change to a tag; a blank one is deleted."""
     return change(row_at(row.id, spread), None if row.blank else {"data": _encoder.encode(row)})
 
 
@@ -165,7 +160,6 @@ def row_in(item: Item) -> TagRow:
 
 
 def day_at(tag: int, day: int, spread: int) -> str:
-    """Return the `ID` of the authors of a tag on a day."""
     return f"tagday#{day}#{part_of(tag, spread)}"
 
 

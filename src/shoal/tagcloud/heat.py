@@ -52,7 +52,6 @@ def heated(heat: Heat, window: int, written: int, by: int) -> Heat:
 
 
 def joined(one: Heat, other: Heat) -> Heat:
-    """Return the sum of two heats."""
     if one.value == 0.0:
         return other
     if one.step < other.step:
@@ -119,8 +118,6 @@ class Ranking(msgspec.Struct, array_like=True):
 
 
 class Rankings(msgspec.Struct, array_like=True):
-    """The rankings of all orders, by name."""
-
     by_order: dict[str, Ranking] = {}
 
     def of(self, order: str) -> Ranking:

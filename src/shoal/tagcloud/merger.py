@@ -90,7 +90,6 @@ def shrinking(found: Tally) -> set[TagDay]:
 
 
 def authors_after(found: Tally, before: Mapping[AuthorKey, int]) -> dict[AuthorKey, int]:
-    """Return how often members used tags after the merge."""
     return {key: before.get(key, 0) + by for key, by in found.authors.items() if by}
 
 
@@ -173,8 +172,6 @@ _BUCKETS = 16
 
 
 class Sizes(NamedTuple):
-    """How many tags of an order are shown, and how many are kept in reserve."""
-
     shown: int = 250
     reserve: int = 1_000
 
@@ -290,7 +287,6 @@ class Merger:
         self._marked_to = version
 
     async def _counted(self, found: Tally, horizon: int) -> tuple[dict[int, TagRow], dict[AuthorKey, int]]:
-        """Return the new rows and authors that the uses touch."""
         if not found.tags:
             return {}, {}
         before = await self._store.tags(found.tags)
@@ -374,7 +370,6 @@ class _State:
 
 
 def _touched(rules: Iterable[TagRule], held: Mapping[str, TagRule]) -> set[str]:
-    """Return the names of tags that old or new rules are about."""
     about = {rule.name for rule in rules}
     about |= {rule.target for rule in rules if rule.target}
     about |= {held[rule.name].target for rule in rules if rule.name in held and held[rule.name].target}

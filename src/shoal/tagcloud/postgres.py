@@ -36,7 +36,6 @@ _READERS = 4
 _WRITERS = 4
 """A merge occupies one of them for a while; the others serve locks and increments."""
 _SLICE = 2_000
-"""Rows written by one statement."""
 _FORGOTTEN_AT_ONCE = 50_000
 """Maximum of authors of past days that a merge deletes; reads ignore the rest, which is left to the next merges."""
 

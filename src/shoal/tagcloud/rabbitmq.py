@@ -66,8 +66,6 @@ class QueueNames:
 
 
 class QueuePlace:
-    """This collector's place among the consumers of one queue, on a channel of its own."""
-
     def __init__(self, queue: str, channel: AbstractChannel, deliver: Deliver) -> None:
         self.queue = queue
         self.channel = channel
@@ -113,8 +111,6 @@ _REMEMBERED = 10_000
 
 
 class QueueReceipt(NamedTuple):
-    """The queue place of a delivery, and its number there."""
-
     place: QueuePlace
     tag: int
 
@@ -145,7 +141,6 @@ class Deliveries:
         self.arrived = list(self._parcels.values())
 
     def take(self) -> list[Parcel]:
-        """Take the increments that have arrived since the last call."""
         taken, self.arrived = self.arrived, []
         return taken
 
@@ -176,7 +171,6 @@ class Deliveries:
         self.arrived.clear()
 
     def by_place(self) -> Counter[QueuePlace]:
-        """Return the number of unacknowledged deliveries from each place."""
         return Counter(receipt.place for receipts in self._receipts.values() for receipt in receipts)
 
 

@@ -117,8 +117,6 @@ class TagCloud:
         return (await self.counted((name,))).get(name)
 
     async def uses(self, names: Collection[str]) -> dict[str, DailyUses]:
-        """Return `counted` without the reasons."""
-
         async def ask() -> dict[str, DailyUses]:
             return {name: uses_of(tag) for name, tag in (await self.counted(names)).items()}
 
@@ -190,7 +188,6 @@ class TagCloud:
         return await self.rule(ruling.merging(name, target))
 
     async def unmerge(self, name: str) -> TagRule:
-        """Count a merged tag by itself again."""
         return await self.rule(ruling.unmerging(name))
 
     async def rule(self, decide: ruling.Decide) -> TagRule:
@@ -255,7 +252,6 @@ def _shown(held: _Held, order: str, limit: int) -> Shown:
 
 
 def _entries(held: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
-    """Yield the entries that may be shown, each with its current weight."""
     for id_ in held.cloud.orders.get(order, ()):
         one = held.cloud.entries[id_]
         heavy = weight(one, order, held.now)

@@ -223,7 +223,6 @@ def _write_merge(connection: sqlite3.Connection, merge: Merge) -> None:
 def _in_slices(
     connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]], width: int
 ) -> list[Any]:
-    """Run a many-row statement for all rows; return its results."""
     found: list[Any] = []
     for prepared, values in in_rows(statement, rows, width):
         found += connection.execute(prepared, values)

@@ -45,17 +45,11 @@ class Window(NamedTuple):
 
 
 class Timelines(Protocol):
-    """Home timelines of many members."""
+    @property
+    def length(self) -> int: ...
 
     @property
-    def length(self) -> int:
-        """The maximum number of entries in a timeline."""
-        ...
-
-    @property
-    def seat_type(self) -> type[np.signedinteger[Any]]:
-        """The integer type of slots."""
-        ...
+    def seat_type(self) -> type[np.signedinteger[Any]]: ...
 
     def seats(self, members: Sequence[int]) -> Seats:
         """Return the slots of those members that may be warm, unordered."""
@@ -73,17 +67,13 @@ class Timelines(Protocol):
         """Add an entry to many timelines; return how many were written (those whose floor is above it are skipped)."""
         ...
 
-    async def remove(self, entry: int, seats: Seats) -> None:
-        """Remove an entry from many timelines."""
-        ...
+    async def remove(self, entry: int, seats: Seats) -> None: ...
 
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
         """Merge entries that are complete above `floor`. The timeline's floor rises to it, or higher if not all entries fit."""
         ...
 
-    async def subtract(self, member: int, ids: Sequence[int]) -> None:
-        """Remove entries from one timeline."""
-        ...
+    async def subtract(self, member: int, ids: Sequence[int]) -> None: ...
 
     async def read(self, member: int, at: Cursor) -> Window | None:
         """Return a range above the floor, in the cursor's direction; None if the timeline is cold or not filled."""
@@ -93,17 +83,13 @@ class Timelines(Protocol):
         """Return the floor of a warm timeline; None if it is cold."""
         ...
 
-    async def drop(self, members: Sequence[int]) -> None:
-        """Make these timelines cold."""
-        ...
+    async def drop(self, members: Sequence[int]) -> None: ...
 
     async def drop_idle(self, seconds: float) -> None:
         """Make timelines cold that were not read for this long."""
         ...
 
-    async def clear(self) -> None:
-        """Make every timeline cold."""
-        ...
+    async def clear(self) -> None: ...
 
     async def members(self, most: int) -> list[int]:
         """Return up to `most` members whose timelines are warm, unordered."""
@@ -120,9 +106,7 @@ class Readings(Protocol):
         """Keep a ranking for an hour."""
         ...
 
-    async def get(self, id_: int) -> bytes | None:
-        """Return a cached ranking, or None."""
-        ...
+    async def get(self, id_: int) -> bytes | None: ...
 
 
 class MemoryReadings:
@@ -155,6 +139,5 @@ class PushTally:
     """Counters of this process since its start."""
 
     pushed: int = 0
-    """Entries written into warm timelines."""
     pulled: int = 0
     """Lists of high-fan-out sources read for a page of a home timeline."""

@@ -57,7 +57,6 @@ class Audience:
         self._count = needed
 
     def add(self, seat: int) -> None:
-        """Add one slot; idempotent."""
         if not (self._seats[: self._count] == seat).any():
             self.extend(np.array([seat], np.int32))
 
@@ -87,7 +86,6 @@ class Audiences:
         return audience
 
     def begin(self, source: int) -> Audience:
-        """Return an empty set to be filled, which changes reach from now on."""
         audience = self._by_source[source] = Audience(next(self._serials) % (1 << _SERIAL_BITS))
         return audience
 
@@ -106,7 +104,6 @@ class Audiences:
         self._change(source, member, seats, following=True)
 
     def discard(self, source: int, member: int, seats: Seats) -> None:
-        """Record that the member no longer follows the source."""
         self._change(source, member, seats, following=False)
 
     def _change(self, source: int, member: int, seats: Seats, *, following: bool) -> None:

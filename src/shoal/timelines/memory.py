@@ -204,7 +204,6 @@ class MemoryTimelines:
         self._forget(list(self._row))
 
     def idle(self, seconds: float) -> list[int]:
-        """Return members whose timelines were not read for this long."""
         rows = np.nonzero(self._read_at[: self._used] < self._clock() - seconds)[0]
         return [member for row in rows if self._row.get(member := int(self._member[row])) == row]
 
@@ -254,7 +253,6 @@ class SharedRows:
 
     rows: TimelineRows
     filled: NDArray[np.int8]
-    """Which rows can be read."""
     words: memoryview
     version: int
     newest: int

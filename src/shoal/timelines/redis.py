@@ -27,7 +27,6 @@ from shoal.timelines.contract import KEPT_SECONDS, Window
 
 Members = NDArray[np.int64]
 _Sent = tuple[int, Members]
-"""An entry, and its recipients."""
 
 _PREFIX = "t"
 _PUSHES = 300
@@ -210,14 +209,12 @@ class RedisTimelines:
         )
 
     async def _one(self, script: Script, member: int, *arguments: bytes | int) -> Any:
-        """Run a script for one timeline."""
         every = np.array([member], np.int64)
         key = keys_of(_PREFIX, every).tobytes()
         parts = await self._nodes.each(script, shards_of(every), lambda _: (key, *arguments), batch=1)
         return parts[-1].result
 
     async def close(self) -> None:
-        """Finish pending requests."""
         await self._pushing.close()
         await self._removing.close()
         await self._reading.close()
@@ -233,13 +230,11 @@ def _packed(entry: int) -> bytes:
 
 
 def _together(sent: list[_Sent]) -> tuple[Members, NDArray[np.intp]]:
-    """Return all members, and the index of the entry for each of them."""
     members = np.concatenate([seats for _, seats in sent])
     return members, np.repeat(np.arange(len(sent)), [len(seats) for _, seats in sent])
 
 
 def _runs(owners: NDArray[np.intp]) -> list[tuple[int, int]]:
-    """Return runs of equal neighbors with their lengths."""
     if not len(owners):
         return []
     starts = np.concatenate(([0], np.flatnonzero(np.diff(owners)) + 1, [len(owners)]))

@@ -42,8 +42,6 @@ _LARGEST_SPREAD = 64
 
 
 class TableLocation(NamedTuple):
-    """The address and the options of a table, from its URL."""
-
     table: str
     region: str | None
     endpoint: str | None
@@ -139,19 +137,14 @@ class Spent(NamedTuple):
 
 
 class Capacity:
-    """The cost and number of a graph's requests so far."""
-
     def __init__(self) -> None:
         self.reads = 0.0
-        """Read capacity units."""
         self.writes = 0.0
-        """Write capacity units."""
         self.requests: Counter[str] = Counter()
         """Answered requests, by operation."""
         self.retries: Counter[str] = Counter()
         """Retries by cause: the service's error code, the client's error, or `TransactionOvertaken`."""
         self.last: Spent | None = None
-        """The cost of the last request."""
         self.on_request: Callable[[Spent], None] | None = None
         """Called after each request, on the event loop."""
 
@@ -193,8 +186,6 @@ def _session() -> AioSession:
 
 
 class Service:
-    """The requests that a graph sends for one table."""
-
     def __init__(self, client: Any, table: str, patience: float, stack: AsyncExitStack) -> None:
         self.table = table
         self.capacity = Capacity()
@@ -320,7 +311,6 @@ class Service:
         return items
 
     async def size(self, id_: str) -> int:
-        """Return the number of items with one `ID`."""
         return await self._number("#p = :p", {"#p": "ID"}, {":p": {"S": id_}})
 
     async def number(self, first: ItemKey, last: ItemKey) -> int:
@@ -352,7 +342,6 @@ class Service:
             after = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     async def transact(self, writes: Sequence[Mapping[str, Any]]) -> None:
-        """Write all of these or none."""
         await self.call(
             "transact_write_items",
             TransactItems=list(writes),

@@ -82,7 +82,6 @@ def digits(number: int) -> str:
 
 
 def number_of(text: str) -> int:
-    """Parse the text that `digits` wrote."""
     return int(text, 16) - 2**63
 
 
@@ -132,7 +131,6 @@ def node_of(item: Item) -> AnyNode:
 
 
 def link_at(triple: Triple) -> ItemKey:
-    """Return the key of an association's state, alive or not."""
     return ItemKey(str(triple[0]), f"link#{triple[1]:03d}#{digits(triple[2])}")
 
 
@@ -172,7 +170,6 @@ def triple_text(triple: tuple[int, int, int]) -> str:
 
 
 def pair_text(pair: tuple[int, int]) -> str:
-    """Format a pair in scan order."""
     id1, atype = pair
     return digits(id1) if atype < 0 else f"{digits(id1)}#{min(atype, _TYPES):03d}"
 
@@ -194,7 +191,6 @@ def link_of(item: Item) -> StoredAssoc:
 
 
 def time_in_index(item: Item) -> int:
-    """Return the time of an association from its place in the index."""
     return number_of(item["place"]["S"].rpartition("#")[2])
 
 
@@ -244,7 +240,6 @@ def key_item(name: KeyName, owner: int, until: int, spread: int) -> Item:
 
 
 def holding_of(item: Item) -> tuple[int, int]:
-    """Return the owner of a key, and its expiry."""
     return typed(item, "owner"), typed(item, "until")
 
 
@@ -276,7 +271,6 @@ def out_spot(seq: int, due: int, spread: int) -> Spot:
 
 
 def buried_at(seq: int) -> ItemKey:
-    """Return the key of a parked event."""
     return ItemKey("buried", digits(seq))
 
 

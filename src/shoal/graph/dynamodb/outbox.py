@@ -63,7 +63,6 @@ class DynamoOutbox:
         self._wake: WakeUp | None = None
 
     def on_event(self, wake: WakeUp) -> None:
-        """Call `wake` whenever `added` is called."""
         self._wake = wake
 
     def numbered(self, new: Sequence[AnyEvent]) -> list[Job]:
@@ -71,7 +70,6 @@ class DynamoOutbox:
         return [Job(self._new_id(self._maker), event) for event in new]
 
     def added(self, jobs: Sequence[Job]) -> None:
-        """Remember committed jobs."""
         for job in jobs:
             _remember(self._new, job.seq, new_spot(job.seq, self._spread))
         if jobs and self._wake is not None:
@@ -126,7 +124,6 @@ class DynamoOutbox:
             return None
 
     async def ack(self, jobs: Sequence[Job]) -> None:
-        """Delete jobs that are done, even if another worker holds them."""
         seqs = {job.seq for job in jobs}
         await self._service.forget([event_at(seq, self._spread) for seq in seqs])
         self._let_go(seqs)
@@ -148,7 +145,6 @@ class DynamoOutbox:
         self._held[job.seq] = spot
 
     async def bury(self, job: Job, error: str) -> None:
-        """Move a job from the outbox to the parked jobs, atomically."""
         burial = self._transaction()
         burial.put(item_of(buried_at(job.seq), {**job_values(job), "error": error}))
         burial.delete(event_at(job.seq, self._spread))
@@ -156,7 +152,6 @@ class DynamoOutbox:
         self._let_go({job.seq})
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
-        """Requeue parked jobs at the step they had reached; return how many existed."""
         items = await self._service.get([buried_at(job.seq) for job in jobs])
         there = [job_of(item)._replace(attempt=0) for item in items]
         done = await asyncio.gather(*[self._exhume(job) for job in there])
@@ -188,7 +183,6 @@ class DynamoOutbox:
                 await patience.pause(error)
 
     async def buried(self) -> list[tuple[Job, str]]:
-        """Return the parked jobs, each with its error, oldest first."""
         first, last = buried_at(0), ItemKey(buried_at(0).id, END)
         items = await self._service.stretch(first, last, _EVERYTHING)
         return [(job_of(item), item["error"]["S"]) for item in items]
@@ -198,7 +192,6 @@ class DynamoOutbox:
         return sum(await asyncio.gather(*[self._service.size(outbox_at(p)) for p in range(self._spread)]))
 
     async def lag(self) -> float:
-        """Return the age in seconds of the oldest unacknowledged event; 0 if there is none."""
         parts = [outbox_at(p) for p in range(self._spread)]
         heads = await asyncio.gather(*[self._service.stretch(ItemKey(p, "0"), ItemKey(p, END), 1) for p in parts])
         made = [milliseconds_of(number_of(address_of(head[0]).sort)) for head in heads if head]

@@ -42,8 +42,6 @@ _SPARE = 8
 
 
 class Scans:
-    """The scans of one table."""
-
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
         self._spread = spread

@@ -76,7 +76,6 @@ class DynamoGraph:
 
     @property
     def capacity(self) -> Capacity:
-        """The cost of this graph's requests so far."""
         return self._service.capacity
 
     @property
@@ -207,7 +206,6 @@ class DynamoGraph:
         return list(zip(jobs[len(jobs) - len(owed) :], owed, strict=True))
 
     async def _load(self, touched: Touched) -> Known:
-        """Load everything that a batch touches, in one request."""
         known = Known()
         addresses = [object_at(id_) for id_ in touched.ids]
         addresses += [key_at(name) for name in touched.keys]

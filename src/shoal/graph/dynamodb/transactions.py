@@ -40,8 +40,6 @@ Write = Mapping[str, Mapping[str, Any]]
 
 
 class Condition(NamedTuple):
-    """A condition that an item must meet for a write to happen."""
-
     expression: str
     names: Mapping[str, str]
     values: Mapping[str, Any]
@@ -56,7 +54,6 @@ PRESENT = Condition("attribute_exists(#ID)", {"#ID": "ID"}, {})
 
 
 def still(**values: Value) -> Condition:
-    """Return the condition that the item has these values."""
     return Condition(
         " AND ".join(f"#{name} = :{name}" for name in values),
         {f"#{name}": name for name in values},
@@ -65,8 +62,6 @@ def still(**values: Value) -> Condition:
 
 
 class Transaction:
-    """The writes of one commit to one table."""
-
     def __init__(self, table: str, spread: int) -> None:
         self._table = table
         self._spread = spread
@@ -75,7 +70,6 @@ class Transaction:
         """Whether anything is changed: checks alone need not be sent."""
 
     def commit(self, touched: Touched, before: Known, changes: Resolution, jobs: Sequence[Job]) -> None:
-        """Add all changes of a batch, and every check that it needs."""
         self._objects(touched, before, changes)
         for name in touched.keys:
             self._key(name, before.keys.get(name), changes)
@@ -97,7 +91,6 @@ class Transaction:
         self._add("Delete", {"Key": address.item()}, condition)
 
     def check(self, address: ItemKey, condition: Condition) -> None:
-        """Fail the transaction unless the condition is true."""
         self._add("ConditionCheck", {"Key": address.item()}, condition)
 
     def _add(self, kind: str, parameters: Mapping[str, Any], condition: Condition | None) -> None:
@@ -161,7 +154,6 @@ class Transaction:
         )
 
     def check_size(self) -> None:
-        """Raise `TooLarge` for a transaction that exceeds the limits of the service."""
         check_number(len(self.writes))
         sizes = [sum(_bytes(item)) for item in self._items()]
         if max(sizes, default=0) > ITEM_BYTES:
@@ -184,7 +176,6 @@ def _entry(triple: Triple, link: StoredAssoc | None) -> ItemKey | None:
 
 
 def check_number(items: int) -> None:
-    """Raise `TooLarge` for more items than a transaction can have."""
     if items > TRANSACTION_ITEMS:
         raise TooLarge(f"too much at once for the store: at most {TRANSACTION_ITEMS} items, these are {items}")
 

@@ -21,12 +21,9 @@ _REMEMBERED = 8
 
 
 class Talk(msgspec.Struct, frozen=True, array_like=True):
-    """A member's view of one conversation."""
-
     root_id: int
     unread: bool
     post_ids: tuple[int, ...]
-    """The newest posts, newest first."""
 
 
 _decoder: msgspec.msgpack.Decoder[Talk] = msgspec.msgpack.Decoder(Talk)
@@ -52,7 +49,6 @@ def knows(held: Assoc, post: Post) -> bool:
 
 
 def went_on(member: int, post: Post, held: Assoc | None) -> AssocOp:
-    """Add a new post to the member's conversation."""
     before = talk_of(held) if held else Talk(root_of(post), unread=False, post_ids=())
     newest = not before.post_ids or post.id > before.post_ids[0]
     # The parent was usually added before. It may be outside the conversation, which readers check.

@@ -31,13 +31,10 @@ class FollowTerms(msgspec.Struct, frozen=True, array_like=True):
     """The begin time (a snowflake) if the options were changed since, which bumps the time of the association; else 0."""
 
     def began(self, time: int) -> int:
-        """Return the begin time, for an association with this time."""
         return self.since or time
 
 
 class MuteTerms(msgspec.Struct, frozen=True, array_like=True):
-    """Options of a mute."""
-
     notifications: bool = True
     expires_at: int = 0
     """Unix milliseconds; 0 for never."""

@@ -55,7 +55,6 @@ def _mark(assoc: Assoc) -> Mark:
 
 
 MAX_FILTERS = 100
-"""Filters that one member may have."""
 
 
 async def filters_of(graph: Reader, member_id: int) -> list[Filter]:

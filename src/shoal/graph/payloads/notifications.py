@@ -26,8 +26,6 @@ _MOMENT = 1 << 23
 
 
 class Kind(StrEnum):
-    """The kind of act that a member is notified of."""
-
     MENTION = "mention"
     """A post mentions the member."""
     POST = "post"
@@ -63,24 +61,19 @@ NEVER_HELD = FOR_STAFF | {Kind.POLL, Kind.EDIT, Kind.POST, Kind.VERDICT, Kind.UN
 
 
 class Notice(NamedTuple):
-    """One act, as it is stored."""
-
     kind: Kind
     actor_id: int
     about: int = 0
-    """The id of the post, report or scheduled post."""
     emoji: str = ""
     """The emoji of a reaction; a member may put several on a post, and each is an act of its own."""
 
     @property
     def id(self) -> int:
-        """The id that the member's association leads to."""
         name = f"{self.kind}:{self.actor_id}:{self.about}"
         return named("notification", f"{name}:{self.emoji}" if self.emoji else name)
 
 
 def unpublished(scheduled: ScheduledPost) -> Notice:
-    """Return the notice for the author of a scheduled post that could not be published."""
     return Notice(Kind.UNPUBLISHED, scheduled.owner_id, scheduled.id)
 
 
@@ -138,7 +131,6 @@ STRETCHES = (EPOCH_MS // _GROUP_MS, milliseconds_of(2**63 - _MOMENT) // _GROUP_M
 
 
 def group_of(notice: Notice, time: int) -> Group | None:
-    """Return the group of a notice; None for a kind that is not grouped."""
     if notice.kind not in GROUPED:
         return None
     return Group(notice.kind, notice.about, milliseconds_of(time) // _GROUP_MS)

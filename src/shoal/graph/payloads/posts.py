@@ -128,8 +128,6 @@ def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:
 
 
 class ThreadPlace(NamedTuple):
-    """A comment in a thread."""
-
     id: int
     parent_id: int
     author_id: int
@@ -137,7 +135,6 @@ class ThreadPlace(NamedTuple):
 
 
 def enter_thread(batch: Batch, post: Post) -> None:
-    """Add a new comment to its thread, in the commit that creates it."""
     if post.root_id:
         batch.assoc_add(post.id, IN_THREAD, post.root_id, post.id, place_of(post))
 
@@ -248,7 +245,6 @@ _decoder: msgspec.msgpack.Decoder[tuple[EmojiPlace, ...]] = msgspec.msgpack.Deco
 
 
 def encode_chosen(places: Iterable[EmojiPlace]) -> bytes:
-    """Encode the emoji that a member put on a post, with their positions."""
     return _encoder.encode(tuple(places))
 
 
@@ -277,11 +273,9 @@ async def emoji_places(graph: Reader, post_ids: Sequence[int]) -> dict[int, list
 _MOST = 32
 """Newest reports by one member of one post that are kept."""
 _SIZE = 8
-"""Bytes of an id."""
 
 
 def encode_reports(newest: int, before: Assoc | None) -> bytes:
-    """Return the data with a new report prepended."""
     return (newest.to_bytes(_SIZE) + (before.data if before else b""))[: _MOST * _SIZE]
 
 

@@ -244,8 +244,6 @@ _LOST = "the store was lost while it was read: run the backup again"
 
 
 class PostgresSnapshot:
-    """A snapshot of one database. Make one with `connect`."""
-
     def __init__(self, url: str, reading: PrimaryConnection, holding: PrimaryConnection) -> None:
         self._url = url
         self._reading = reading

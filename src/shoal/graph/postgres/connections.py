@@ -31,7 +31,6 @@ PATIENCE = 5.0
 LONG_PATIENCE = 120.0
 """Seconds that bulk reads and writes wait for the server. No request waits for them."""
 _REST_SECONDS = 0.5
-"""Backoff after a failed connection."""
 _GOODBYE_SECONDS = 2.0
 
 _LOST_ANSWER = "the store was lost before it answered: what was sent may have been stored or not"
@@ -113,7 +112,6 @@ class ConnectionPool:
 
     @property
     def history(self) -> int:
-        """The newest known history of the store."""
         return self._histories.newest(self._name)
 
     async def ask(
@@ -351,7 +349,6 @@ def _unanswered() -> OutcomeUnknown:
 
 
 def frozen_refusal() -> Frozen:
-    """Return the error for data of a data source that is being moved."""
     return Frozen("this part of the network is being moved: repeat in a moment", retry_after=1.0)
 
 

@@ -111,7 +111,6 @@ async def _make_index(connection: asyncpg.Connection, part: TableIndex) -> None:
 
 
 async def _check_room(connection: asyncpg.Connection, ledger: VersionLedger) -> None:
-    """Raise `Unavailable` if a running process is too old for the versions about to be applied."""
     if ledger.table != GRAPH.table:
         return
     oldest = readable_from(ledger.migrations, len(ledger.migrations))
@@ -160,7 +159,6 @@ async def unmade(connection: asyncpg.Connection, ledger: VersionLedger, found: i
 
 
 def qualified(part: TableIndex) -> str:
-    """Return the name of an index with its schema."""
     return f"{part.table.rpartition('.')[0]}.{part.name}"
 
 

@@ -88,8 +88,6 @@ async def _lock(connection: asyncpg.Connection) -> None:
 
 
 class PostgresSide:
-    """One store of a move. Make one with `open`."""
-
     def __init__(self, url: str, lock: asyncpg.Connection) -> None:
         self.url = url
         self._lock = lock
@@ -294,7 +292,6 @@ class _Stream:
 
     @asynccontextmanager
     async def filled(self) -> AsyncIterator[None]:
-        """Return a context for the reading end."""
         try:
             yield
         except BaseException:
@@ -305,7 +302,6 @@ class _Stream:
 
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
-        """Return a context for the writing end."""
         try:
             yield
         except BaseException:

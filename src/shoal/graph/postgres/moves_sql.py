@@ -145,9 +145,7 @@ class Table:
         self.copy = f"SELECT {names} FROM shoal.{name} AS t WHERE {source} IN ({{sources}}) ORDER BY {keys}"
         """Contains the numbers of the data sources: COPY takes no parameters."""
         self.digest = _digest(name, digest, f"FROM shoal.{name} AS t WHERE {source} = ANY ($1::smallint[])")
-        """Count the rows of some data sources, and add up their hashes."""
         self.digest_of = _digest(name, digest, f"FROM {wanted} JOIN shoal.{name} AS t ON {same}")
-        """Count the named rows, and add up their hashes."""
         self.get = (
             f"SELECT {', '.join(f't.{column}' for column in types)} FROM {wanted} JOIN shoal.{name} AS t ON {same}"
         )

@@ -21,7 +21,6 @@ from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool
 
 _GATHER_SECONDS = 0.03
-"""How long acknowledgments are batched."""
 _RETRY_SECONDS = 1.0
 
 
@@ -53,7 +52,6 @@ class PostgresOutbox:
             self._wake()
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Claim the jobs that have been due for longest."""
         self._check()
         if self._astray or self._history != self._lazy.history:
             await self._let_go_of_the_unknown()
@@ -73,7 +71,6 @@ class PostgresOutbox:
             self._astray, self._history = False, history
 
     async def ack(self, jobs: Sequence[Job]) -> None:
-        """Mark jobs as done, even if another worker holds them by now."""
         for job in jobs:
             self._done.add(job.seq)
             self._back.pop(job.seq, None)

@@ -40,7 +40,6 @@ class Owner:
 
     def __init__(self, url: str, *, sole: bool, patience: float = PATIENCE, histories: Histories | None = None) -> None:
         self.id = secrets.randbits(62) + 1
-        """Identifies this opener."""
         self.mark = self.id if sole else 0
         """The mark that every commit must find in the store; 0 if the store is shared."""
         self._place = place_of(url)
@@ -55,7 +54,6 @@ class Owner:
         self._stirred = asyncio.Event()
 
     async def open(self) -> None:
-        """Take the lock, or raise `Unavailable`."""
         deadline = asyncio.get_running_loop().time() + min(_OPEN_SECONDS, self._patience)
         while not await self._take(first=True):
             if asyncio.get_running_loop().time() > deadline:

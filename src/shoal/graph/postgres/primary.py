@@ -69,7 +69,6 @@ def parse(url: str) -> PostgresLocation:
 
 
 def each_host(url: str) -> list[str]:
-    """Return a URL for each host of a URL, in its order."""
     parts = urlsplit(url)
     login, at, hosts = parts.netloc.rpartition("@")
     if "," not in hosts:
@@ -90,7 +89,6 @@ _MISCONFIGURED = "the store cannot be used as it is set up"
 _NO_PRIMARY = "no server of the store may be written to"
 _CONNECT_SECONDS = 2.5
 _HEAD_START_SECONDS = 0.5
-"""How long only the last known primary is asked."""
 _GRACE_SECONDS = 0.3
 """How long to wait for a host in a newer history once one accepts writes."""
 _CACHED_STATEMENTS = 100
@@ -163,7 +161,6 @@ class PrimaryFinder:
         """The last known primary; empty while several hosts are yet to be compared."""
 
     def is_stale(self, connection: PrimaryConnection) -> bool:
-        """Return whether the server of a connection has been replaced."""
         return connection.history < self._histories.newest(self._name)
 
     async def connect(self, settings: Mapping[str, str], patience: float) -> PrimaryConnection:

@@ -34,7 +34,6 @@ from shoal.observability.tracing import timed
 
 _READERS = 8
 _SWEEP_PAGE = 5_000
-"""Tombstones deleted in one transaction."""
 
 
 def _everything(_shard: int) -> bool:
@@ -118,7 +117,6 @@ class PostgresGraph:
 
     @property
     def overtaken(self) -> int:
-        """How many groups were decided again because of concurrent changes."""
         return self._writer.overtaken
 
     def _check(self) -> None:
@@ -261,7 +259,6 @@ class PostgresGraph:
         return swept
 
     async def _change(self, statement: str, *values: Any) -> int:
-        """Run a change as one statement; return the number in its result, if any."""
         self._check()
         rows = await self._writing.ask(statement, *values, patience=LONG_PATIENCE)
         return int(rows[0][0]) if rows else 0

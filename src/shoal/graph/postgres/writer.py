@@ -63,7 +63,6 @@ class Loaded:
 
 
 def load_values(touched: Touched) -> Columns:
-    """Return the arguments of `sql.LOAD`."""
     return [list(touched.ids), *_columns(list(touched.links), 3), *_columns(list(touched.keys), 2)]
 
 
@@ -169,7 +168,6 @@ class _Task:
         self.presumed_new = batch.presumed_new and not any(op.expected or op.node is None for op in batch.objects)
 
     def sources(self) -> set[int]:
-        """Return the data sources of all rows that it may write."""
         shards = [shard_of(op.id) for op in self.batch.objects] + [op.key.shard for op in self.batch.keys]
         shards += [shard_of(triple[0]) for triple in self._triples]
         shards += [shard_of(op.tally) for op in self.batch.assocs if op.tally]
@@ -191,7 +189,6 @@ class Writer:
         self._starting = False
         self._closing = False
         self.overtaken = 0
-        """How often a group was decided again."""
 
     def submit(self, batch: Batch, *, settles: bool) -> asyncio.Future[Owed]:
         """Commit a batch; the result is its pending inverses for other stores."""
@@ -207,7 +204,6 @@ class Writer:
         return future
 
     async def close(self) -> None:
-        """Commit the pending batches."""
         self._closing = True
         while self._tasks or self._groups:
             self._start()
@@ -352,7 +348,6 @@ class Writer:
 
 
 def _told(error: Exception) -> Exception:
-    """Translate an error of `shoal.commit`; return other errors unchanged."""
     state = getattr(error, "sqlstate", None)
     if state in _OVERTAKEN:
         return _Overtaken()
@@ -362,7 +357,6 @@ def _told(error: Exception) -> Exception:
 
 
 def _with_jobs(answer: Any, changes: Resolution, seqs: list[int]) -> Any:
-    """Pair each pending inverse with its job; return an error unchanged."""
     if isinstance(answer, Exception):
         return answer
     return [(Job(seqs[at], changes.events[at]), op) for at, op in answer]

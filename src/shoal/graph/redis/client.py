@@ -103,8 +103,6 @@ def _hexadecimal(numbers: NDArray[Any], digits: int) -> NDArray[np.uint8]:
 
 
 class _Server:
-    """One server: its connections, and its backoff."""
-
     def __init__(self, client: Client) -> None:
         self.client = client
         self.failed_at = 0.0
@@ -497,7 +495,6 @@ class Batching(Generic[Item, Answer]):
                 answer.set_result(found)
 
     async def close(self) -> None:
-        """Wait until all requests are answered."""
         while self._waiting or self._under_way:
             await asyncio.sleep(0)
             await asyncio.gather(*self._under_way)

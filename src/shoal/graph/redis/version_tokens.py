@@ -291,7 +291,6 @@ class RedisStamps:
             self._telling = asyncio.ensure_future(self._settle())
 
     async def _settle(self) -> None:
-        """Report unreported changes, and repeat until there are none."""
         while self._owed or self._owed_shards:
             await asyncio.sleep(_RETRY_SECONDS)
             with contextlib.suppress(Unavailable):

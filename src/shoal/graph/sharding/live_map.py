@@ -23,7 +23,6 @@ from shoal.graph.sharding.sharded_graph import ShardedGraph
 
 _BEAT_SECONDS = 0.15
 _PATIENCE_SECONDS = 2.5
-"""How long a request waits for a store to confirm the map."""
 _RETRY_SECONDS = 1.0
 _OPEN_SECONDS = 2.0
 

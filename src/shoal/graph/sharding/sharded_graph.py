@@ -112,7 +112,6 @@ class ShardedGraph:
         return self._stores[at]
 
     async def _split(self, things: Sequence[T], shard: Callable[[T], int]) -> list[tuple[Store, list[T]]]:
-        """Group things by the store that keeps them."""
         while True:
             parts: dict[int, list[T]] = {}
             for thing in things:

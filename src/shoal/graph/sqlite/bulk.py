@@ -124,8 +124,6 @@ _PAGES: Mapping[SnapshotTable, str] = {
 
 
 class SqliteSnapshot:
-    """A snapshot of one file. Make one with `connect`."""
-
     def __init__(self, path: Path) -> None:
         with ExitStack() as undo:
             self._reading = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))

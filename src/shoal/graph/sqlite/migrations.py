@@ -143,8 +143,6 @@ def _check_short(connection: sqlite3.Connection, path: Path, migrations: Sequenc
 
 
 class _Upgrading:
-    """One run of an upgrade."""
-
     def __init__(
         self, connection: sqlite3.Connection, migrations: Sequence[Migration], progress: Progress, batch_rows: int
     ) -> None:
@@ -247,7 +245,6 @@ def _nothing(_what: str, _done: int, _total: int) -> None:
 
 
 def put_place(connection: sqlite3.Connection, at: UpgradePlace) -> None:
-    """Store the progress of an upgrade, in the open transaction."""
     connection.execute(_STARTED)
     connection.execute(_PLACE_PUT, (*at[:3], msgspec.json.encode(at.after).decode()))
 

@@ -27,7 +27,6 @@ FAN = 64
 OPEN = 4 * BLOCK
 """Split more entries than this in one block, or after the last block."""
 _AT_ONCE = 256 * BLOCK
-"""Entries put into blocks in one group of commits."""
 
 _TOP = sql.LEVELS[-1]
 

@@ -44,7 +44,6 @@ the end of a list changes the count on the page that it changes anyway.
 LAST = "9e999"
 """Infinity, which SQLite sorts after every id."""
 FOREVER = 2**63 - 1
-"""Later than every time."""
 _BY_ID = ", ".join(map(str, BY_ID))
 _DISPLACED = f"atype IN ({_BY_ID}) AND (alive = 0 OR time != id2)"
 
@@ -58,7 +57,6 @@ _PAST = f"alive = 0 AND atype IN {_REMEMBERED}"
 RANKED = tuple(atype.number for atype in ASSOC_TYPES.values() if atype.ranked)
 """Types of lists that are read by rank; they are all in `BY_ID`."""
 LEVELS = (0, 1, 2)
-"""Levels of blocks, see `ranks`."""
 
 
 def _counted(table: str) -> str:
@@ -249,7 +247,6 @@ class _Part(NamedTuple):
     place: str
 
     def range(self) -> str:
-        """Return SQL for the entries of one list."""
         return f"""
     SELECT id2, {self.place} AS place, data FROM {self.table} {self.using}
     WHERE id1 = ?1 AND atype = ?2 AND alive = {self.alive} AND {self.place} < ?3 AND {self.place} > ?4"""

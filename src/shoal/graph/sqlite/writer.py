@@ -58,7 +58,6 @@ def put_links(write: sqlite3.Connection, rows: Iterable[Row], displaced: Collect
 
 
 def remove_links(write: sqlite3.Connection, triples: Collection[Triple]) -> None:
-    """Delete associations, in the open transaction."""
     write.executemany(sql.LINK_DELETE, triples)
     write.executemany(sql.DISPLACED_DELETE, [triple for triple in triples if triple[1] in _BY_ID])
 
@@ -126,7 +125,6 @@ class Writer:
         self._pending.set()
 
     async def close(self) -> None:
-        """Commit pending tasks, then end the thread."""
         self._closing = True
         self._pending.set()
         await asyncio.to_thread(self._thread.join)
@@ -252,7 +250,6 @@ class Writer:
         return answers, changes
 
     def _owed(self, changes: Resolution, owed: Sequence[InverseOp]) -> Owed:
-        """Pair each pending inverse of the batch decided last with the job of its event."""
         first = len(changes.events) - len(owed)
         return [(Job(self._seq + 1 + index, changes.events[index]), op) for index, op in enumerate(owed, first)]
 
@@ -321,7 +318,6 @@ def _again(error: OutcomeUnknown) -> OutcomeUnknown:
 
 
 def refusal(error: Exception) -> Exception:
-    """Translate a failure of the database into the error for the caller."""
     if isinstance(error, ShoalError):
         return error
     if _code(error) == sqlite3.SQLITE_FULL:

@@ -121,7 +121,6 @@ class Presenter:
     async def ranked_page(
         self, viewer: int, entries: Sequence[tuple[Entry, entities.Ranking | None]], data: int = 0
     ) -> bytes:
-        """Return a JSON array of statuses, each with the reasons for its rank."""
         await self._learn_apps([entry for entry, _ in entries])
         made: list[bytes] = []
         for entry, ranking in entries:
@@ -131,7 +130,6 @@ class Presenter:
         return b"[%b]" % b",".join(made)
 
     async def each(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> dict[int, bytes]:
-        """Return encoded statuses by entry id."""
         await self._learn_apps(entries)
         made: dict[int, bytes] = {}
         for entry in await self._filtered(viewer, entries):
@@ -246,7 +244,6 @@ class Presenter:
         return content
 
     def _share(self, share: Share, sharer: Profile, shared: SharedBy | None) -> bytes:
-        """Encode a share up to the post that it shows."""
         if shared is not None:
             content = serializers.share_content(share, sharer.member.name, self._at)
             return _encode(self._telling(content, shared))[:-1] + _SHOWN

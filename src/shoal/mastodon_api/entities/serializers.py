@@ -70,7 +70,6 @@ class Addresses(msgspec.Struct, frozen=True):
         return f"{self.root}/@{name}/{id_}"
 
     def tag(self, name: str) -> str:
-        """Return the URL of the posts with a tag."""
         return f"{self.root}/tags/{quote(name)}"
 
     def recipe(self, recipe: Recipe) -> str:
@@ -81,11 +80,9 @@ class Addresses(msgspec.Struct, frozen=True):
         return f"{self.root}/media/{key}"
 
     def avatar(self, key: str) -> str:
-        """Return the URL of an avatar, or of the default avatar."""
         return self.media(key) if key else self.root + MISSING_AVATAR
 
     def header(self, key: str) -> str:
-        """Return the URL of a header, or of the default header."""
         return self.media(key) if key else self.root + MISSING_HEADER
 
     def html(self, text: str, mentions: Iterable[Mention] = ()) -> str:
@@ -189,7 +186,6 @@ def account(profile: Profile, at: Addresses) -> entities.Account:
 
 
 def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> entities.CredentialAccount:
-    """Return a member, as they see themselves, with the number of follow requests."""
     member = profile.member
     source = entities.Source(
         privacy=WIRE_VISIBILITY[member.default_visibility],
@@ -335,7 +331,6 @@ def poll(view: PollView, viewer: int | None, now: int) -> entities.Poll:
 
 
 def filter_summary(found: Filter) -> entities.FilterSummary:
-    """Return a filter without its keywords and statuses."""
     return entities.FilterSummary(
         id=str(found.id),
         title=found.title,
@@ -346,7 +341,6 @@ def filter_summary(found: Filter) -> entities.FilterSummary:
 
 
 def filter_result(match: Filtered) -> entities.FilterResult:
-    """Return the filter that matches a status, and the matching keywords or statuses."""
     return entities.FilterResult(
         filter=filter_summary(match.filter),
         keyword_matches=list(match.keywords) or None,
@@ -506,7 +500,6 @@ def preferences(member: Member) -> Preferences:
 
 
 def relationship_times(id_: int, told: RelationshipHistory) -> RelationshipTimes:
-    """Return when two members followed each other."""
     return RelationshipTimes(
         id=str(id_),
         following=list(map(_followed, told.following)),
