@@ -162,7 +162,7 @@ for name in sys.argv[1:] or set(COMMANDS) - {"cluster"}:
     assert (cluster.returncode, cluster.stderr) == (
         1,
         "shoal: `shoal cluster` needs the package redis: "
-        "run `pip install -e '.[scale,dynamodb]'` in the directory with Shoal's source\n",
+        "run `pip install -e '.[scale]'` in the directory with Shoal's source\n",
     )
 
 
@@ -440,3 +440,26 @@ async def test_a_held_store_that_nobody_answers_for_is_read_as_it_is(store: Path
         assert (done.returncode, "not checked" in done.stdout) == (0, True)
         refused = await asyncio.to_thread(program, store, "check", "--repair")
         assert (refused.returncode, f"in use by another process, {os.getpid()} (" in refused.stderr) == (1, True)
+
+
+def test_a_command_of_another_package_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def tide() -> None:
+        """Show the tide."""
+        click.echo("low")
+
+    entry = SimpleNamespace(name="tide", load=lambda: tide)
+    monkeypatch.setattr(group, "entry_points", lambda group, name="tide": [entry] if name == "tide" else [])
+    runner = CliRunner()
+    assert runner.invoke(main, ["tide"]).output == "low\n"
+    assert re.search(r"^ +tide +Show the tide\.$", runner.invoke(main, ["--help"]).output, re.MULTILINE)
+    assert runner.invoke(main, ["ebb"]).exit_code == 2
+
+
+def test_a_plugged_in_command_with_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> click.Command:
+        raise ModuleNotFoundError("No module named 'xxhash'", name="xxhash")
+
+    monkeypatch.setattr(group, "entry_points", lambda **_wanted: [SimpleNamespace(name="placement.study", load=load)])
+    shown = CliRunner().invoke(main, ["placement", "study"])
+    assert (shown.exit_code, "'.[study]'" in shown.output) == (1, True)
