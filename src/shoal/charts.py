@@ -45,8 +45,6 @@ class TextLine(NamedTuple):
 
 
 class Stroke(NamedTuple):
-    """A line through points."""
-
     points: list[tuple[float, float]]
     colour: Colour
     width: float = 2.0
@@ -116,7 +114,6 @@ def surface_of(name: str) -> Callable[[Chart], bytes]:
 
 
 def as_svg(chart: Chart) -> bytes:
-    """Return a chart as an SVG document."""
     body = "".join(map(_element, chart.shapes))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {chart.width} {chart.height}" width="{chart.width}"'
@@ -192,7 +189,6 @@ def _paint(brush: ImageDraw.ImageDraw, shape: Shape, scale: int) -> None:
 
 
 def _dashes(points: Sequence[tuple[float, float]]) -> Iterator[list[tuple[float, float]]]:
-    """Split a line into dashes."""
     for (x, y), (to_x, to_y) in itertools.pairwise(points):
         count = max(1, round(math.hypot(to_x - x, to_y - y) / (_DASH + _DASH_GAP)))
         for step in range(count):

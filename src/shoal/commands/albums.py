@@ -163,7 +163,6 @@ async def _held(writes: Writes, album_id: int) -> list[Assoc]:
 
 
 def _wanted(post: Post, media_ids: Sequence[int]) -> list[int]:
-    """Return the given media of the post, or all of them."""
     if post.visibility is Visibility.DIRECT:
         raise InvalidInput(
             "photos of posts that are only for those they mention cannot be in an album", field="status_id"

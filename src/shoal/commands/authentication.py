@@ -231,6 +231,8 @@ _WRONG_PASSKEY = "this passkey opens no account here, or it took too long"
 
 
 class Asker(Protocol):
+    """The client that sends a password."""
+
     @property
     def address(self) -> str:
         """The address, for the log; empty if unknown."""
@@ -366,7 +368,6 @@ def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
 
 
 def networks_of(login_id: int, network: str) -> tuple[bytes, ...]:
-    """Return the marks of a network; none for an empty one."""
     return (_mark(login_id, network),) if network else ()
 
 

@@ -163,21 +163,18 @@ async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
 
 
 async def unblock_domain(writes: Writes, block_id: int) -> EmailDomainBlock:
-    """Remove a block. Raises `NotFound`."""
     block = await access_email_block(writes.graph, EmailDomainBlock, block_id)
     await remove_blocks(writes, _DOMAINS, {email_domain_block_key(block.domain): block.id})
     return block
 
 
 async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
-    """Remove a block. Raises `NotFound`."""
     block = await access_email_block(writes.graph, CanonicalEmailBlock, block_id)
     await remove_blocks(writes, _ADDRESSES, {email_block_key(block.digest): block.id})
     return block
 
 
 async def access_email_block(graph: Reader, kind: type[B], block_id: int) -> B:
-    """Return a block of this kind. Raises `NotFound`."""
     node = (await graph.obj_get((block_id,))).get(block_id)
     if not isinstance(node, kind):
         raise NotFound("Record not found")
@@ -201,8 +198,7 @@ async def check_email(writes: Writes, address: str, client: str) -> None:
     """Refuse a blocked address, and count the attempt for the domain.
 
     Raises `Disallowed` for a blocked domain. A blocked address raises `Taken`, so that the response does not reveal which
-    addresses
-    are blocked.
+    addresses are blocked.
     """
     block_id = await domain_block_of(writes.graph, address)
     if block_id:
@@ -337,8 +333,6 @@ async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges
 
 
 async def unblock_ip(writes: Writes, block_id: int) -> IpBlock:
-    """Remove a block. Raises `NotFound`."""
-
     async def attempt() -> IpBlock:
         node = await access_ip_block(writes.graph, block_id)
         batch = _ending(writes, node)
@@ -364,7 +358,6 @@ def _ending(writes: Writes, node: IpBlock) -> Batch:
 
 
 async def access_ip_block(graph: Reader, block_id: int) -> IpBlock:
-    """Return a block by its id. Raises `NotFound`."""
     node = (await graph.obj_get((block_id,))).get(block_id)
     if not isinstance(node, IpBlock):
         raise NotFound("Record not found")

@@ -131,14 +131,11 @@ ID_TRIES = 16
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """The maximum of every field."""
-
     text: int = 5_000
     """Characters of a post."""
     spoiler: int = 500
     note: int = 500
     private_note: int = 2_000
-    """Characters of a private note about another member."""
     reason: int = 420
     """Characters of a sign-up reason."""
     list_title: int = 255
@@ -159,7 +156,6 @@ class Limits(msgspec.Struct, frozen=True):
     media: int = 4
     """Media per post."""
     member_bytes: int = 10_000_000_000
-    """Bytes of all media files of a member."""
     data: int = 64 * 1024
     """Bytes of an application's own JSON."""
     emoji_of_post: int = 20
@@ -167,11 +163,9 @@ class Limits(msgspec.Struct, frozen=True):
     emoji_of_member: int = 8
     """Emoji that one member puts on one post."""
     pins: int = 5
-    """Pinned posts on a profile."""
     follows: int = 7_500
     """Followed accounts per member, or 110% of the member's follower count if that is more."""
     scheduled: int = 300
-    """Scheduled posts per member."""
     poll_options: int = 4
     poll_option: int = 50
     """Characters of a poll option."""
@@ -205,7 +199,6 @@ class Writes:
     turns: NamedTurns = field(default_factory=NamedTurns)
     """Serializes changes of one object within the process, so that they do not conflict."""
     inviters: Inviters = "off"
-    """Which members may invite others."""
     lifetime: TokenLifetime = FOR_EVER
     """How long an unused token stays valid."""
     actor: Actor = NOBODY
@@ -225,10 +218,10 @@ class Writes:
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
-    """Commit a new object. `build` creates it and its batch from an id, and is called again with the next id if a fresh one is
-    taken.
+    """Commit a new object.
 
-    Raises `IdTaken` for an id that `build` did not create, as in an import.
+    `build` creates the object and its batch from an id, and is called again with the next id if a fresh one is taken. Raises
+    `IdTaken` for an id that `build` did not create, as in an import.
     """
     for _ in range(ID_TRIES):
         new_id = writes.new_id(shard)
@@ -277,8 +270,7 @@ async def in_turn(
     """Run `attempt`, which counts and commits a claimed batch, until it does not conflict. Return its result.
 
     As with `retry_on_conflict`, `attempt` must read again each time. `access` returns the member; the default raises `NotFound`
-    for
-    an unknown one.
+    for an unknown one.
     """
 
     async def once() -> T:

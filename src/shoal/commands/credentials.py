@@ -112,8 +112,6 @@ _VERBS = {
 
 
 class Proven(NamedTuple):
-    """A valid email token and its member."""
-
     proof: Proof
     member: Member
 
@@ -122,8 +120,7 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
     """Send a mail with a password reset link to the member with this user name or email address.
 
     The account is looked up later, so neither the response nor its timing reveals whether it exists. `language` is the language
-    of
-    the mail; empty: the member's. Raises `InvalidInput` for an empty text.
+    of the mail; empty: the member's. Raises `InvalidInput` for an empty text.
     """
     account = check_text(name_or_email.strip(), field="username", maximum=MAX_ACCOUNT)
     if not account:
@@ -218,8 +215,7 @@ async def ask_change(
     """Send a mail to a new address, with a link that makes it the member's address.
 
     Raises `InvalidInput` for a wrong password or a malformed address, `Disallowed` for a blocked domain, `Taken` for an address
-    in
-    use (signing up reveals that too), and `NotAllowed` if the member changed it too often.
+    in use (signing up reveals that too), and `NotAllowed` if the member changed it too often.
     """
     address = check_email(address)
     member = await access_member(writes.graph, member_id)
@@ -240,8 +236,7 @@ async def confirm(writes: Writes, text: str) -> Member:
     """Apply the confirmation or change link of a mail: the address becomes the member's confirmed address.
 
     Admits a member who only waited for that. Raises `Gone`, `Taken` if another member has the address by now, and `NotAllowed` if
-    the
-    member changed it too often.
+    the member changed it too often.
     """
     if (await proven(writes, text, MailKind.CONFIRM, MailKind.CHANGE)).proof.kind is MailKind.CHANGE:
         return await _change(writes, await _change_of(writes, text, MailKind.CHANGE))
@@ -374,10 +369,8 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
     """Return the login with another address; `now` is an id of the moment.
 
     A change by link can be undone for a while. Three changes cannot be undone and void the undo links created since: the undo
-    itself,
-    a change to an address that is kept for an undo, and one by an operator. Earlier undo links stay valid, so a thief who
-    switches
-    between own addresses cannot void the owner's link. Raises `NotAllowed` if the address changed too often.
+    itself, a change to an address that is kept for an undo, and one by an operator. Earlier undo links stay valid, so a thief who
+    switches between own addresses cannot void the owner's link. Raises `NotAllowed` if the address changed too often.
     """
     at = milliseconds_of(now)
     if any(until - _UNDO_MS >= at for _, until in login.kept):

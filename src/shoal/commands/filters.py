@@ -22,11 +22,9 @@ from shoal.graph.payloads.members import MAX_FILTERS, filters_of
 from shoal.graph.schema import OWNS_FILTER
 
 MAX_KEYWORDS = 100
-"""Keywords per filter."""
 MAX_KEYWORDS_IN_ALL = 1_000
 """Keywords in all filters of a member: each is searched in every entry of every page."""
 MAX_POSTS = 100
-"""Posts per filter."""
 MAX_CHARACTERS = 200
 """Characters of a title or keyword."""
 
@@ -56,7 +54,6 @@ class FilterChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def create(writes: Writes, member_id: int, change: FilterChange) -> Filter:
-    """Create a filter. Raises `InvalidInput`."""
     if change.title is None:
         raise InvalidInput("Title can't be blank", field="title")
     if change.contexts is None:
@@ -93,7 +90,6 @@ async def update(writes: Writes, member_id: int, filter_id: int, change: FilterC
 
 
 async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
-    """Delete a filter. Raises `NotFound`."""
     await own_filter(writes.graph, member_id, filter_id)
     batch = Batch(shard_of(member_id))
     batch.obj_del(filter_id)
@@ -128,7 +124,6 @@ async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
 
 
 async def own_filter(graph: Reader, member_id: int, filter_id: int) -> Filter:
-    """Return a filter of this member. Raises `NotFound` for another member's."""
     node = (await graph.obj_get((filter_id,))).get(filter_id)
     if not isinstance(node, Filter) or node.owner_id != member_id:
         raise NotFound("Record not found")
@@ -259,7 +254,6 @@ def _check_ids(others: Iterable[Filter], filter_: Filter) -> None:
 
 
 def _check_room(others: Iterable[Filter], filter_: Filter) -> None:
-    """Raise `InvalidInput` if the member's filters have too many keywords together."""
     if sum(len(other.keywords) for other in others) + len(filter_.keywords) > MAX_KEYWORDS_IN_ALL:
         raise InvalidInput(
             f"the filters of a member have at most {MAX_KEYWORDS_IN_ALL} keywords together", field="keywords_attributes"

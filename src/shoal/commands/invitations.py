@@ -58,8 +58,7 @@ async def create(
     """Create an invitation for a number of uses and seconds. With `follow`, new members follow the inviter.
 
     Moderators and admins may pass 0 for no limit. Raises `NotAllowed` if the member may not invite, and `InvalidInput` for
-    numbers
-    out of range and for too many open invitations.
+    numbers out of range and for too many open invitations.
     """
     owner = await access_member(writes.graph, member_id)
     if not may_invite(writes.inviters, owner):
@@ -190,8 +189,7 @@ async def held(writes: Writes, code: str, name: str) -> AsyncIterator[Invited]:
     """Hold a use for a user name while the block creates the member, and count it afterwards.
 
     The block must create the member under the yielded id. A refused sign-up returns the use immediately. If the outcome is
-    unknown,
-    the use is settled when the hold expires. Raises like `offered`.
+    unknown, the use is settled when the hold expires. Raises like `offered`.
     """
     # The code that creates the member checks reserved names.
     name = check_user_name(name, reserved=True)

@@ -44,9 +44,8 @@ async def upload(
     """Store a picture, video or sound for use in posts.
 
     Pictures are ready immediately, others after processing. `thumbnail` is the preview of a video or sound. An import may pass
-    its
-    own `id_` and the name of its `record`, which makes it idempotent permanently; it supports pictures only. Raises `TooLarge` or
-    `Unsupported` for a file that is not accepted, and `InvalidInput` for one that cannot be decoded.
+    its own `id_` and the name of its `record`, which makes it idempotent permanently; it supports pictures only. Raises
+    `TooLarge` or `Unsupported` for a file that is not accepted, and `InvalidInput` for one that cannot be decoded.
     """
     description = check_text(description, field="description", maximum=writes.limits.description)
     focus = _checked_focus(focus)
@@ -267,7 +266,6 @@ async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) ->
 
 
 async def own_media(writes: Writes, owner_id: int, media_id: int) -> Media:
-    """Return media of this member. Raises `NotFound` for another member's."""
     node = (await writes.graph.obj_get((media_id,))).get(media_id)
     if not isinstance(node, Media) or node.owner_id != owner_id:
         raise NotFound("Record not found")

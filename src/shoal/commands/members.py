@@ -169,13 +169,10 @@ async def register(
     """Create a member, on the shard of the name. Without a password, logging in is impossible until one is set.
 
     `hashed` is the result of `authentication.hashed`, for many members with the same password. Operators may use a `reserved`
-    name.
-    An import passes the name of its `record`, which finds the member again. A `pending` member can neither act nor be seen until
-    approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they open
-    the
-    link in a mail, which `confirms` sends. `network` is the client's: the first login from it counts as known. An `invited`
-    member
-    gets the id of a held use (`invitations.held`). Raises `Taken` or `InvalidInput`.
+    name. An import passes the name of its `record`, which finds the member again. A `pending` member can neither act nor be seen
+    until approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they
+    open the link in a mail, which `confirms` sends. `network` is the client's: the first login from it counts as known. An
+    `invited` member gets the id of a held use (`invitations.held`). Raises `Taken` or `InvalidInput`.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
@@ -298,8 +295,7 @@ async def log_in(
     """Return the member with this name or address, password and, if they have a second factor, code.
 
     `asker` is None for a caller inside the process. Raises `Unauthenticated`, with one message for every reason, `CodeNeeded` for
-    a
-    correct password without a code, `NotAllowed` for a member who may not log in, and `TooMany` if the `asker` is rate-limited.
+    a correct password without a code, `NotAllowed` for a member who may not log in, and `TooMany` if the `asker` is rate-limited.
     """
     member = await knows_password(writes, name_or_email, password, asker)
     if member.second_factor:
@@ -418,7 +414,6 @@ def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
 
 
 def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:
-    """Return the domains in lower case, without duplicates and blank lines."""
     domains = tuple(dict.fromkeys(domain for line in typed if (domain := line.strip().lower())))
     if len(domains) > MAX_DOMAINS:
         raise InvalidInput(f"attribution_domains: at most {MAX_DOMAINS}", field="attribution_domains")

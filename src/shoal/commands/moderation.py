@@ -34,7 +34,6 @@ async def hide(writes: Writes, post_id: int) -> Post:
 
 
 async def reveal(writes: Writes, post_id: int) -> Post:
-    """Undo `hide`. Raises `NotFound`."""
     return await _set_hidden(writes, post_id, hidden=False)
 
 
@@ -61,7 +60,6 @@ async def keep_from_trends(writes: Writes, post_id: int) -> Post:
 
 
 async def let_trend(writes: Writes, post_id: int) -> Post:
-    """Undo `keep_from_trends`. Raises `NotFound`."""
     return await _set_untrendable(writes, post_id, untrendable=False)
 
 
@@ -106,8 +104,7 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
     """Delete a pending member, which frees the name and email address.
 
     Raises `NotAllowed` for any other member; with `unconfirmed_at` (Unix ms) also if they have confirmed the address or may still
-    do
-    so after that time. No other object refers to a pending member, who can neither act nor be acted on.
+    do so after that time. No other object refers to a pending member, who can neither act nor be acted on.
     """
 
     async def attempt() -> Member:
@@ -175,7 +172,6 @@ async def enable(writes: Writes, member_id: int) -> Member:
 
 
 async def set_role(writes: Writes, member_id: int, role: Role) -> Member:
-    """Assign or remove a moderation role."""
     return await _become(writes, member_id, AuditVerb.MEMBER_ROLE_CHANGED, role=role)
 
 

@@ -38,7 +38,6 @@ async def dismiss(writes: Writes, member_id: int, time: int) -> None:
 
 
 async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
-    """Dismiss all notifications of a group, if any."""
     found: list[Assoc] = []
     before = group.last
     while len(found) < _MOST:
@@ -73,7 +72,6 @@ async def _end(writes: Writes, member_id: int, found: Sequence[Assoc]) -> None:
 
 
 _MAX_HELD = 10_000
-"""Held notifications examined per request."""
 
 
 async def set_policy(writes: Writes, member_id: int, changes: dict[str, Treatment]) -> NoticePolicy:

@@ -98,8 +98,6 @@ class RegisteredApp(NamedTuple):
 
 
 class NewToken(NamedTuple):
-    """A token and its bearer text."""
-
     token: Token
     text: str
 
@@ -352,8 +350,7 @@ async def issue_code(
     """Issue an authorization code for these scopes. `challenge` is the PKCE challenge (S256).
 
     The audit log records this step and not the exchange, because an app may exchange the code from its own server, whose address
-    is
-    not the member's.
+    is not the member's.
     """
     await keep_app(writes, app_id)
     secret = new_secret(_CODE_BYTES)

@@ -37,7 +37,6 @@ from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.member_lookup import login_of
 
 MOST = 20
-"""Passkeys per member."""
 
 _MAILS = {AuditVerb.PASSKEY_ADDED: MailKind.PASSKEY_ADDED, AuditVerb.PASSKEY_REMOVED: MailKind.PASSKEY_REMOVED}
 _REFUSED = "The device did not make a passkey for this account in time; please try again"
@@ -66,8 +65,7 @@ async def add(
     """Add the passkey that a device created in response to `options` for the asker's site, and notify the member by mail.
 
     Raises `InvalidInput` for a wrong password or code and for an invalid or reused response, `NotAllowed` if the member has too
-    many
-    passkeys, and `TooMany`.
+    many passkeys, and `TooMany`.
     """
     name = check_text(name, field="name", maximum=MOST_NAME) or "Passkey"
     try:
@@ -96,7 +94,6 @@ async def add(
 
 
 async def rename(writes: Writes, member_id: int, id_: str, name: str) -> None:
-    """Rename a passkey. Raises `NotFound`."""
     name = check_text(name, field="name", maximum=MOST_NAME) or "Passkey"
 
     def renamed(login: Login, _batch: Batch) -> Login:

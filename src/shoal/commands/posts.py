@@ -74,7 +74,6 @@ def plan_key(shard: int, scheduled_id: int) -> tuple[Key, int]:
 
 
 def take_keys(batch: Batch, keys: Keys, id_: int, now: int) -> None:
-    """Make the keys lead to the object that the batch creates."""
     for key, keep_ms in keys:
         batch.key_add(key, id_, until=now + keep_ms if keep_ms else 0)
 
@@ -145,11 +144,9 @@ async def create(
     """Create a post, or a comment if the draft has a parent.
 
     A repeated `request` (an idempotency key) of an author returns the first post, for an hour. An import may pass its own `id_`
-    and
-    `created_at`, and the name of its `record`, which is recognized permanently. Raises `InvalidInput` (`TooLarge`) for values
-    that
-    exceed the limits, `UnexpectedMentions`, `NotFound` for a parent or media that the author may not use, `Gone` for a suspended
-    author or if the post of the request was deleted since, and `Conflict` if `together_with` conflicts.
+    and `created_at`, and the name of its `record`, which is recognized permanently. Raises `InvalidInput` (`TooLarge`) for values
+    that exceed the limits, `UnexpectedMentions`, `NotFound` for a parent or media that the author may not use, `Gone` for a
+    suspended author or if the post of the request was deleted since, and `Conflict` if `together_with` conflicts.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     shard = shard_of(author_id)
@@ -289,10 +286,8 @@ async def update(
     """Replace the content of an own post, and keep the former content as a revision. The parent does not change.
 
     The visibility does not change either, unless a narrower `visibility` is given; that creates no revision. A new place is
-    rounded to
-    the author's current precision. A draft equal to the post stores nothing. Raises like `create`, and `Conflict` for a
-    concurrent
-    edit.
+    rounded to the author's current precision. A draft equal to the post stores nothing. Raises like `create`, and `Conflict` for
+    a concurrent edit.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
@@ -355,7 +350,6 @@ def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
 
 
 def _keep_wording(batch: Batch, post: Post, id_: int, options: tuple[str, ...], descriptions: tuple[str, ...]) -> None:
-    """Store the content before an edit, with poll options and media descriptions."""
     batch.obj_add(
         Revision(
             id=id_,
@@ -437,7 +431,6 @@ def _counted(version: int) -> bytes:
 
 
 def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
-    """Return the fields of a post, checked against the limits."""
     limits = writes.limits
     text = check_text(draft.text, field="text", maximum=limits.text, length=text_length)
     spoiler = check_text(draft.spoiler, field="spoiler", maximum=limits.spoiler)

@@ -72,7 +72,6 @@ async def change(
 
 
 async def end(writes: Writes, member_id: int, token_id: int) -> None:
-    """Remove the subscription of a session, if any."""
     batch = Batch(shard_of(member_id))
     batch.assoc_del(member_id, PUSHES, token_id, writes.new_id(batch.shard))
     await writes.graph.commit(batch)

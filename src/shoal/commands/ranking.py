@@ -41,7 +41,6 @@ class WishChange(NamedTuple):
 
 
 MOST_SEEN_AT_ONCE = 200
-"""Posts per call of `add_seen_posts`."""
 
 
 async def set_recipe(writes: Writes, member_id: int, recipe: Recipe | None) -> Taste:
@@ -51,7 +50,6 @@ async def set_recipe(writes: Writes, member_id: int, recipe: Recipe | None) -> T
 
 
 async def switch(writes: Writes, member_id: int, *, off: bool) -> Taste:
-    """Turn ranking off or on for the member."""
     return await _change_taste(writes, member_id, lambda taste: replace(taste, off=off))
 
 
@@ -164,8 +162,7 @@ async def tap_post(writes: Writes, member_id: int, post_id: int, step: int, tag:
     """Count one tap for more (`step` 1) or less (-1) like a post, or clear the taps (0), for its author or one of its tags.
 
     Raises `NotFound` for a post that the member may not see, and `InvalidInput` for a tag that it does not have and for the
-    author
-    of an own post.
+    author of an own post.
     """
     post = await access_post(writes.graph, member_id, post_id)
     # Posts from Shoal 0.2 may still have tags in a former canonical form.

@@ -187,7 +187,6 @@ async def unmute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def _end_own(writes: Writes, member_id: int, atype: AssocType, id_: int) -> None:
-    """Delete an association that affects only the member."""
     if await _stands(writes, member_id, atype, id_) is not None:
         batch = Batch(shard_of(member_id))
         batch.assoc_del(member_id, atype, id_, writes.new_id(batch.shard))
@@ -324,8 +323,6 @@ async def _chosen(writes: Writes, member_id: int, post_id: int) -> tuple[EmojiPl
 
 
 async def _place(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
-    """Return the position of the emoji on the post, created if needed."""
-
     async def attempt() -> EmojiPlace:
         with another_request():
             return await _found_or_made(writes, post, emoji)

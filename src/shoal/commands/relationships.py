@@ -201,7 +201,6 @@ async def unfollow(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 def _end_bonds(writes: Writes, batch: Batch, member_id: int, atypes: Sequence[AssocType], other_id: int) -> None:
-    """Delete these associations with the batch, and emit their events."""
     for atype in atypes:
         batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
     if FOLLOWS in atypes:
@@ -222,7 +221,6 @@ async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Rela
 
 
 async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
-    """Follow a tag, and return its canonical form."""
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> None:

@@ -29,8 +29,6 @@ CATEGORIES = ("spam", "legal", "violation", "other")
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of a report."""
-
     post_ids: Sequence[int] = ()
     comment: str = ""
     category: str = "other"
@@ -102,7 +100,6 @@ async def resolve(writes: Writes, report_id: int, by: int, *, upheld: bool | Non
 
 
 async def reopen(writes: Writes, report_id: int) -> Report:
-    """Reopen a report."""
     return await _change(
         writes,
         report_id,
@@ -198,7 +195,6 @@ async def _change(writes: Writes, report_id: int, verb: AuditVerb, change: Calla
 
 
 def _said(verb: AuditVerb, report: Report) -> dict[str, str | int]:
-    """Return the details of an audit log entry about a changed report."""
     about: dict[str, str | int] = {"about": str(report.target_id)}
     if verb is AuditVerb.REPORT_RESOLVED:
         return {**about, "verdict": "upheld" if report.upheld else "dismissed"}

@@ -43,8 +43,7 @@ async def schedule(
     """Schedule a post for a time (Unix ms) at least five minutes ahead. It is validated now, and again when published.
 
     A repeated `request` returns the first result for an hour: the post itself, once it is published. Raises `InvalidInput` for
-    any
-    other time and for too many scheduled posts, and like `posts.create`.
+    any other time and for too many scheduled posts, and like `posts.create`.
     """
     shard = shard_of(owner_id)
     _check_moment(writes, at, shard)
@@ -108,7 +107,6 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
 
 
 async def cancel(writes: Writes, owner_id: int, id_: int) -> None:
-    """Cancel a scheduled post. Raises `NotFound`."""
     await drop(writes, await own_scheduled(writes.graph, owner_id, id_))
 
 
@@ -139,8 +137,7 @@ async def keep_refused(writes: Writes, scheduled: ScheduledPost, error: ShoalErr
     """Record that publishing failed at `now` (Unix ms), notify the author, and schedule a retry.
 
     The delay is five minutes, or the lateness of the post if that is more; after a day there are no retries. Raises `Conflict` if
-    the
-    post was changed concurrently.
+    the post was changed concurrently.
     """
     batch = Batch(shard_of(scheduled.owner_id))
     time, ticket, late = writes.new_id(batch.shard), writes.new_id(batch.shard), now - scheduled.at
@@ -166,7 +163,6 @@ def _reason(error: ShoalError) -> str:
 
 
 async def planned_media(writes: Writes, owner_id: int) -> set[int]:
-    """Return the ids of all media in the member's scheduled posts."""
     plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
     nodes = await writes.graph.obj_get([plan.id2 for plan in plans])
     return {id_ for node in nodes.values() if isinstance(node, ScheduledPost) for id_ in draft_of(node).media}
@@ -177,7 +173,6 @@ def draft_of(scheduled: ScheduledPost) -> Draft:
 
 
 async def own_scheduled(graph: Reader, owner_id: int, id_: int) -> ScheduledPost:
-    """Return a scheduled post of this member. Raises `NotFound` for another member's."""
     node = (await graph.obj_get((id_,))).get(id_)
     if not isinstance(node, ScheduledPost) or node.owner_id != owner_id:
         raise NotFound("Record not found")
@@ -214,7 +209,6 @@ def _check_moment(writes: Writes, at: int, shard: int) -> None:
 
 
 _MOST_POSTS = 1_000
-"""Posts checked for a use of the media."""
 
 
 async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:

@@ -37,8 +37,7 @@ async def turn_on(
 
     For a moderator or admin this ends all logins, because none of them has shown a code. `key` is the result of
     `core.second_factor.new_key` that was given to the app, `code` the app's current code. Raises `InvalidInput` for a wrong
-    password
-    or code, `NotAllowed` if it is on already, and `TooMany` if the `asker` is rate-limited.
+    password or code, `NotAllowed` if it is on already, and `TooMany` if the `asker` is rate-limited.
     """
     now = milliseconds_of(writes.new_id(shard_of(member_id)))
     begun = used(SecondFactor(key=key_of(key)), code, now) if key_of(key) else None

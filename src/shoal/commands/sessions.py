@@ -57,8 +57,7 @@ class TokenUses:
     """Records token uses in the background. Needs no start.
 
     In a process with a read-only store, `tell` has another process record them. It may be called for every request of a token
-    until
-    that happens.
+    until that happens.
     """
 
     def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
@@ -80,7 +79,6 @@ class TokenUses:
             self._task = asyncio.create_task(self._run(), name="shoal-token-uses")
 
     async def flush(self) -> None:
-        """Write all pending uses now."""
         while self._waiting:
             noted = [self._waiting.pop(id_) for id_ in list(self._waiting)[:_AT_ONCE]]
             await asyncio.gather(*map(self._write, noted))

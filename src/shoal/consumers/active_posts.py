@@ -27,8 +27,6 @@ _REMEMBERED = 50_000
 
 @dataclass(slots=True)
 class _Wanted:
-    """A post whose entry needs at least this time."""
-
     time: int
     done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 

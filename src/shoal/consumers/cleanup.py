@@ -1,9 +1,8 @@
 """Delete what depends on a deleted post, poll or album, page by page, so that every count equals the number of live associations.
 
 Covers likes, shares, bookmarks, reactions, reporters, revisions, media references, late tags, votes and album entries. Shares of
-a
-post whose visibility was narrowed are deleted if no longer allowed; readers hide them anyway. Albums, their photos and the posts
-of these belong to one member, so each commit is on that member's shard.
+a post whose visibility was narrowed are deleted if no longer allowed; readers hide them anyway. Albums, their photos and the
+posts of these belong to one member, so each commit is on that member's shard.
 """
 
 from __future__ import annotations
@@ -89,7 +88,6 @@ async def clear_reporters(effects: Effects, event: PostDeleted, mark: int) -> in
 
 
 async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Delete the positions of emoji on a deleted post, with their keys."""
     page = await effects.graph.assoc_range(event.post_id, SHOWS_EMOJI, Cursor(limit=_PAGE))
     batch = Batch(shard_of(event.post_id))
     for place in page:
@@ -218,7 +216,6 @@ async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | 
 
 
 def _vote_keys(voter: int, event: PollRemoved) -> list[Key]:
-    """Return the keys of all votes that a member may have in a poll: at most one per option."""
     return [vote_key(voter, shard_of(voter), event.poll_id, turn) for turn in range(max(1, len(event.option_ids)))]
 
 
@@ -234,8 +231,9 @@ async def _clear_vote(effects: Effects, event: PollRemoved, voter: int, held: Ma
 
 
 async def clear_late(effects: Effects, op: InverseOp) -> None:
-    """Clean up after an inverse that arrived from another store late: delete the association if its post or poll is gone, and a
-    share if its post was narrowed.
+    """Delete a late association whose post or poll is gone, and a late share whose post was narrowed.
+
+    An association is late if its inverse arrives from another store after the deletion was cleaned up.
     """
     of = int.from_bytes(op.data) if op.atype in _OF_NO_OBJECT else op.id1
     if op.atype not in _LATE or not op.alive or not of:
@@ -294,7 +292,6 @@ _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
 
 
 async def end_shares_of_narrowed(effects: Effects, event: PostNarrowed, mark: int) -> int | None:
-    """Delete the invalidated shares of a narrowed post, page by page, newest first."""
     page = await effects.graph.assoc_range(event.post_id, SHARED_BY, Cursor(before=mark or MAX_TIME, limit=_PAGE))
     post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id) if page else None
     if not isinstance(post, Post):

@@ -66,8 +66,7 @@ class Followers(Protocol):
         """Act on the page at `left` (0: the first), and return the position of the next; 0 at the end.
 
         Every member who followed the source before the first page was requested, and still does, is in one of the pages. A
-        high-fan-out
-        source has none.
+        high-fan-out source has none.
         """
         ...
 
@@ -101,8 +100,6 @@ _HOLDING = Holding()
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The graph, and the derived stores that follow it."""
-
     graph: Graph
     timelines: Timelines
     followers: Followers
@@ -113,9 +110,7 @@ class Effects:
     tags: Emitter
     """Counts the tags of posts."""
     workshop: Workshop
-    """Converts uploads into clips."""
     tally: PushTally = field(default_factory=PushTally)
-    """Counts pushed entries."""
     page: int = 20_000
     """Followers processed per job before other jobs run."""
     across: bool = True
@@ -125,7 +120,6 @@ class Effects:
     aside: Aside = field(default_factory=Aside)
     """Runs work that mostly waits, concurrently with later jobs."""
     search: Filler = field(default_factory=lambda: Filler(NoIndex()))
-    """Keeps the search index consistent with the graph."""
     holding: Holding = _HOLDING
     postman: Postman | None = None
     """Sends mail; None if mail is not configured."""

@@ -2,8 +2,7 @@
 
 A *mark* in the graph says so: readers in other processes must see it before the first entry is not pushed. A high-fan-out source
 that has few followers left is *demoted*: its entries are pushed again and still pulled, until the entries that were not pushed
-are
-merged into the timelines of its followers (mark data `fading`). Then the mark is deleted.
+are merged into the timelines of its followers (mark data `fading`). Then the mark is deleted.
 
 An entry is not pushed only if the mark, read after the entry was committed, is set and not fading. So such an entry was committed
 before the demotion began, and a reader of the source's list after that finds it.
@@ -28,8 +27,7 @@ class Loudness:
     """Reads and sets the marks.
 
     The high-fan-out sources known to this process are only a hint: an unknown one is pushed once more, which is harmless; a known
-    one
-    is looked up.
+    one is looked up.
     """
 
     def __init__(self, graph: Graph, new_id: IdMaker, threshold: int, quiet_below: int | None = None) -> None:

@@ -62,7 +62,6 @@ async def push_share(effects: Effects, event: ShareCreated, mark: int) -> int | 
 
 
 async def remove_post(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Remove a deleted post from the timelines that it was pushed to."""
     return await _remove(effects, event.post_id, (event.author_id, *event.tag_ids), mark)
 
 
@@ -184,7 +183,10 @@ async def begin_demotion(effects: Effects, event: FollowChanged, mark: int) -> i
 
 
 async def merge_demoted(effects: Effects, event: LoudnessLost, mark: int) -> int | None:
-    """Merge the source into the timelines of a page of its followers, oldest follow first; after the last page delete its mark."""
+    """Merge the source into the timelines of a page of its followers, oldest follow first.
+
+    After the last page delete its mark.
+    """
     source = event.source_id
     if not await effects.loudness.fades(source, event.at):
         return None

@@ -60,7 +60,6 @@ async def _follow(effects: Effects, post_id: int, author_id: int) -> None:
 
 
 async def _follow_once(effects: Effects, post_id: int, author_id: int) -> bool:
-    """Hide or reveal one post according to its author's state. Return whether that changed it."""
     found = await effects.graph.obj_get((post_id, author_id))
     post, author = found.get(post_id), found.get(author_id)
     if not isinstance(post, Post) or not isinstance(author, Member):
@@ -74,7 +73,6 @@ async def _follow_once(effects: Effects, post_id: int, author_id: int) -> bool:
 
 
 _INDEX_PAGE = 500
-"""Posts with the same media that are indexed together."""
 
 
 async def look_at_post(
@@ -105,7 +103,6 @@ async def look_at_posts_with(effects: Effects, event: MediaDescribed, mark: int)
 
 
 async def count_and_look(effects: Effects, event: TagsUsed, mark: int) -> asyncio.Future[None]:
-    """Count tags in the cloud and index the post, also after it was hidden or revealed."""
     counted = await count_tags(effects, event, mark)
     return asyncio.ensure_future(_both(counted, effects.search.look(effects.graph, (event.post_id,))))
 

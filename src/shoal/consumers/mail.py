@@ -1,8 +1,7 @@
 """Write and send due mail, concurrently with later jobs.
 
 The secret of a link is generated here, and its hash committed before the mail is handed over. A second run sends a second mail
-with
-its own secret for the same token; both links are valid until one is used.
+with its own secret for the same token; both links are valid until one is used.
 """
 
 from __future__ import annotations
@@ -35,8 +34,6 @@ _LETTERS = 4
 
 
 class Whom(NamedTuple):
-    """The recipient of a mail."""
-
     member: Member
     login: Login
     to: str
@@ -56,9 +53,7 @@ async def send(effects: Effects, event: MailDue, mark: int) -> asyncio.Future[No
 
 
 async def _give_up(effects: Effects, event: MailDue) -> None:
-    """Apply the side effects of an abandoned mail: an undo address is released, and an unconfirmed member keeps the full
-    confirmation period.
-    """
+    """Release the address of an abandoned undo mail. An unconfirmed member keeps the full confirmation period."""
     if event.kind is MailKind.UNDO:
         await _release(effects, event)
     elif event.kind is MailKind.CONFIRM:

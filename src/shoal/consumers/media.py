@@ -23,7 +23,6 @@ from shoal.media.library import PlacedClip
 
 
 async def convert(effects: Effects, event: MediaUploaded, mark: int) -> asyncio.Future[None]:
-    """Queue the conversion of an upload."""
     # All media of a member are on the member's shard, which few members share: a cheap fairness key without a read.
     return effects.workshop.begin(event.media_id, shard_of(event.media_id), lambda: _make(effects, event.media_id))
 

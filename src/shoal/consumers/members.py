@@ -37,7 +37,6 @@ async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged
 
 
 async def free_former_address(effects: Effects, event: EmailChanged, mark: int) -> int | None:
-    """Release the addresses that the member gave up."""
     for address in event.freed:
         await release_address(effects.graph, event.member_id, address, _now(effects, event.member_id))
     return None
@@ -100,8 +99,6 @@ async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark:
 
 
 async def drop_tokens(effects: Effects, owner: int, ids: Sequence[int]) -> None:
-    """Delete tokens or codes of a member, with all their associations."""
-
     async def drop(id_: int) -> None:
         batch = Batch(shard_of(owner))
         now = effects.new_id(batch.shard)

@@ -135,7 +135,6 @@ def _is_private(notice: Notice, post: Post | None) -> bool:
 
 
 async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> bool:
-    """Return whether a post replies to the member, or is in a thread that they started."""
     if post is None or not post.parent_id:
         return False
     root = (await effects.graph.obj_get((post.root_id,))).get(post.root_id)
@@ -284,7 +283,6 @@ async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) ->
 
 
 async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | None:
-    """Notify the owner and the voters of a closed poll."""
     poll = (await effects.graph.obj_get((event.poll_id,))).get(event.poll_id)
     post = await _post(effects, poll.post_id) if isinstance(poll, Poll) else None
     if post is None or not isinstance(poll, Poll):
@@ -297,7 +295,6 @@ async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | No
 
 
 async def tell_of_refusal(effects: Effects, event: PublishRefused, mark: int) -> int | None:
-    """Notify the author of a scheduled post that could not be published."""
     node = (await effects.graph.obj_get((event.scheduled_id,))).get(event.scheduled_id)
     if isinstance(node, ScheduledPost) and node.refused:
         await note(effects, node.owner_id, unpublished(node), event.time)

@@ -52,7 +52,6 @@ async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Se
 async def _allowed(
     effects: Effects, member_id: int, actor_id: int, wanted: Sequence[tuple[int, PushSubscription]]
 ) -> list[tuple[int, PushSubscription]]:
-    """Return the subscriptions whose policy allows messages about this actor."""
     between = await effects.graph.assoc_get(member_id, (FOLLOWS, FOLLOWED_BY), (actor_id,))
     allowed = {"all"}
     if between[FOLLOWS]:

@@ -209,7 +209,6 @@ _MEMBERS = 100
 
 
 async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """Remove an unfollowed source from all lists of the former follower."""
     owner, source = event.follower_id, event.source_id
     if is_tag(source) or source == owner:
         return None

@@ -33,7 +33,6 @@ _OFTEN = 3
 
 
 async def review_reported(effects: Effects, event: ReportFiled, mark: int) -> int | None:
-    """Hold the posts that have reached the report threshold."""
     await _review_posts(effects, event.report_id, filed=True)
     return None
 

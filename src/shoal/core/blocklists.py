@@ -94,8 +94,7 @@ def canonical_digest(address: str) -> str:
     """Return the hash of the canonical form of an email address, as Mastodon computes it.
 
     The form is NFKC, in lower case, without dots and `+tag` in the name, and with the domain in ASCII (IDNA). Raises
-    `InvalidInput`
-    for an invalid address.
+    `InvalidInput` for an invalid address.
     """
     name, domain = _canonical(address)
     return _digest(name, ascii_domain(domain))
@@ -153,7 +152,6 @@ def history(block: EmailDomainBlock, now: int) -> list[AttemptDay]:
 
 
 MAX_NETWORK = 64
-"""Characters of a network in CIDR notation."""
 _REMEMBERED = 4_096
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 """IPv4 addresses written as IPv6."""
@@ -166,11 +164,8 @@ class IpSeverity(StrEnum):
     """Effect of an IP block, from the mildest to the most severe; each includes those before it."""
 
     SIGN_UP_REQUIRES_APPROVAL = "sign_up_requires_approval"
-    """Sign-ups from the network wait for approval."""
     SIGN_UP_BLOCK = "sign_up_block"
-    """Sign-ups from the network are refused."""
     NO_ACCESS = "no_access"
-    """All requests from the network are refused."""
 
     @property
     def rank(self) -> int:
@@ -210,8 +205,6 @@ def contains(network: str, address: str) -> bool:
 
 
 class IpTable:
-    """IP blocks, looked up by address."""
-
     def __init__(self, blocks: Iterable[IpBlock] = ()) -> None:
         self._by_length: dict[tuple[int, int], dict[int, list[IpBlock]]] = {}
         for block in blocks:

@@ -112,8 +112,6 @@ _ALGORITHMS = (-7, -8, -257)
 
 
 class Passkey(msgspec.Struct, frozen=True, array_like=True):
-    """The public half of a passkey, and its use."""
-
     credential: bytes
     """The id that the device assigned."""
     key: bytes
@@ -133,8 +131,6 @@ class Passkey(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Site(NamedTuple):
-    """The site that passkeys are bound to."""
-
     origin: str
     """Scheme, host and port, as sent by browsers."""
     host: str
@@ -160,8 +156,6 @@ class Assertion(NamedTuple):
 
 
 class NewKey(NamedTuple):
-    """A newly created passkey, not yet verified."""
-
     challenge: bytes
     raw: Any
 
@@ -347,7 +341,6 @@ class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
     used: int = 0
     """The latest time step whose code was used."""
     recovery: tuple[bytes, ...] = ()
-    """Hashes of the remaining recovery codes."""
     since: int = 0
     """When it was turned on, in Unix milliseconds."""
 
@@ -419,7 +412,6 @@ class Login(Node, frozen=True, tag="login"):
     voided: tuple[tuple[int, int], ...] = ()
     """Id ranges of void undo links: a thief who changed the address twice got one of those mails, too."""
     second: SecondFactor | None = None
-    """The second factor required in addition to the password; None for none."""
     passkeys: tuple[Passkey, ...] = ()
     """Oldest first."""
     confirm_by: int = 0

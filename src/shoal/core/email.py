@@ -33,15 +33,11 @@ class MailKind(StrEnum):
     UNDO = "undo"
     """Sent to the former address: restores it."""
     RENEWED = "renewed"
-    """The password was changed."""
     APPROVED = "approved"
-    """A moderator approved a new member."""
     NEW_PLACE = "new_place"
     """A login from a new network."""
     SECOND_ON = "second_on"
-    """Logins require a second factor from now on."""
     SECOND_OFF = "second_off"
-    """Logins require no second factor any more."""
     PASSKEY_ADDED = "passkey_added"
     PASSKEY_REMOVED = "passkey_removed"
     COPIED = "copied"
@@ -84,7 +80,6 @@ BITS = 256
 """Compared bits of a hash: all."""
 SALT_BYTES = 16
 MOST_HASHES = 2_000
-"""Addresses per lookup."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 

@@ -68,8 +68,6 @@ class CodeNeeded(Unauthenticated):
 
 
 class InvalidToken(Unauthenticated):
-    """A token that is unknown, expired or revoked."""
-
     def __init__(self) -> None:
         super().__init__("The access token is invalid")
 

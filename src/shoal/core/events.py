@@ -15,7 +15,7 @@ from shoal.core.model import Visibility
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     trace: bytes = b""
-    """The span of the request or job that caused it, in the 25 bytes of `shoal.tracing`; empty outside any trace."""
+    """The span of the request or job that caused it, in the 25 bytes of `observability.tracing`; empty outside any trace."""
 
 
 class PostCreated(Event, frozen=True, tag="post_created"):
@@ -84,7 +84,6 @@ class TagsUsed(Event, frozen=True, tag="tags_used"):
 
     post_id: int
     version: int
-    """Version of the post after the change."""
     author_id: int
     written: int
     """When the post was written, in Unix milliseconds."""
@@ -129,8 +128,6 @@ class LoudnessLost(Event, frozen=True, tag="loudness_lost"):
 
 
 class LikeChanged(Event, frozen=True, tag="like_changed"):
-    """A member liked or unliked a post."""
-
     member_id: int
     post_id: int
     author_id: int
@@ -159,8 +156,6 @@ class RequestChanged(Event, frozen=True, tag="request_changed"):
 
 
 class PollEnded(Event, frozen=True, tag="poll_ended"):
-    """A poll was closed."""
-
     poll_id: int
 
 
@@ -194,8 +189,6 @@ class FiltersChanged(Event, frozen=True, tag="filters_changed"):
 
 
 class ListChanged(Event, frozen=True, tag="list_changed"):
-    """A list of members was changed or deleted."""
-
     list_id: int
     owner_id: int
 
@@ -211,8 +204,6 @@ class MediaUploaded(Event, frozen=True, tag="media_uploaded"):
 
 
 class MediaDescribed(Event, frozen=True, tag="media_described"):
-    """The description of attached media was changed."""
-
     media_id: int
 
 

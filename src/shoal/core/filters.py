@@ -27,8 +27,6 @@ class FilterAction(StrEnum):
 
 
 class FilterContext(StrEnum):
-    """Where a filter applies."""
-
     HOME = "home"
     NOTIFICATIONS = "notifications"
     PUBLIC = "public"
@@ -86,8 +84,6 @@ class Text:
 
 
 class _Word(msgspec.Struct, frozen=True):
-    """A keyword, prepared for searching."""
-
     shown: str
     folded: str
     begins: bool
@@ -112,14 +108,11 @@ class _Word(msgspec.Struct, frozen=True):
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A filter, prepared for matching."""
-
     filter: Filter
     words: tuple[_Word, ...]
     posts: frozenset[int]
 
     def keywords_in(self, text: Text) -> tuple[str, ...]:
-        """Return the keywords that the text contains, as typed."""
         return tuple(word.shown for word in self.words if word.stands_in(text))
 
 
@@ -146,7 +139,6 @@ def _is_word(character: str) -> bool:
 
 
 def _starts(folded: str) -> list[int]:
-    """Return the start positions of words, in order."""
     found: list[int] = []
     inside = False
     for at, character in enumerate(folded):

@@ -148,7 +148,6 @@ def _site(domain: str) -> str:
 
 MAX_ARCHIVE_BYTES = 4 * 1024 * 1024
 MOST_HANDLES = 10_000
-"""Accounts per follow list."""
 _MOST_VALUES = 50 * MOST_HANDLES
 """Commas per document: Bluesky has the most values per account, thirty."""
 _HEADERS = ("account address", "account", "address", "acct", "handle", "username", "user name", "did")

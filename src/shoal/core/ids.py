@@ -26,8 +26,9 @@ BLOCK = 256
 MAX_ID = 2**63 - 1
 
 SPREAD = 0x9E3779B97F4A7C15
-"""2^64 divided by the golden ratio: the upper bits of a product with it depend on all bits of an id (Knuth, The Art of Computer
-Programming 3, 6.4).
+"""2^64 divided by the golden ratio, for multiplicative hashing (Knuth, The Art of Computer Programming 3, 6.4).
+
+The upper bits of a product with it depend on all bits of an id.
 """
 
 _SEQUENCES = 1 << SEQUENCE_BITS
@@ -82,10 +83,8 @@ class IdMaker:
     """Generates ids for every shard of one process; call it with a shard.
 
     Ids of a shard never repeat and never decrease, even if the clock is set back: the maker continues from its last id, and
-    borrows
-    from the next millisecond after 1,024 in one. Two makers, or one that was restarted after its clock was set back, can generate
-    the
-    same id. The store refuses the second use (`graph.contract.Batch.fresh`), and the caller takes the next id.
+    borrows from the next millisecond after 1,024 in one. Two makers, or one that was restarted after its clock was set back, can
+    generate the same id. The store refuses the second use (`graph.contract.Batch.fresh`), and the caller takes the next id.
     """
 
     def __init__(self, clock: Callable[[], int] = _now_ms, *, first: int = 0) -> None:
@@ -107,8 +106,7 @@ class IdMaker:
         """Return the first of `BLOCK` consecutive ids.
 
         Blocks are aligned: two of them are equal or disjoint. If the store guards the first id, because it is an object, all
-        others are
-        unique among the ids of blocks.
+        others are unique among the ids of blocks.
         """
         ticks = -(-self._next(shard) // BLOCK) * BLOCK
         self._last[shard] = ticks + BLOCK - 1

@@ -37,12 +37,10 @@ def with_copies(*keys: str) -> tuple[str, ...]:
 
 
 def files_of(media: Media) -> tuple[str, ...]:
-    """Return all file keys of a media object."""
     return with_copies(media.key, media.preview_key, media.original_key)
 
 
 def files_of_member(member: Member) -> tuple[str, ...]:
-    """Return all file keys of a profile: avatar and header."""
     return with_copies(member.avatar, member.header)
 
 

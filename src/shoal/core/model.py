@@ -101,7 +101,6 @@ class Role(StrEnum):
 
     NONE = ""
     MODERATOR = "moderator"
-    """Reads and resolves reports."""
     ADMIN = "admin"
 
     @property
@@ -186,7 +185,6 @@ class Member(Node, frozen=True, tag="member"):
 
     @property
     def created_at(self) -> int:
-        """When the member joined, in Unix milliseconds."""
         return self.dated or milliseconds_of(self.id)
 
     @property
@@ -249,7 +247,6 @@ class Post(Node, frozen=True, tag="post"):
 
     @property
     def created_at(self) -> int:
-        """When the post was written, in Unix milliseconds."""
         return self.dated or milliseconds_of(self.id)
 
     @property
@@ -280,7 +277,6 @@ class Revision(Node, frozen=True, tag="revision"):
     descriptions: tuple[str, ...] = ()
     """Descriptions of the media at that time, in order; empty in revisions from before they were kept."""
     options: tuple[str, ...] = ()
-    """Options of the poll at that time."""
     written: int = 0
     """When this content was published, in Unix milliseconds."""
 
@@ -295,8 +291,6 @@ class Share(Node, frozen=True, tag="share"):
 
 
 class Sound(NamedTuple):
-    """Technical properties of an audio track."""
-
     codec: str
     rate: int  # samples per second
     channels: int
@@ -351,7 +345,6 @@ class Media(Node, frozen=True, tag="media"):
 
     @property
     def stored(self) -> int:
-        """Bytes of all its files."""
         return self.file_bytes + self.preview_bytes
 
 
@@ -377,8 +370,6 @@ class Poll(Node, frozen=True, tag="poll"):
 
 
 class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
-    """A post that will be published later."""
-
     owner_id: int
     at: int  # Unix milliseconds
     draft: bytes = b""
@@ -439,8 +430,6 @@ class Grant(Node, frozen=True, tag="grant"):
 
 
 class Report(Node, frozen=True, tag="report"):
-    """A member's report about another to the moderators."""
-
     reporter_id: int
     target_id: int
     post_ids: tuple[int, ...] = ()
@@ -465,7 +454,6 @@ class Album(Node, frozen=True, tag="album"):
 
     @property
     def created_at(self) -> int:
-        """When the album was created, in Unix milliseconds."""
         return milliseconds_of(self.id)
 
 

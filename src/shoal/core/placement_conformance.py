@@ -62,8 +62,7 @@ NAMES = (
 """Plain names, case, an empty one, other scripts, and lengths around the ends of a block of MD5 (55, 56, 64 bytes).
 
 A capital sigma at the end of a word is excluded: its lower case depends on its neighbors, which not every language implements.
-User
-names of Shoal have 37 characters to choose from, without it.
+User names of Shoal have 37 characters to choose from, without it.
 """
 
 COLUMNS = "name,a,b,c,shard,path"

@@ -41,7 +41,6 @@ class PlacePrecision(StrEnum):
     KM = "1km"
     KM10 = "10km"
     NONE = "none"
-    """Places are not stored."""
 
 
 _STEPS = {PlacePrecision.M100: 0.001, PlacePrecision.KM: 0.01, PlacePrecision.KM10: 0.1}
@@ -56,7 +55,6 @@ class Disk(NamedTuple):
     radius_km: float
 
     def has(self, place: Place | None) -> bool:
-        """Return whether the disk contains a place."""
         return place is not None and distance_km(self.latitude, self.longitude, *place) <= self.radius_km
 
 

@@ -81,7 +81,6 @@ def refused_part(wait: float, first: float, most: float) -> float:
     """Return the fraction of requests to refuse, 0 to 1: none up to a wait of `first` seconds, all from `most` on.
 
     In between it grows linearly, so with twice the capacity arriving the queue settles where half is refused: for 1 and 3
-    seconds, at
-    a wait of 2.
+    seconds, at a wait of 2.
     """
     return min(1.0, max(0.0, (wait - first) / (most - first)))

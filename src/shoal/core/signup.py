@@ -72,11 +72,9 @@ class Invitation(Node, frozen=True, tag="invitation"):
 
     @property
     def created_at(self) -> int:
-        """When it was created, in Unix milliseconds."""
         return milliseconds_of(self.id)
 
     def is_over(self, now: int) -> bool:
-        """Return whether it has expired at a time in Unix milliseconds."""
         return 0 < self.expires_at <= now
 
     def is_used_up(self) -> bool:
@@ -84,7 +82,6 @@ class Invitation(Node, frozen=True, tag="invitation"):
         return 0 < self.most <= self.used + len({hold.name for hold in self.holds})
 
     def is_open(self, now: int) -> bool:
-        """Return whether it allows sign-ups at a time in Unix milliseconds."""
         return not self.is_over(now) and not self.is_used_up()
 
     def admits(self, name: str) -> bool:

@@ -109,8 +109,7 @@ class Span(NamedTuple):
     """A mention, tag or link, at `text[start:end]`.
 
     `value` is the lower-case user name, the canonical tag, or the link as typed. `domain` is lower-case, and set only for a
-    mention
-    with one (`@user@domain`).
+    mention with one (`@user@domain`).
     """
 
     kind: Literal["mention", "tag", "link"]
@@ -151,8 +150,7 @@ def canonical_tag(name: str) -> str:
     """Return the canonical form shared by all spellings of a tag: NFKC, case-folded. Idempotent.
 
     The dot above that folding leaves of `İ` is removed, so `#İstanbul` is `#istanbul`; the dotless `ı` is another letter. Any
-    string has
-    a canonical form, so that prefixes of tags can be looked up; "" for a string that is too long to be a tag.
+    string has a canonical form, so that prefixes of tags can be looked up; "" for a string that is too long to be a tag.
     """
     if len(name) > MAX_TAG:
         return ""
@@ -245,8 +243,7 @@ def isolated(text: str) -> str:
     """Return a short text for use within another, such as a name in a sentence, without affecting its direction.
 
     Embeddings, overrides and isolates are removed, as in Unicode Standard Annex #9, 6.5. Right-to-left text is enclosed in FIRST
-    STRONG
-    ISOLATE and POP DIRECTIONAL ISOLATE, which work in attributes, mails and notifications too. Idempotent.
+    STRONG ISOLATE and POP DIRECTIONAL ISOLATE, which work in attributes, mails and notifications too. Idempotent.
     """
     if text.isascii():
         return text
@@ -283,7 +280,6 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
 
 
 def with_line_ends(text: str) -> str:
-    """Return a text with normalized line ends."""
     return _LINE_ENDS.sub("\n", text)
 
 
@@ -411,8 +407,7 @@ def to_html(text: str, *, mentions: Mapping[str, str], tag_url: Callable[[str], 
     """Return a text as safe HTML; "" for an empty text.
 
     `mentions` maps lower-case user names to account URLs: a missing name, or one at a domain other than ours (`domain`), stays
-    plain
-    text. `tag_url` is called with a canonical tag. Both must return http(s) addresses.
+    plain text. `tag_url` is called with a canonical tag. Both must return http(s) addresses.
     """
     text = text.strip("\n")
     if not text:

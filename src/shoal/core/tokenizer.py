@@ -81,7 +81,6 @@ def fold(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in order, as an index stores them."""
     words = _words(text)
     if len(set(words)) == len(words):
         return words

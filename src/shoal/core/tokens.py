@@ -35,7 +35,6 @@ def new_secret(length: int) -> bytes:
 
 
 def hash_of(secret: bytes) -> bytes:
-    """Return the hash that is stored instead of a secret."""
     return sha256(secret).digest()
 
 
@@ -45,7 +44,6 @@ def fits(stored: bytes, secret: bytes) -> bool:
 
 
 def text_of(id_: int, secret: bytes) -> str:
-    """Return the bearer text for a client."""
     return _plain(id_.to_bytes(_ID_BYTES) + secret)
 
 
@@ -116,7 +114,6 @@ class TokenUse(msgspec.Struct, frozen=True, array_like=True):
     made_from: str = ""
     """The address (the /64 network for IPv6) of the request that created it."""
     used_from: str = ""
-    """The address of the last use."""
 
     def is_due(self, now: int) -> bool:
         """Return whether a use at this time has to be written: the last recorded one is a day old."""

@@ -9,8 +9,6 @@ from shoal.core.model import HELD, HIDDEN_BY_MODERATION, OPEN, Member, Post, Rev
 
 
 class Relation(msgspec.Struct, frozen=True):
-    """The viewer's relationship to another member."""
-
     following: bool = False
     followed_by: bool = False
     blocking: bool = False
@@ -32,7 +30,6 @@ class Relation(msgspec.Struct, frozen=True):
     endorsed: bool = False
     """Whether the viewer features them on the own profile."""
     note: str = ""
-    """The viewer's private note about them."""
 
     @property
     def severed(self) -> bool:

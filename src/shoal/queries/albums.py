@@ -1,8 +1,7 @@
 """Albums of a member and their photos, as a viewer may see them.
 
 A photo has the visibility of its post. For other viewers an album exists only if it has a photo that they may see, so the title
-of
-a followers-only album is not revealed.
+of a followers-only album is not revealed.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ from shoal.queries.hydration import Entry, Profile, Row, Sight, profiles_by_id, 
 from shoal.queries.pagination import check_limit
 
 PAGE = 12
-"""Default number of albums on a page."""
 PHOTOS = 40
-"""Default number of photos on a page."""
 _COVERS = 4
 
 

@@ -44,7 +44,6 @@ class Remembered(Generic[Key, Answer]):
         return held[1] if held is not None and abs(now - held[0]) < self._keep_ms else None
 
     def put(self, key: Key, answer: Answer, now: int) -> None:
-        """Cache a result, evicting the oldest ones."""
         self._held.pop(key, None)
         self._held[key] = (now, answer)
         while len(self._held) > self._most:
@@ -81,7 +80,6 @@ class Renewed(Generic[Answer]):
         return await asyncio.shield(self._making)
 
     def keep(self, answer: Answer, now: int) -> None:
-        """Store a result that was computed now."""
         self._held = (now, answer)
 
     async def _made(self, now: int, make: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
@@ -111,15 +109,11 @@ class Suggested(NamedTuple):
 
 
 class Popular(NamedTuple):
-    """A popular post, and whether moderators exclude it from trends."""
-
     id: int
     untrendable: bool
 
 
 class Trending(NamedTuple):
-    """Trending posts, and the activity of posts."""
-
     posts: list[Popular]
     weights: dict[int, float]
     """Weight of the recent reactions to each post that may trend."""
@@ -175,4 +169,3 @@ class Reads:
     recipe: Recipe = BALANCED
     """Recipe for members who have chosen none."""
     tally: PushTally = field(default_factory=PushTally)
-    """Counts pulled entries, next to pushed ones."""

@@ -97,7 +97,6 @@ async def history_kept_since(graph: Reader) -> int:
 
 
 DAYS = 90
-"""Default number of days."""
 MAX_DAYS = 400
 
 _PAGE = 2_000
@@ -127,8 +126,7 @@ async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersO
     """Return the followers of a member over the last `days` (1 to 400), oldest first.
 
     Fewer days are returned if histories are not kept for that long, or with more than 100,000 starts or ends in that time. Of
-    repeated
-    follows by one member, the last 20 count. Raises `InvalidInput`.
+    repeated follows by one member, the last 20 count. Raises `InvalidInput`.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"days: 1 to {MAX_DAYS}", field="days")
@@ -170,7 +168,6 @@ async def _newest(read: _ReadPage, member: int, atype: AssocType, since: int) ->
 
 
 def _changes(begun: list[Assoc], ended: list[Assoc]) -> tuple[Counter[int], Counter[int]]:
-    """Count follow starts and ends by day."""
     alive = {row.id2: row for row in begun}
     tombstones: dict[int, list[Assoc]] = {}
     for row in ended:

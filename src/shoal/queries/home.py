@@ -1,8 +1,8 @@
 """The home timeline: the newest posts and shares by the viewer, by their followees and under the tags they follow.
 
 Entries that match an irreversible filter of the viewer are removed; the others carry their matching filters. `definition`
-computes
-the timeline by pull alone; `page` reads the materialized timeline and must give an equal result once all events are processed.
+computes the timeline by pull alone; `page` reads the materialized timeline and must give an equal result once all events are
+processed.
 """
 
 from __future__ import annotations
@@ -45,28 +45,24 @@ _outage = ThrottledLog(logging.getLogger(__name__))
 
 _FOLLOWS_PAGE = 20_000
 _SHOWN_AT_ONCE = 500
-"""Entries by position that are hydrated together."""
 
 
 class _Tastes(NamedTuple):
     """The viewer's settings that affect every entry."""
 
     tags: set[int]
-    """Followed tags."""
     apart: frozenset[int]
     """Followees whose posts the viewer reads only in an exclusive list."""
 
 
 _PLAIN = _Tastes(set(), frozenset())
-"""Settings of a viewer without followed tags and lists."""
 
 
 async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
     """Return a page of the viewer's home timeline.
 
     An inactive timeline is rebuilt first; only the last entry ends the paging. Without `direct`, direct messages are excluded:
-    Mastodon
-    clients expect them, the web app shows them as conversations.
+    Mastodon clients expect them, the web app shows them as conversations.
     """
     with one_request():
         opening = await _opened(reads, viewer, cursor)
@@ -178,7 +174,10 @@ class _Opening(NamedTuple):
 
 
 async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
-    """Read the timeline together with the viewer's version token; None if that cannot tell which sources were high-fan-out then."""
+    """Read the timeline together with the viewer's version token.
+
+    Returns None if that cannot tell which sources were high-fan-out at that moment.
+    """
     if not isinstance(reads.graph, AheadGraph):
         return None
     # The size of the first read of a page.

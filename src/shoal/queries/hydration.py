@@ -83,8 +83,6 @@ _NONE: Mapping[int, Assoc] = {}
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """A member with the counts of their profile."""
-
     member: Member
     followers: int = 0
     following: int = 0
@@ -93,11 +91,8 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 class PollView(msgspec.Struct, frozen=True):
-    """A poll as a viewer sees it."""
-
     poll: Poll
     votes: tuple[int, ...] = ()
-    """Votes for each option, in the order of the options."""
     voters: int = 0
     choices: tuple[int, ...] | None = None
     """Positions of the viewer's choices; None if they have not voted, or without a viewer."""
@@ -126,7 +121,6 @@ class Entry(msgspec.Struct, frozen=True):
     post: Post
     author: Profile
     relation: Relation
-    """The viewer's relationship to the author."""
     media: tuple[Media, ...] = ()
     likes: int = 0
     shares: int = 0
@@ -137,7 +131,6 @@ class Entry(msgspec.Struct, frozen=True):
     bookmarked: bool = False
     pinned: bool = False
     thread_muted: bool = False
-    """Whether the viewer has muted the thread."""
     poll: PollView | None = None
     filtered: tuple[Filtered, ...] = ()
     """The viewer's filters that match the post in the context of this feed."""
@@ -172,8 +165,7 @@ class Sight:
     """Entries as a viewer sees them, read in two steps.
 
     `look` reads what decides whether they are shown; `entries` hydrates those that are. Relations and members from one call of
-    `look`
-    are kept for the next, so a page may call it several times.
+    `look` are kept for the next, so a page may call it several times.
     """
 
     def __init__(self, graph: Reader, viewer: int | None, rule: _Rule, lasting: Reader | None = None) -> None:

@@ -74,7 +74,6 @@ async def owned(graph: Reader, member_id: int) -> list[MemberList]:
 
 
 async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberList]:
-    """Return the owner's lists that contain a member."""
     lists = await owned(graph, owner)
     if not lists or (member_id != owner and not (await graph.assoc_get(owner, (FOLLOWS,), (member_id,)))[FOLLOWS]):
         return []

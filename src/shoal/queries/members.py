@@ -54,7 +54,6 @@ from shoal.search.contract import Order
 from shoal.search.indexing import is_listed
 
 PAGE = 25
-"""Default number of members on a page."""
 _FOLLOWEES = 5_000
 _RECEIVED = (LIKED_BY, SHARED_BY)
 _NOT_OPEN = (POSTED_ASIDE, POSTED_TO_FOLLOWERS)
@@ -70,25 +69,18 @@ class MemberPage(NamedTuple):
     times: list[int]
     next: int | None
     data: Sequence[bytes] = ()
-    """The data of each association."""
 
 
 class Likers(NamedTuple):
-    """The number of likes of a post, and its newest likers."""
-
     total: int
     newest: list[Profile]
 
 
 class EmojiReactors(EmojiCount, frozen=True):
-    """An emoji on a post, and the newest members who added it."""
-
     newest: tuple[Profile, ...] = ()
 
 
 class Received(NamedTuple):
-    """Total likes and shares of a member's posts."""
-
     likes: int
     shares: int
 
@@ -107,8 +99,7 @@ async def page(
 
     With `severed` blocked members are included, for the list of blocks. Sharers whose share is not open and expired mutes are
     excluded; with `followed_by`, so is everyone except that member and their followees. The members of the next page are
-    prefetched.
-    Raises `InvalidInput` for a limit below 1.
+    prefetched. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
     found = await reads.graph.assoc_range(of, atype, cursor.of(2 * cursor.limit + 1))
@@ -255,8 +246,7 @@ async def received(reads: Reads, viewer: int | None, member: int) -> Received:
     """Return the total likes and shares of the member's posts that the viewer could find.
 
     The member sees the totals, which are two counters. For others, posts that are not open are subtracted: direct and hidden
-    posts for
-    followers, followers-only posts too for strangers. If there are too many of them to count, others see no totals.
+    posts for followers, followers-only posts too for strangers. If there are too many of them to count, others see no totals.
     """
     graph = reads.graph
     counts = await graph.assoc_count((member,), (*_RECEIVED, *_NOT_OPEN))
@@ -293,7 +283,6 @@ T = TypeVar("T")
 MOST_FOUND = 500
 """Members per response."""
 _AT_ONCE = 500
-"""Accounts looked up together."""
 _EACH = 5
 """Members found by one account: those who declared it first."""
 

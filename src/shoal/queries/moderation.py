@@ -26,7 +26,6 @@ from shoal.queries.pagination import look_through, pull_entries
 SCANS = 40
 """Maximum scans per page: after that the page is short, and its cursor continues from there."""
 SCANNED = 2_000
-"""Objects per scan."""
 _MILLISECOND = floor_at(1_800_000_000_001) - floor_at(1_800_000_000_000)
 _STRETCH = 86_400_000 * _MILLISECOND
 """Initial range of a page: a day."""
@@ -162,7 +161,6 @@ async def reports_page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> 
 
 
 async def _about_waiting(graph: Reader, reports: Sequence[Report]) -> list[Report]:
-    """Return the reports about posts in review; one read."""
     ids = list({id_ for report in reports for id_ in report.post_ids})
     nodes = await graph.obj_get(ids) if ids else {}
     waiting = {id_ for id_ in ids if isinstance(post := nodes.get(id_), Post) and post.review is Review.WAITING}

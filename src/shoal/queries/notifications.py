@@ -41,7 +41,6 @@ from shoal.queries.pagination import Fit, RowReader, check_limit, read_items
 from shoal.queries.pipeline import sieve_of
 
 MOST_OF_A_GROUP = 400
-"""Maximum notifications of a group."""
 _A_GROUP = 4
 """Notifications read per group of a page."""
 
@@ -54,9 +53,7 @@ class Notification(msgspec.Struct, frozen=True):
     entry: Entry | None = None
     report: Report | None = None
     target: Profile | None = None
-    """The reported member."""
     scheduled: ScheduledPost | None = None
-    """The scheduled post that could not be published."""
 
 
 class NotificationPage(NamedTuple):
@@ -83,10 +80,7 @@ class GroupedPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotificationQuery:
-    """A filter of notifications."""
-
     kinds: frozenset[Kind] | None = None
-    """The kinds to include; None for all."""
     without: frozenset[Kind] = frozenset()
     actor_id: int = 0
     about: int = 0
@@ -336,7 +330,6 @@ async def requests_page(reads: Reads, viewer: int, cursor: Cursor) -> NoticeRequ
 
 
 async def sender_request(reads: Reads, viewer: int, sender_id: int) -> NoticeRequest:
-    """Return the request of one sender. Raises `NotFound`."""
     group = (await _by_sender(reads, viewer)).get(sender_id)
     found = await _make_requests(reads, viewer, [group]) if group else []
     if not found:

@@ -51,8 +51,7 @@ async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
     """Return the first `at.limit` distinct times in the union of the lists, in the cursor's direction; two reads per type.
 
     The first read takes a few entries of every list. The `limit`-th of those bounds the result, so the second read covers only
-    lists
-    whose few entries all lie within the bound, and only up to it. The result is exact.
+    lists whose few entries all lie within the bound, and only up to it. The result is exact.
     """
     found: set[int] = set()
     for atype, id1s in sources.items():
@@ -97,8 +96,7 @@ def _by_time(lists: Mapping[int, Sequence[Assoc]]) -> dict[int, Assoc]:
 
 NEAR = 512
 NEAR_PER_LIST = 16
-"""Number of entries before a position, in total and per list, up to which they are read rather than counted; counting costs more.
-"""
+"""Entries before a position, in total and per list, up to which they are read: counting costs more."""
 _AROUND = 1 / 32
 """Distance from the estimated time of a position at which entries are counted too, as a fraction of the remaining time range."""
 
@@ -142,8 +140,7 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
 
 
 def _guesses(low: int, high: int, share: float, *, even: bool) -> list[int]:
-    """Return times between two, newest first, around the one with this fraction of the entries above it if they are evenly
-    distributed.
+    """Return times between two, newest first, around the one with this fraction of evenly distributed entries above it.
 
     Unless they are assumed `even`, the quarters of the range are included, so that it shrinks to a quarter at worst.
     """
@@ -229,10 +226,8 @@ async def look_through(
     """Return a page of the items that `sift` keeps, newest first, and the `before` of the next page; None at the end.
 
     `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `place` returns the position of
-    an
-    item. An empty page of the oldest returns the position that it reached: adjacent pages begin there. Raises `InvalidInput` for
-    a
-    limit below 1.
+    an item. An empty page of the oldest returns the position that it reached: adjacent pages begin there. Raises `InvalidInput`
+    for a limit below 1.
     """
     check_limit(cursor)
     found: list[Item] = []
@@ -299,8 +294,7 @@ class RowReader(Generic[Raw, Row]):
     """The filtered rows of a list, from a cursor on, in its direction.
 
     `read` returns up to `cursor.limit` raw rows, fewer only at the end of the list; `place` returns the position of a raw row;
-    `sift`
-    filters and converts raw rows, keeping their order.
+    `sift` filters and converts raw rows, keeping their order.
     """
 
     def __init__(
@@ -320,7 +314,6 @@ class RowReader(Generic[Raw, Row]):
         self._at_end = False
         self._found = 0
         self.looked = 0
-        """Number of raw rows that were read and sifted."""
 
     @property
     def at(self) -> Cursor:
@@ -392,8 +385,7 @@ async def read_items(
     """Return the items of a page, always newest first, and the `before` of the next page; None at the end.
 
     `show` makes items of rows, and may drop some. A page has `cursor.limit` items, or as many as `fits` returns, which gets all
-    items
-    so far, read `at_once`. Raises `InvalidInput` for a limit below 1.
+    items so far, read `at_once`. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
     step = at_once or cursor.limit + 1

@@ -79,12 +79,10 @@ async def read_page(
 
 
 def itself(id_: int) -> int:
-    """Return the position of an id in a skeleton."""
     return id_
 
 
 def entry_id(entry: Entry) -> int:
-    """Return the position of an entry in a feed."""
     return entry.id
 
 
@@ -92,7 +90,6 @@ _MANY = 50
 """Number of keywords above which other tasks run between two entries."""
 
 _compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
-"""Compiled filters by id and version."""
 
 
 class Sieve:
@@ -198,15 +195,11 @@ def _ready(filter_: Filter) -> Compiled:
 REACH = 40
 """Number of entries that a share is compared with."""
 NAMED = 3
-"""Number of sharers that are named for a post."""
 
 Opened = Callable[[Cursor], RowReader[int, Row]]
-"""Opens the rows of a timeline at a cursor."""
 
 
 class Folds(NamedTuple):
-    """The inputs for folding a timeline."""
-
     seen: Sight
     opened: Opened
     wanted: Callable[[], Awaitable[bool]]
@@ -233,8 +226,7 @@ class Folding:
     """The rows of a timeline from a cursor on, without folded shares.
 
     Reads beyond the page only if it has a share whose post may be in the timeline in another way too, or a post that others
-    shared.
-    `thorough` always reads.
+    shared. `thorough` always reads.
     """
 
     def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:
@@ -251,7 +243,6 @@ class Folding:
         self._newest = self._down and cursor.before == MAX_TIME
         self._behind: RowReader[int, Row] | None = None
         self._shares = thorough
-        """Whether any share was found."""
         self._rows: list[Row] = []
         """Rows in the direction of the cursor: those of the page, followed by up to `REACH` others."""
         self._page_rows = 0

@@ -25,8 +25,6 @@ from shoal.queries.pipeline import Page, read_page
 
 @dataclass(frozen=True, slots=True)
 class MemberFeedQuery:
-    """A filter of a member's entries."""
-
     only_media: bool = False
     no_comments: bool = False
     no_shares: bool = False
@@ -34,7 +32,6 @@ class MemberFeedQuery:
     """Canonical; empty for any."""
     public_only: bool = False
     placed: bool = False
-    """Only posts that have a place."""
 
     def admits(self, row: Row) -> bool:
         """Return whether an entry matches. A comment on one's own post counts as a post, since it continues it."""

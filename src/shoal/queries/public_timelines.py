@@ -22,8 +22,6 @@ from shoal.queries.pipeline import Page, read_page
 
 
 async def public_page(reads: Reads, viewer: int | None, cursor: Cursor, *, only_media: bool = False) -> Page:
-    """Return a page of the public timeline, as the viewer may see it."""
-
     async def skeleton(at: Cursor) -> list[int]:
         return await pull(reads.graph, {PUBLISHED: PUBLIC_LISTS}, at)
 
@@ -60,7 +58,6 @@ class TagQuery:
 
 
 async def tag_page(reads: Reads, viewer: int | None, query: TagQuery, cursor: Cursor) -> Page:
-    """Return a page of the matching public posts."""
     sources = [tag_id(tag) for tag in query.any_of]
 
     async def skeleton(at: Cursor) -> list[int]:

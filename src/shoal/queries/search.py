@@ -57,7 +57,6 @@ class ResultRange(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The position after the last result."""
         return min(self.offset + self.limit, MOST)
 
 
@@ -78,8 +77,7 @@ async def members(
     """Find members: the exact user name first, then user name prefixes, words in the names, and words in the note.
 
     Within each group, the viewer's followees come first, then the most followed. Except for an exact name, only members who want
-    to be
-    found are returned; with `following`, only the viewer's followees. At most seven reads.
+    to be found are returned; with `following`, only the viewer's followees. At most seven reads.
     """
     exact = await member_named(reads, text)
     clauses = [one for word in text.split()[:MAX_CLAUSES] if (one := clause_of(word, open_ended=True))]
@@ -127,8 +125,7 @@ def _rank(
 async def posts(
     reads: Reads, viewer: int, text: str, cursor: Cursor, *, offset: int = 0, author: int | None = None
 ) -> list[Entry]:
-    """Find posts by their words, newest first: public posts of authors who allow it, own posts, and posts that mention the
-    viewer.
+    """Find posts by words, newest first: public posts of authors who allow it, own posts, and posts mentioning the viewer.
 
     See `shoal.search.query` for the query language.
     """

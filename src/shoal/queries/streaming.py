@@ -122,8 +122,7 @@ async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) ->
     """Yield all updates of the viewer's home timeline from now on, or after the `position` of an earlier one.
 
     Ends when the hub closes, or the viewer is suspended. Updates may be repeated, and those of quick successive actions
-    reordered:
-    each reflects the state when it is read. Raises `Unavailable`.
+    reordered: each reflects the state when it is read. Raises `Unavailable`.
     """
     async with aclosing(everything(reads, hub, viewer, HOME, after)) as told_of:
         async for one in told_of:

@@ -66,7 +66,6 @@ _ASKED_FOLLOWS = 50
 """Follows read of each of `_ASKED` active members, to find popular members on a larger server."""
 _FOUND = 500
 POPULAR = 100
-"""Maximum number of most followed members."""
 
 
 async def most_followed(reads: Reads) -> list[int]:
@@ -224,12 +223,10 @@ def _column(values: Sequence[float]) -> Column:
 
 
 def _strongest(found: _Found, member: int) -> tuple[str, ...]:
-    """Return up to two of a member's tags, by the viewer's interest."""
     return tuple(sorted(found.tags.get(member, ()), key=lambda tag: (-found.affinities[tag], tag))[:2])
 
 
 MOST = 80
-"""Maximum number of suggestions."""
 
 
 class SuggestionReason(NamedTuple):

@@ -35,7 +35,6 @@ _PAGE = 1_000
 _PAGES = 10
 """Pages of a member's newest entries that are counted."""
 _RECENT = 200
-"""Newest entries from which tags are suggested."""
 
 
 class Featured(NamedTuple):
@@ -74,7 +73,6 @@ async def names(graph: Reader, member_id: int) -> list[str]:
 
 
 async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[Featured]:
-    """Return the counts of these featured tags."""
     names = [assoc.data.decode() for assoc in held]
     found = await _posts_under(graph, member_id, names) if names else {}
     return [
@@ -112,15 +110,12 @@ async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> d
 POSTS = 400
 """Newest posts with a tag that are considered."""
 MOST = 40
-"""Maximum of related tags."""
 _ONE_VOICE = 5
 """Posts per author that count, so that one author cannot make two tags related."""
 _CANDIDATES = 100
 
 
 class _Met(NamedTuple):
-    """The other tags in the posts of a tag, with their counts."""
-
     posts: int
     together: Counter[str]
 
@@ -218,8 +213,6 @@ _LOOKED_AT = 12
 
 
 class TagOffer(NamedTuple):
-    """A tag offered to a member, or picked by them."""
-
     name: str
     uses: int
     picked: bool

@@ -151,7 +151,6 @@ def _by_others(found: Reactions, posts: Collection[Post]) -> npt.NDArray[np.bool
 
 
 _ACTIVE = 2_000
-"""Active posts that are considered, most recently active first."""
 _OF_LIST = 500
 """Active posts read per data source."""
 _MOST = 200
@@ -234,7 +233,6 @@ async def _trending(reads: Reads, now: int) -> Trending:
 
 
 async def _active(reads: Reads, now: int) -> list[int]:
-    """Return the most recently active posts."""
     part = Cursor(after=oldest_active(now), limit=_OF_LIST)
     lists = await reads.graph.assoc_ranges(PUBLIC_LISTS, ACTIVE, part)
     found = sorted(((entry.time, entry.id2) for page in lists.values() for entry in page), reverse=True)
@@ -284,7 +282,6 @@ FOR_YOU = "for_you"
 _FALLBACKS = ("rising", "day", "week", "all")
 _FOLLOWED = 200
 _RECENT = 40
-"""Own posts, and likes, that are considered."""
 _SEEDS = 5
 """Own tags of a member for which related ones are read, each from `_SEED_POSTS` posts."""
 _SEED_POSTS = 80

@@ -2,8 +2,7 @@
 
 An index is derived data: after it is dropped, it is filled again from the graph. A row describes the current state of one object
 and replaces the previous row. Words are those of `core/tokenizer.py`, so every index returns the same results. Marks are words
-that
-begin with a colon, which no text contains. A result is a list of ids; the caller checks visibility.
+that begin with a colon, which no text contains. A result is a list of ids; the caller checks visibility.
 
 `fits` is the reference for matching in plain Python. `NoIndex` stores nothing and finds nothing, for servers without an index.
 """
@@ -143,13 +142,12 @@ class SearchIndex(Protocol):
     async def members(
         self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
     ) -> list[int]:
-        """Return members whose names, or else whose notes, match all of these clauses.
+        """Return members whose names, or else whose notes, match all clauses.
 
         Args:
             clauses: at least one.
-            name: members whose user name begins with it come first, then other matches by name, then matches by note; within each
-                group,
-                the latest posters first.
+            name: user name prefix. Its matches come first, then other matches by name, then by note; in each group, the latest
+                posters first.
             limit: maximum number of ids.
             among: search these members, whether listed or not, except suspended ones. By default, all listed members.
 
@@ -165,29 +163,19 @@ class SearchIndex(Protocol):
         """Return listed members, by latest public post or by latest registration."""
         ...
 
-    async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]:
-        """Return the stored rows of these ids."""
-        ...
+    async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]: ...
 
     async def ids(self, after: int, limit: int) -> list[int]:
         """Return stored ids above `after`, in ascending order."""
         ...
 
-    async def state(self) -> FillState:
-        """Return how far the index was filled."""
-        ...
+    async def state(self) -> FillState: ...
 
-    async def keep_state(self, state: FillState) -> None:
-        """Store how far the index was filled."""
-        ...
+    async def keep_state(self, state: FillState) -> None: ...
 
-    async def clear(self) -> None:
-        """Delete everything."""
-        ...
+    async def clear(self) -> None: ...
 
-    async def close(self) -> None:
-        """Release every resource."""
-        ...
+    async def close(self) -> None: ...
 
 
 def fits(ask: Ask, row: PostRow, *, shy: bool) -> bool:

@@ -119,9 +119,7 @@ AT_ONCE = 2_000
 """Objects that are written together."""
 _FEW = 20
 _PAUSE_SECONDS = 0.2
-"""Delay before the next write after one of more than `_FEW` rows: each write is a sync, and touches pages that the next touches
-again.
-"""
+"""Pause after a write of more than `_FEW` rows: each write is a sync, and often touches the same pages."""
 _BURST = 50
 _WRITES_A_SECOND = 20
 """Small writes are immediate up to a burst, then limited to this rate, so that pending rows are written together."""
@@ -246,7 +244,6 @@ async def rows_of(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, Post
 
 
 async def _nodes(graph: Reader, ids: Collection[int]) -> dict[int, AnyNode]:
-    """Return these objects, and the polls and media of the posts."""
     nodes = await graph.obj_get(list(ids))
     return {**nodes, **await _beside(graph, nodes)}
 

@@ -1,12 +1,10 @@
 """Tables and SQL statements of the search index in SQLite. Tables: docs/data-layout.md.
 
 Words are in contentless full-text tables: FTS5 stores their positions, and the row itself has the words for deletion. The
-tokenizer
-splits at spaces only, because the words are prepared.
+tokenizer splits at spaces only, because the words are prepared.
 
 Rows written for each post are batched: after each statement a thread waits for the interpreter lock, half a millisecond if the
-event
-loop is busy. For these, `{rows}` becomes (?, ?), (?, ?) ... (`graph.sqlite.sql.for_rows`).
+event loop is busy. For these, `{rows}` becomes (?, ?), (?, ?) ... (`graph.sqlite.sql.for_rows`).
 """
 
 from __future__ import annotations

@@ -26,13 +26,10 @@ PERSISTENCE = 0.9
 """Probability that a reader continues to the next position, in `rank_biased_overlap`: the first ten positions weigh 86 %."""
 OVERLAP_BINS = 10
 MOST_CHANGES = 10
-"""Authors listed in each direction."""
 _LEAST_FOLLOWERS = (0, 10, 100, 1_000)
 
 
 class TopPost(NamedTuple):
-    """A post in a top."""
-
     id: int
     author: int
     tags: tuple[str, ...]
@@ -44,8 +41,6 @@ Top = Sequence[TopPost]
 
 
 class TwoTops(NamedTuple):
-    """The tops of one member, by two recipes."""
-
     before: Top
     after: Top
 
@@ -115,9 +110,7 @@ class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Gini coefficient of the exposure of all authors in a top, by either recipe."""
     exposure: tuple[ExposureBucket, ...]
     gains: tuple[AuthorChange, ...]
-    """Authors who gain the most exposure, at most ten."""
     losses: tuple[AuthorChange, ...]
-    """Authors who lose the most exposure, at most ten."""
 
 
 def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> ReplayFigures:
@@ -192,8 +185,7 @@ def exposures(tops: Iterable[Sequence[int]]) -> dict[int, float]:
     """Return the exposure of each author in tops of authors: the sum of 1 / log2(1 + position) over the positions, from 1 on.
 
     The discount of Järvelin and Kekäläinen (2002), used for the attention of a position by Singh and Joachims, "Fairness of
-    exposure
-    in rankings" (2018).
+    exposure in rankings" (2018).
     """
     found: defaultdict[int, float] = defaultdict(float)
     for top in tops:
@@ -206,8 +198,7 @@ def gini(values: Sequence[float]) -> float:
     """Return the inequality of non-negative values: 0 if all are equal, (n - 1)/n if one of n has everything.
 
     The coefficient of Gini (1912), of values in rising order: sum of (2 i - n - 1) x(i), divided by n times their sum. 0 without
-    a
-    value above 0.
+    a value above 0.
     """
     total = math.fsum(values)
     if not total:
@@ -218,7 +209,6 @@ def gini(values: Sequence[float]) -> float:
 
 
 def _shares(tops: Sequence[Top]) -> dict[int, float]:
-    """Return each author's share of all exposure."""
     found = exposures([post.author for post in top] for top in tops)
     total = math.fsum(found.values())
     return {author: exposure / total for author, exposure in found.items()}

@@ -1,9 +1,8 @@
 """Ranking of members to follow, as an explainable sum.
 
 As for posts (`terms`), a reason has a value between 0 and 1 and a weight, a contribution is one times the other, and a score is
-the
-sum of the contributions. A bond is the evidence of a followee, which is weaker the more members they follow: 1 / sqrt(follows).
-With weights 6 for friends and 0.6 for followers:
+the sum of the contributions. A bond is the evidence of a followee, which is weaker the more members they follow: 1 /
+sqrt(follows). With weights 6 for friends and 0.6 for followers:
 
     candidate  followed by                              bonds  followers  contributions  score
     a          two followees, who follow 4 and 16       0.75   63         0.81   0.18    0.99
@@ -48,7 +47,6 @@ class PeopleWeights(msgspec.Struct, frozen=True, kw_only=True):
     nearby: float = 1.0
 
     def row(self) -> tuple[float, ...]:
-        """Return the weights in the order of `REASON_NAMES`."""
         return tuple(getattr(self, name) for name in REASON_NAMES)
 
 

@@ -57,11 +57,9 @@ class Interests(NamedTuple):
     place: Place | None
     """The place of their newest post that has one."""
     near: FriendsOfFriends
-    """Friends of friends."""
 
     @property
     def known(self) -> bool:
-        """Whether there is any data about the member's interests."""
         return bool(self.followees or self.tags or self.authors)
 
 
@@ -209,7 +207,6 @@ def encode_wishes(wishes: Wishes) -> bytes:
 
 
 def with_wishes(interests: Interests, wishes: Wishes) -> Interests:
-    """Return interests with the member's feedback applied."""
     if wishes == NO_WISHES:
         return interests
     tags, authors = dict(interests.tags), dict(interests.authors)
@@ -227,8 +224,6 @@ def _bounded(value: float) -> float:
 
 
 class Taste(Node, frozen=True, tag="taste"):
-    """A member's settings for ranked feeds."""
-
     member_id: int
     document: bytes = b""
     """Their own recipe as JSON; empty: the server's. As bytes, an incompatible recipe does not make the object unreadable."""
@@ -249,8 +244,6 @@ class Taste(Node, frozen=True, tag="taste"):
 
 
 class SeenPosts(Node, frozen=True, tag="seen_posts"):
-    """The posts that a member has seen in lists."""
-
     member_id: int
     memory: bytes = b""
     """Packed by `add_seen`."""
@@ -275,7 +268,6 @@ def _wishes(document: bytes) -> Wishes:
 MOST = 1_000
 """Posts that are kept."""
 MOST_TIMES = 7
-"""Highest count per post."""
 _TIMES_BITS = 3
 
 _Marks = npt.NDArray[np.uint32]

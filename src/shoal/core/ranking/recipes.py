@@ -64,7 +64,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Posts of one author among any ten that follow each other."""
 
     def row(self) -> tuple[float, ...]:
-        """Return the weights in the order of `TERM_NAMES`."""
         return tuple(getattr(self.weights, name) for name in TERM_NAMES)
 
 
@@ -104,7 +103,6 @@ def _allowed(complaint: str) -> str:
 
 
 MOST_LINK = 1_024
-"""Characters of a link to a recipe."""
 
 _OTHERS = tuple(name for name in Recipe.__struct_fields__ if name != "weights")
 NAMES = (*TERM_NAMES, *_OTHERS)
@@ -120,8 +118,7 @@ def recipe_of_link(link: str) -> Recipe:
     """Parse a recipe link of any server, or its query alone.
 
     Raises `InvalidInput` for more than 1,024 characters, a link without numbers, an unknown or repeated name, and a value that is
-    not a
-    number or out of bounds.
+    not a number or out of bounds.
     """
     if len(link) > MOST_LINK:
         raise _refused(f"at most {MOST_LINK} characters")

@@ -26,19 +26,15 @@ class Source(IntFlag):
     """How a post came into a ranked feed. Numbers are cached for an hour: append new ones."""
 
     FOLLOWEES = 1
-    """By a followee."""
     FRIENDS_LIKED = 2
     FRIENDS_SHARED = 4
     FRIENDS_COMMENTED = 8
     FRIENDS_OF_FRIENDS = 16
-    """By a friend of a friend."""
     TAGS_FOLLOWED = 32
     TAGS_LIKED = 64
     """With a tag of posts that the viewer liked, shared or saved."""
     RISING = 128
-    """With a rising tag."""
     AUTHORS_LIKED = 256
-    """By an author whose posts the viewer likes."""
     POPULAR = 512
     NEARBY = 1024
     EXPLORATION = 2048
@@ -91,8 +87,7 @@ def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float)
     """Return the order of posts, given best first; each appears once.
 
     `exploration` is the fraction of the positions, 0 to 0.5, for exploring posts as long as there are any; they get no other
-    position
-    before all ranked ones are placed, and the rest comes last.
+    position before all ranked ones are placed, and the rest comes last.
     """
     order = _Order(ranked, author_most)
     usual, exploring, rest = [
@@ -206,7 +201,6 @@ def _take(queues: _Queues, queue: list[int], row: int) -> None:
 
 
 AUTHOR_MOST = 2
-"""Posts of one author."""
 QUIET_DAYS = 30
 QUIET_MOST = 4
 """Maximum posts and shares within `QUIET_DAYS` of a quiet friend: about one a week."""

@@ -1,7 +1,7 @@
 """Catch-up: the best posts and shares of a member's followees since their last visit, on one finite page.
 
 Sources, filters and terms are those of For you, restricted to followees, with the length of the absence as the half-life of
-freshness. `core.ranking` selects the posts, those of quiet friends first.
+freshness. `core.ranking.reranking.chosen` selects the posts, those of quiet friends first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from shoal.queries.foryou.sources import Candidates, Proposal, closest_followees
 from shoal.queries.pagination import check_limit
 
 MOST_DAYS = 30
-"""Maximum period."""
 _USUAL_DAYS = 7
 """Default period for a member without a read marker."""
 _DAY_MS = 86_400_000
@@ -40,7 +39,6 @@ _FRIENDS = 500
 """Followees whose own lists are read: those whose posts the member likes most, then the newest."""
 _POSTS_EACH = 10
 _HOME = 400
-"""Newest entries of the home timeline."""
 
 
 class CatchUp(NamedTuple):
@@ -67,8 +65,7 @@ async def catch_up(
     """Return the best posts since a time (Unix ms), by default since the member's read marker at home.
 
     Goes back 30 days at most, and a week for a member without a read marker. Raises `InvalidInput` for a limit below 1 and for a
-    time
-    in the future.
+    time in the future.
     """
     check_limit(Cursor(limit=limit))
     now = reads.tags.clock()

@@ -1,8 +1,7 @@
 """Interests of a member: their followees, and affinities to tags and authors.
 
 Nothing is stored for them. They are derived from the member's newest likes, shares, bookmarks, reactions, comments and reports,
-read
-in bulk and cached for a minute, and from friends of friends, cached for ten; `core.interests` has the arithmetic.
+read in bulk and cached for a minute, and from friends of friends, cached for ten; `core.ranking.preferences` has the arithmetic.
 
 The affinity to an author is the sum of the actions on their posts. That to a tag is the sum of the actions on its posts, each
 divided among the tags of the post, and lower for a tag that is used a lot: the relevance feedback of Rocchio (1971) with the
@@ -63,7 +62,6 @@ WEIGHED = 500
 _STRENGTHS: Mapping[AssocType, float] = {LIKES: 1.0, REACTS: 1.0, SHARES: 2.0, BOOKMARKS: 2.0, REPORTS_POST: -4.0}
 _COMMENT_STRENGTH = 2.0
 _OWN_STRENGTH = 1.0
-"""Strength of the tags of own posts."""
 
 
 class _Act(NamedTuple):
@@ -157,7 +155,6 @@ async def _near(reads: Reads, member: int, followees: Ids, now: int) -> FriendsO
 
 
 async def _open(graph: Reader, ids: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Return which of these members show their follows."""
     members = await members_by_id(graph, ids)
     found = [(one := members.get(id_)) is not None and not (one.hides_connections or one.suspended) for id_ in ids]
     return np.array(found, np.bool_)

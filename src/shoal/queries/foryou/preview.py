@@ -86,8 +86,7 @@ async def first_entries(
     """Return the first entries of a member by each recipe as the server's, or why the server's recipe does not affect them.
 
     Posts from before `since` (Unix ms) are excluded. Posts hidden by the member's filters are replaced by the next ones, as in
-    the
-    feed.
+    the feed.
     """
     with one_request():
         tastes = await tastes_of(reads.graph, viewer)
@@ -125,7 +124,7 @@ class Effect(NamedTuple):
     """A term of a post before and after a tap."""
 
     author_id: int
-    """The author of the tap; 0 if it was for a tag."""
+    """The author that the tap is about; 0 if it is about a tag."""
     tag: str
     taps: int
     """Taps for more minus taps for less: -5 to 5."""
@@ -139,12 +138,10 @@ class Effect(NamedTuple):
 
     @property
     def contribution_before(self) -> float:
-        """Contribution of the term to the score before the tap."""
         return self.before * self.weight
 
     @property
     def contribution(self) -> float:
-        """Contribution of the term to the score after the tap."""
         return self.after * self.weight
 
 

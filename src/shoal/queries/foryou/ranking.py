@@ -30,7 +30,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     ids: bytes
     """Ids of posts, 8 bytes each."""
     sources: bytes
-    """`core.sources.Source`, 2 bytes each."""
+    """`core.ranking.reranking.Source`, 2 bytes each."""
     lost: bytes
     """Positions lost to diversification, 2 bytes each; negative: won."""
     rules: tuple[str, ...] = ()
@@ -48,7 +48,6 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return found
 
     def place_of(self, id_: int) -> int | None:
-        """Return the position of a post, or None."""
         found = np.flatnonzero(np.frombuffer(self.ids, "<i8") == id_)
         return int(found[0]) if len(found) else None
 
@@ -130,13 +129,10 @@ class Why(NamedTuple):
 
 
 class ReadingCursor(NamedTuple):
-    """A position in a ranking."""
-
     reading_id: int
     place: int
 
     def encode(self) -> str:
-        """Return the cursor as an opaque text."""
         packed = self.reading_id.to_bytes(8) + self.place.to_bytes(4)
         return urlsafe_b64encode(packed).decode()
 

@@ -163,7 +163,6 @@ async def facts_of(
 
 
 def _positions(posts: Sequence[Post], authors: Sequence[int]) -> Ids:
-    """Return the index of each post's author in `authors`."""
     at = {author: position for position, author in enumerate(authors)}
     return np.array([at[post.author_id] for post in posts], np.int64)
 
@@ -294,7 +293,6 @@ class Scored(NamedTuple):
     """Likes and shares of all posts of each author."""
 
     def only(self, rows: Sequence[int]) -> Scored:
-        """Return the posts of these rows."""
         at = list(rows)
         return Scored([self.posts[row] for row in at], self.values[at], self.author_reactions[at])
 

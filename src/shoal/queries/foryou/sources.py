@@ -29,7 +29,6 @@ Key = TypeVar("Key", bound=Hashable)
 MOST = 1_000
 """Candidates that are ranked."""
 _HOME = 200
-"""Newest entries of the home timeline."""
 _FRIENDS = 60
 """Followees whose likes and posts are read: those whose posts the member likes most, then the newest."""
 _FRIEND_LIKES = 5
@@ -140,8 +139,6 @@ _BITS = Source.FOLLOWEES.value, Source.FRIENDS_SHARED.value, Source.FRIENDS_COMM
 
 
 class Proposal(NamedTuple):
-    """A proposed post."""
-
     source: int
     """`Source`."""
     friends: int
