@@ -1,4 +1,4 @@
-"""Charts without a plotting library: shapes on a page, drawn as an SVG (light and dark) or a PNG.
+"""Charts without a plotting library: shapes on a page, rendered as SVG (light and dark) or PNG.
 
 Lengths are in screen points. An SVG loads no script and no font; a PNG uses the font that Pillow ships.
 """
@@ -22,7 +22,7 @@ Anchor = Literal["start", "middle", "end"]
 
 
 class Box(NamedTuple):
-    """A filled rectangle, with round corners where the radius is above 0."""
+    """A filled rectangle, with round corners if the radius is above 0."""
 
     x: float
     y: float
@@ -45,8 +45,6 @@ class TextLine(NamedTuple):
 
 
 class Stroke(NamedTuple):
-    """A line through points."""
-
     points: list[tuple[float, float]]
     colour: Colour
     width: float = 2.0
@@ -57,7 +55,7 @@ Shape = Box | TextLine | Stroke
 
 
 class Chart(NamedTuple):
-    """Shapes in the order in which they are drawn, and the size of the page they fill."""
+    """Shapes in drawing order, and the size of the page."""
 
     title: str
     description: str
@@ -96,10 +94,10 @@ _DARK: Mapping[Colour, str] = {
 }
 _FONT = "'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif"
 _SCALE = 2
-"""Pixels of a PNG for each point: sharp on screens of today."""
+"""Pixels of a PNG per point, for high-density screens."""
 _DASH, _DASH_GAP = 6.0, 5.0
 _DRAWN = 2
-"""Pixels drawn for each pixel of the PNG, so that corners are smooth."""
+"""Pixels drawn per pixel of the PNG, for antialiasing."""
 
 
 def drawn(chart: Chart, name: str) -> bytes:
@@ -108,7 +106,7 @@ def drawn(chart: Chart, name: str) -> bytes:
 
 
 def surface_of(name: str) -> Callable[[Chart], bytes]:
-    """Return what draws a chart for a file of this name. Raises `InvalidInput` unless it ends in .svg or .png."""
+    """Return the renderer for a file of this name. Raises `InvalidInput` unless it ends in .svg or .png."""
     surface = {".svg": as_svg, ".png": as_png}.get(PurePath(name).suffix.lower())
     if surface is None:
         raise InvalidInput(f"{name} is not the name of a picture that can be drawn: end it in .svg or .png")
@@ -116,7 +114,6 @@ def surface_of(name: str) -> Callable[[Chart], bytes]:
 
 
 def as_svg(chart: Chart) -> bytes:
-    """Return a chart as an SVG document."""
     body = "".join(map(_element, chart.shapes))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {chart.width} {chart.height}" width="{chart.width}"'
@@ -152,7 +149,7 @@ def _element(shape: Shape) -> str:
 
 
 def as_png(chart: Chart) -> bytes:
-    """Return a chart as a PNG, light, two pixels for each point."""
+    """Return a chart as a PNG, light, two pixels per point."""
     size = chart.width * _SCALE, chart.height * _SCALE
     image = Image.new("RGB", (size[0] * _DRAWN, size[1] * _DRAWN), _LIGHT["page"])
     brush = ImageDraw.Draw(image)
@@ -192,7 +189,6 @@ def _paint(brush: ImageDraw.ImageDraw, shape: Shape, scale: int) -> None:
 
 
 def _dashes(points: Sequence[tuple[float, float]]) -> Iterator[list[tuple[float, float]]]:
-    """Cut a line into dashes."""
     for (x, y), (to_x, to_y) in itertools.pairwise(points):
         count = max(1, round(math.hypot(to_x - x, to_y - y) / (_DASH + _DASH_GAP)))
         for step in range(count):

@@ -106,16 +106,16 @@ _BEGUN = "This account is being deleted"
 
 
 class Farewell(NamedTuple):
-    """A departure, and the text that opens its receipt: nobody can be told it again."""
+    """A departure and the secret text of its receipt, which is returned only once."""
 
     departure: Departure
     receipt: str
 
 
 async def leave(writes: Writes, member_id: int, password: str, asker: Asker | None = None) -> Farewell:
-    """Begin to leave: hide the member, end all their logins, and delete everything when the days to come back are over.
+    """Start the account deletion: hide the member, revoke all logins, and delete everything after the grace period.
 
-    Raises `InvalidInput` for a wrong password, and `TooMany` where wrong passwords are counted.
+    Raises `InvalidInput` for a wrong password, and `TooMany` if the `asker` is rate-limited.
     """
     member = await access_member(writes.graph, member_id)
     if not await authentication.fits(writes, await members.login_of(writes, member), member.name, password, asker):
@@ -124,10 +124,10 @@ async def leave(writes: Writes, member_id: int, password: str, asker: Asker | No
 
 
 async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
-    """Have a member leave, as `leave`, without their password: for operators who are asked to. With 0 days it begins at once.
+    """Start an account deletion without a password, for operators. With 0 days it begins immediately.
 
-    Of a member who leaves already the day is moved. Raises `NotFound`, also for one who waits for approval, and `NotAllowed` when
-    the deletion has begun.
+    For a member who is already leaving, the date changes. Raises `NotFound`, also for a pending member, and `NotAllowed` if the
+    deletion has begun.
     """
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member_id)
 
@@ -167,17 +167,16 @@ async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
 
 
 async def come_back(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
-    """Undo `leave`, before the deletion has begun: everything is as it was, but for logins and a role.
+    """Cancel `leave` before the deletion begins, which restores everything but logins and the role.
 
-    Raises as `members.log_in`, and `NotAllowed` for a member who does not leave, whose deletion has begun, or whom moderators
-    keep out.
+    Raises like `members.log_in`, and `NotAllowed` if the member is not leaving, is disabled, or the deletion has begun.
     """
     member = await members.by_password(writes, name_or_email, password, asker)
     return await keep(writes.by(writes.actor.proved(member)), member.id)
 
 
 async def keep(writes: Writes, member_id: int) -> Member:
-    """Undo a departure, without a password. Raises `NotFound`, and `NotAllowed` as `come_back`."""
+    """Cancel a departure without a password. Raises `NotFound`, and `NotAllowed` like `come_back`."""
 
     async def attempt() -> Member:
         member = await _access(writes, member_id)
@@ -204,7 +203,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
 
 
 async def receipt(writes: Writes, text: str) -> Departure:
-    """Return the departure that this text opens. Raises `NotFound` for any other text."""
+    """Return the departure with this receipt text. Raises `NotFound`."""
     id_, secret = opened(text)
     node = (await writes.graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
     if not isinstance(node, Departure) or not fits(node.secret_hash, secret):
@@ -213,7 +212,6 @@ async def receipt(writes: Writes, text: str) -> Departure:
 
 
 async def departure_of(writes: Writes, member: Member) -> Departure | None:
-    """Return the departure of a member; None for one who stays."""
     if not member.departure_id:
         return None
     node = (await writes.graph.obj_get((member.departure_id,))).get(member.departure_id)
@@ -221,7 +219,7 @@ async def departure_of(writes: Writes, member: Member) -> Departure | None:
 
 
 async def _access(writes: Writes, member_id: int) -> Member:
-    """Return a member, also one who is suspended or leaves already. Raises `NotFound`, also for one who waits for approval."""
+    """Return a member, including suspended and leaving ones. Raises `NotFound`, also for a pending member."""
     node = (await writes.graph.obj_get((member_id,))).get(member_id)
     if not isinstance(node, Member) or node.pending:
         raise NotFound("Record not found")
@@ -229,12 +227,12 @@ async def _access(writes: Writes, member_id: int) -> Member:
 
 
 def _hide(batch: Batch, member: Member, departure: Departure, now: int) -> None:
-    """Hide a member with the batch, and make all that they logged in with worthless."""
+    """Hide a member and invalidate all their credentials."""
     gone = replace(
         member,
         departure_id=departure.id,
         suspended=True,
-        # One whom moderators suspended does not come back by leaving.
+        # Canceling the deletion must not lift a suspension by moderators.
         disabled=member.disabled or (member.suspended and not member.departure_id),
         role=Role.NONE,
         generation=member.generation + 1,
@@ -253,9 +251,9 @@ def _tell(batch: Batch, member_id: int) -> None:
 
 _PAGE = 50
 _PLAIN_PAGE = 15
-"""Associations that end with one commit: a transaction of DynamoDB changes 100 items, six for one association."""
+"""Associations deleted per commit: a DynamoDB transaction is limited to 100 items, and each association takes six."""
 _PAGES_AT_ONCE = 20
-"""Pages after which other things that are due have their turn."""
+"""Pages per run, so that other agenda items get their turn."""
 
 _COUNTED: dict[str, AssocType] = {
     "posts": POSTED,
@@ -279,7 +277,7 @@ _COUNTED: dict[str, AssocType] = {
     "notifications": NOTIFIED,
     "conversations": CONVERSES,
 }
-"""Kinds that a receipt counts, by their lists. That of posts has shares too, which are taken off when the receipt is written."""
+"""What a receipt counts, by list. The list of posts includes shares, which the receipt subtracts."""
 
 _PLAIN = (
     POSTED_ASIDE,
@@ -304,15 +302,15 @@ _PLAIN = (
     REPORT_UPHELD,
     REPORT_DISMISSED,
 )
-"""Associations that have nothing else to them. What the member reported stays."""
+"""Associations that need no further cleanup. Reports filed by the member are kept."""
 
 _Step = Callable[[Writes, int], Awaitable[int]]
 
 
 async def carry_out(writes: Writes, departure: Departure) -> None:
-    """Do the next part of what is due: begin the deletion, go on with it, end it, or delete the receipt.
+    """Do the next part of the departure: begin, continue or finish the deletion, or delete the receipt.
 
-    Raises `Conflict` when another process is at it.
+    Raises `Conflict` if another process works on it.
     """
     if departure.done_at:
         await _forget(writes, departure)
@@ -326,7 +324,7 @@ async def carry_out(writes: Writes, departure: Departure) -> None:
 
 
 async def _begin(writes: Writes, departure: Departure) -> Departure:
-    """Note what there is. From now on nobody comes back: who would, changes the same object."""
+    """Record the counts. Canceling changes the same object, so it is impossible from here on."""
     member = departure.member_id
     counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
     found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}
@@ -342,7 +340,7 @@ async def _begin(writes: Writes, departure: Departure) -> Departure:
 
 
 async def _page(writes: Writes, member: int) -> int:
-    """End a page of the first kind of which there is any, and return how many there were; 0 when there is nothing left."""
+    """Delete a page of the first kind that is not empty. Return the number of items; 0 when nothing is left."""
     for step in _STEPS:
         if found := await step(writes, member):
             return found
@@ -350,7 +348,6 @@ async def _page(writes: Writes, member: int) -> int:
 
 
 async def _entries(writes: Writes, member: int) -> int:
-    """Delete posts, and take shares back."""
     page = await writes.graph.assoc_range(member, POSTED, Cursor(limit=_PAGE))
     nodes = await writes.graph.obj_get([entry.id2 for entry in page])
 
@@ -375,7 +372,7 @@ async def _scheduled(writes: Writes, member: int) -> int:
 
 
 def _by_verb(atype: AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
-    """Return a step that ends the associations of a type as the member would."""
+    """Return a step that removes the associations of a type with the member's own command."""
 
     async def step(writes: Writes, member: int) -> int:
         page = await writes.graph.assoc_range(member, atype, Cursor(limit=_PAGE))
@@ -398,7 +395,10 @@ async def _followed_tags(writes: Writes, member: int) -> int:
 
 
 async def _each(page: Sequence[Assoc], end: Callable[[Assoc], Awaitable[object]]) -> int:
-    """End each. What is gone meanwhile, or is about to go with what it belongs to, is met again or not at all."""
+    """Run `end` on each item.
+
+    Items that are gone or change concurrently are skipped; the next page has them if they still exist.
+    """
 
     async def attempt(assoc: Assoc) -> None:
         with contextlib.suppress(NotFound, Conflict):
@@ -429,7 +429,7 @@ async def _votes(writes: Writes, member: int) -> int:
     async def end(vote: Assoc) -> None:
         poll = nodes.get(vote.id2)
         if not isinstance(poll, Poll):
-            # It is gone, and its cleanup ends the vote: that knows the options.
+            # The cleanup of the deleted poll removes the vote, because it knows the options.
             return
         held = await writes.graph.key_get(_vote_keys(member, poll))
         batch = Batch(shard_of(member))
@@ -449,7 +449,7 @@ def _vote_keys(member: int, poll: Poll) -> list[Key]:
 
 
 def _plain(atype: AssocType) -> _Step:
-    """Return a step that ends the associations of a type, many with one commit."""
+    """Return a step that deletes the associations of a type, many per commit."""
 
     async def step(writes: Writes, member: int) -> int:
         page, batch = await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE)), Batch(shard_of(member))
@@ -462,7 +462,7 @@ def _plain(atype: AssocType) -> _Step:
 
 async def _media(writes: Writes, member: int) -> int:
     page = await writes.graph.assoc_range(member, OWNS, Cursor(limit=_PAGE))
-    # One after the other: each changes how many bytes the member has.
+    # One at a time: each deletion changes the member's byte count.
     for owned in page:
         if isinstance(media := await media_life.media_of(writes.graph, owned.id2), Media):
             await media_life.delete(writes.graph, writes.new_id, media)
@@ -470,7 +470,7 @@ async def _media(writes: Writes, member: int) -> int:
 
 
 async def _logins(writes: Writes, member: int) -> int:
-    """Delete what a change of password would have cleared: tokens, codes, logins of browsers."""
+    """Delete tokens, authorization codes and browser sessions."""
     found = [
         assoc.id2
         for atype in (LOGGED_IN, EXPIRING)
@@ -498,7 +498,6 @@ async def _tastes(writes: Writes, member: int) -> int:
 
 
 async def _commit(writes: Writes, batch: Batch) -> int:
-    """Commit what was found, if anything was."""
     if batch.assocs:
         await writes.graph.commit(batch)
     return len(batch.assocs)
@@ -522,7 +521,7 @@ _STEPS: Sequence[_Step] = (
     _by_verb(OWNS_INVITATION, invitations.drop),
     _media,
     *map(_plain, _PLAIN),
-    # Entries of the audit log stay, all but the addresses.
+    # Entries of the audit log are kept without their addresses.
     end_addresses,
     _logins,
     _tastes,
@@ -530,7 +529,7 @@ _STEPS: Sequence[_Step] = (
 
 
 async def _end(writes: Writes, departure: Departure) -> None:
-    """Delete the member and the login, and keep the receipt for a year."""
+    """Delete the member and the login. The receipt is kept for a year."""
     nodes = await writes.graph.obj_get((departure.member_id,))
     member = nodes.get(departure.member_id)
     batch = Batch(shard_of(departure.id))

@@ -1,7 +1,7 @@
-"""Albums of a member's own photos: make, change, fill, put in order.
+"""Commands for photo albums.
 
-A photo comes with one of the member's posts, and is seen by those who may see that post (`queries/albums.py`). A photo that
-an edit took from its post is shown no more, and is there again when the post has it again.
+A photo belongs to one of the member's posts and has the visibility of that post. A photo that an edit removes from its post is
+hidden until the post has it again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shoal.graph.schema import COLLECTS, OWNS_ALBUM
 
 
 async def create(writes: Writes, member_id: int, title: str, description: str = "") -> Album:
-    """Make an album without photos. Raises `InvalidInput` for one too many, and for texts as `update` does."""
+    """Create an empty album. Raises `InvalidInput` if the member has too many, and like `update`."""
     title, description = _checked_title(writes, title), _checked_description(writes, description)
     shard = shard_of(member_id)
 
@@ -49,8 +49,9 @@ async def create(writes: Writes, member_id: int, title: str, description: str = 
 async def update(
     writes: Writes, member_id: int, album_id: int, *, title: str | None = None, description: str | None = None
 ) -> Album:
-    """Change the given values. Raises `NotFound` for somebody else's album, and `InvalidInput` for an empty title and for a
-    text that is too long.
+    """Change the given values.
+
+    Raises `NotFound` for another member's album, and `InvalidInput` for an empty title or a text that is too long.
     """
 
     def change(held: Album) -> Album:
@@ -64,7 +65,10 @@ async def update(
 
 
 async def delete(writes: Writes, member_id: int, album_id: int) -> None:
-    """Delete an album; its photos leave it later, and their posts stay. Raises `NotFound` for somebody else's."""
+    """Delete an album; its photos are removed from it later, and the posts are kept.
+
+    Raises `NotFound` for another member's album.
+    """
     await own_album(writes.graph, member_id, album_id)
     batch = Batch(shard_of(member_id))
     batch.obj_del(album_id)
@@ -74,10 +78,10 @@ async def delete(writes: Writes, member_id: int, album_id: int) -> None:
 
 
 async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, media_ids: Sequence[int] = ()) -> None:
-    """Put photos of an own post at the end of an album: those named, or all; those that are in it stay where they are.
+    """Append photos of an own post to an album: the given ones, or all. Photos already in the album keep their position.
 
-    Raises `NotFound` for an album or a post of somebody else and for media that the post does not have, and `InvalidInput` for a
-    post without media, for a direct post, and for one photo too many.
+    Raises `NotFound` for an album or post of another member and for media that the post does not have, and `InvalidInput` for a
+    post without media, a direct post, and an album that would be too large.
     """
     await own_album(writes.graph, member_id, album_id)
     post = await own_post(writes.graph, member_id, post_id)
@@ -107,7 +111,7 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
 
 
 async def take_out(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
-    """Take photos out of an album; those that are not in it do no harm. Raises `NotFound` for somebody else's album."""
+    """Remove photos from an album, ignoring unknown ones. Raises `NotFound` for another member's album."""
     await own_album(writes.graph, member_id, album_id)
     held = (await writes.graph.assoc_get(album_id, (COLLECTS,), list(dict.fromkeys(media_ids))))[COLLECTS]
     if held:
@@ -118,9 +122,9 @@ async def take_out(writes: Writes, member_id: int, album_id: int, media_ids: Seq
 
 
 async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
-    """Put photos of an album first, in this order; the others follow as they stood. Names that are not in it do no harm.
+    """Move photos to the front of an album, in this order; the others keep their order. Unknown photos are ignored.
 
-    Raises `NotFound` for somebody else's album.
+    Raises `NotFound` for another member's album.
     """
     await own_album(writes.graph, member_id, album_id)
 
@@ -139,10 +143,10 @@ async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequ
 
 
 def _moved(there: dict[int, Assoc], order: Sequence[int]) -> Iterable[tuple[int, Collected]]:
-    """Yield the photos whose place changes: they share out the places that there are, so most keep theirs."""
+    """Yield the photos whose position changes. Existing positions are reassigned, so most photos keep theirs."""
     places = sorted(collected_of(assoc).place for assoc in there.values())
     if len(set(places)) < len(places):
-        # Two that were put in at once may have one place.
+        # Concurrent additions can have produced equal positions.
         places = list(range(1, len(places) + 1))
     for id_, place in zip(order, places, strict=True):
         photo = collected_of(there[id_])
@@ -159,7 +163,6 @@ async def _held(writes: Writes, album_id: int) -> list[Assoc]:
 
 
 def _wanted(post: Post, media_ids: Sequence[int]) -> list[int]:
-    """Return the media of a post that are meant."""
     if post.visibility is Visibility.DIRECT:
         raise InvalidInput(
             "photos of posts that are only for those they mention cannot be in an album", field="status_id"

@@ -1,6 +1,6 @@
-"""The audit log: acts note themselves in the batch that does them, so neither is without the other.
+"""The audit log: commands add an entry to the batch that does the action, so both are committed or neither is.
 
-Nothing changes an entry. Upkeep drops those that are older than the setting says, and nothing else does.
+Entries are immutable. Only the retention upkeep deletes them.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from shoal.graph.payloads.members import put_entry, take_entry
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
 
 _DROPPED_AT_ONCE = 20
-"""Entries of one commit: DynamoDB takes 100 items, and an entry makes four at most."""
+"""Entries deleted per commit: a DynamoDB transaction is limited to 100 items, and an entry takes up to four."""
 _TAKEN_AT_ONCE = 100
 
 
 def note(writes: Writes, batch: Batch, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
-    """Have an act leave an entry, of whoever the bundle is bound to, with the batch that does it."""
+    """Add an audit entry of the acting member to the batch that does the action."""
     entry = entry_of(verb, writes.actor, target, details)
     put_entry(batch, writes.new_id(batch.shard), entry, writes.actor.address)
 
 
 async def note_alone(writes: Writes, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
-    """Commit an entry by itself, before an act that changes nothing in the graph."""
+    """Commit an entry by itself, before an action that changes nothing in the graph."""
     await commit_entry(writes.graph, writes.new_id, writes.actor, verb, target, **details)
 
 
 async def commit_entry(
     graph: Graph, new_id: IdMaker, actor: Actor, verb: AuditVerb, target: AuditTarget, /, **details: str | int
 ) -> None:
-    """As `note_alone`, where there is a graph and no more."""
+    """Commit an entry like `note_alone`, for callers without a `Writes`."""
 
     async def attempt() -> None:
         batch = Batch(shard_of(target.member_id) if target.member_id else place(target.name).shard)
@@ -49,10 +49,10 @@ async def commit_entry(
 
 
 async def note_failed_login(writes: Writes, member_id: int, name: str, network: str, why: str) -> None:
-    """Note a log-in that failed, or rather that some did: a flood leaves few entries (`core.audit.RepeatCounter`).
+    """Record a failed login. A flood of failures leaves few entries (`core.audit.repeats`).
 
-    `member_id` is 0 where nobody has the `name` that was typed: such names are counted together for each `network`. Best effort:
-    the answer to who logs in does not depend on it, nor, on a server, wait for it.
+    `member_id` is 0 if no member has the `name` that was typed; such names are counted together per `network`. Best effort: the
+    response does not depend on it and, on a server, does not wait for it.
     """
     now = milliseconds_of(writes.new_id(0))
     repeat = writes.failures.count(f"{member_id} {network} {why}", now)
@@ -66,14 +66,14 @@ async def note_failed_login(writes: Writes, member_id: int, name: str, network: 
         batch = Batch(shard_of(holder) if holder else place(network).shard)
         note(writes, batch, AuditVerb.LOGIN_FAILED, target, why=why, count=repeat.times)
         if holder:
-            # The member may have been deleted in between: then nothing may begin at them.
+            # The member may have been deleted concurrently: add nothing to their shard.
             batch.expect(holder)
         await writes.graph.commit(batch)
 
     if writes.background is None:
         await _run_if_possible(attempt)
     else:
-        # Fewer failures are recorded for names that do not exist: a response that waited would reveal by its time which ones do.
+        # Fewer failures are recorded for unknown names, so a response that waited would reveal by its timing which names exist.
         await writes.background.run(_run_if_possible(attempt))
 
 
@@ -83,7 +83,7 @@ async def _run_if_possible(attempt: Callable[[], Awaitable[None]]) -> None:
 
 
 async def drop_old(writes: Writes, before: int) -> None:
-    """Drop the entries from before a snowflake, a few at a time."""
+    """Delete the entries older than a snowflake, in small batches."""
     old = Cursor(before=before, limit=_TAKEN_AT_ONCE, oldest_first=True)
     while pages := await writes.graph.assoc_ranges(PUBLIC_LISTS, AUDITED, old):
         for public, page in pages.items():
@@ -92,7 +92,7 @@ async def drop_old(writes: Writes, before: int) -> None:
 
 
 async def end_addresses(writes: Writes, member_id: int) -> int:
-    """End the addresses in a member's own list, some of them in a commit of their own, and return how many these were."""
+    """Delete a page of addresses from a member's own list. Return their number; 0 when none are left."""
     batch = Batch(shard_of(member_id))
     for held in await writes.graph.assoc_range(member_id, AUDITED, Cursor(limit=_DROPPED_AT_ONCE)):
         batch.assoc_del(member_id, AUDITED, held.id2, writes.new_id(batch.shard))

@@ -64,20 +64,20 @@ from shoal.graph.member_lookup import login_of
 from shoal.graph.schema import challenge_key_key, used_challenge_key
 
 _LANES = 4
-"""Threads that each hash is computed in, argon2's parallelism."""
+"""Threads that compute each hash: the parallelism of argon2."""
 AT_ONCE = 2 if (os.cpu_count() or 1) >= 2 * _LANES else 1
-"""More than the cores have lanes for would share the same time, each with another 64 MiB."""
+"""Concurrent hashes. More would share the same cores and take another 64 MiB each."""
 WAITING = 16
 
 _RETRY_SECONDS = 1.0
-"""The whole queue is done in less."""
+"""Longer than the whole queue takes."""
 
 _NICE = 10
-"""Added to the niceness of the threads that hash: requests that need no password come first."""
+"""Added to the niceness of the hashing threads, so that requests without a password go first."""
 
 
 def _stand_back() -> None:
-    # On Linux each thread has a niceness of its own, and it may always be raised.
+    # On Linux each thread has its own niceness, and any thread may raise it.
     with suppress(OSError):
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)
@@ -88,15 +88,14 @@ _threads = ThreadPoolExecutor(AT_ONCE, "shoal-password", initializer=_stand_back
 _hashing_slots = threading.BoundedSemaphore(AT_ONCE + WAITING)
 
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$c29tZSBvdGhlciBzYWx0$lPCwXAWBVxPSfvb7XMkbNiYqmHVSfBDa4kUNExGEI9M"
-"""A hash that no password has: checking against it takes as long as against a real one."""
+"""A hash that matches no password. Verifying against it takes as long as against a real one."""
 
 
 @contextmanager
 def hashing_slot() -> Iterator[None]:
-    """Hold a place among the callers that hash or wait to. Raises `Unavailable` when all are taken.
+    """Hold a slot among the callers that hash or wait. Raises `Unavailable` if all are taken.
 
-    The front end takes it before it calls a verb, so that a refusal costs no read. Callers inside the process need none: how
-    many of them there are is for them to say.
+    The front end acquires it before it runs a command, so a refusal costs no reads. Callers inside the process limit themselves.
     """
     if not _hashing_slots.acquire(blocking=False):
         raise Unavailable("Too many passwords are being checked; try again in a moment", retry_after=_RETRY_SECONDS)
@@ -107,12 +106,12 @@ def hashing_slot() -> Iterator[None]:
 
 
 async def hashed(password: str) -> str:
-    """Return the hash to store, of the password in NFC: keyboards spell the same character as one or as several."""
+    """Hash the NFC form of a password: keyboards encode the same character as one or several code points."""
     return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, normalized("NFC", password))
 
 
 async def matches(password: str, stored: str) -> bool:
-    """Whether the password has this hash; an empty hash matches nothing, and takes as long to say so."""
+    """Return whether the password has this hash. An empty hash matches nothing and takes the same time."""
     fits = await asyncio.get_running_loop().run_in_executor(_threads, _verify, password, stored or _NOBODY)
     return fits and bool(stored)
 
@@ -130,17 +129,17 @@ def _is_hash_of(password: str, stored: str) -> bool:
 
 
 async def make_challenge(writes: Writes, purpose: Purpose, member_id: int = 0) -> bytes:
-    """Return a challenge for a member; 0 where it is not known who answers."""
+    """Return a challenge for a member; 0 if the member is not known yet."""
     return new_challenge(await _challenge_secret(writes), purpose, member_id, writes.new_id.now())
 
 
 async def challenge_fits(writes: Writes, challenge: bytes, purpose: Purpose, member_id: int = 0) -> bool:
-    """Return whether this is a challenge of ours for this, and not too old. Whether it was used, the commit says."""
+    """Return whether this server issued the challenge for this purpose and it has not expired. Reuse is detected at commit."""
     return is_good(await _challenge_secret(writes), challenge, purpose, member_id, writes.new_id.now())
 
 
 def use_up_challenge(writes: Writes, batch: Batch, challenge: bytes) -> None:
-    """Use a challenge up with the batch, which fails with `KeyTaken` where it was used before."""
+    """Consume a challenge with the batch, which fails with `KeyTaken` if it was used before."""
     key, use = used_challenge_key(batch.shard, challenge), writes.new_id(batch.shard)
     batch.key_add(key, use, until=made_at(challenge) + 2 * GOOD_MS)
     batch.fresh.add(use)
@@ -157,23 +156,23 @@ _log = logging.getLogger("shoal.logins")
 
 
 def claimed_member(text: str) -> int:
-    """Return the member whom the answer of a device is of, as it says; 0 for none. Raises `BadAnswer` for a malformed one."""
+    """Return the member that a passkey response claims to be of; 0 for none. Raises `BadAnswer` if it is malformed."""
     return read_assertion(text).member_id
 
 
 async def passkey_options(
     writes: Writes, site: Site, purpose: Purpose, member: Member | None = None
 ) -> dict[str, object]:
-    """Return what a browser asks a device with: for any passkey of the site, or for those of a member."""
+    """Return the WebAuthn request options: for any passkey of the site, or for those of a member."""
     challenge = await make_challenge(writes, purpose, member.id if member else 0)
     login = await login_of(writes.graph, member) if member else None
     return asking_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
 
 
 async def use_passkey(writes: Writes, site: Site, member: Member, text: str, purpose: Purpose) -> Login | None:
-    """Return the login after a passkey of the member has signed for this purpose; None where that counts for nothing.
+    """Return the login after a valid passkey response for this purpose; None if it is invalid.
 
-    A challenge counts once, whoever sends it at the same moment. Of a copy of a passkey its owner is told by mail.
+    A challenge is accepted once, even for concurrent requests. The owner gets a mail if the passkey seems to be cloned.
     """
     try:
         found = read_assertion(text)
@@ -226,7 +225,7 @@ def _overtaken(conflict: Conflict) -> bool:
 
 
 _KNOWN = 8
-"""Networks that are remembered for a member."""
+"""Networks remembered per member."""
 _LOGGED_CHARACTERS = 64
 _WRONG_PASSKEY = "this passkey opens no account here, or it took too long"
 
@@ -236,32 +235,32 @@ class Asker(Protocol):
 
     @property
     def address(self) -> str:
-        """Its address, for the log; empty when it is not known."""
+        """The address, for the log; empty if unknown."""
 
     @property
     def site(self) -> Site:
-        """The site on which it asks, as passkeys are for one."""
+        """The site of the request: a passkey is bound to one."""
 
     @property
     def network(self) -> str:
-        """The /24 or /64 of the address; empty when it is not known."""
+        """The /24 or /64 network of the address; empty if unknown."""
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
-        """Count an attempt as a wrong one before it is made, so that simultaneous attempts cannot exceed the maximum.
+        """Count an attempt as failed before it is made, so that concurrent attempts cannot exceed the limit.
 
-        `known`: the right password came from this network before. `code`: it is one of a code. Raises `TooMany`.
+        `known`: a correct password came from this network before. `code`: the attempt is a second-factor code. Raises `TooMany`.
         """
 
     async def take_back(self) -> None:
-        """Uncount an attempt that was not wrong."""
+        """Uncount an attempt that succeeded."""
 
 
 async def fits(writes: Writes, login: Login | None, name: str, password: str, asker: Asker | None) -> bool:
-    """Whether this is the password of the login. Nothing is counted for a caller inside the process, None.
+    """Return whether this is the password of the login. Nothing is counted without an `asker` (a caller inside the process).
 
-    `name` is what the caller gave. Raises `TooMany`.
+    `name` is the name as typed. Raises `TooMany`.
     """
-    # In NFC, in which the length of a password is checked, four characters may be one.
+    # Up to four characters can become one in NFC, in which the password length is checked.
     stored, given = login.password if login else "", password[: 4 * writes.limits.password_most]
     if asker is not None:
         await _begin(writes, login, account_key(name), name, asker)
@@ -271,17 +270,16 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     if asker is None:
         return True
     await asker.take_back()
-    # With a second factor the password alone says nothing about where its owner is.
+    # With a second factor, the password alone does not prove that the owner uses this network.
     if login is not None and login.second is None:
         await remember(writes, login, asker)
     return True
 
 
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
-    """Return the member of whom this is the answer of a passkey, alone: also one who may not come in.
+    """Return the member of a passkey response, including one who may not log in.
 
-    Raises `Unauthenticated`, alike for everything that can be wrong, and `TooMany`: answers that prove nothing are counted as wrong
-    passwords are, by themselves.
+    Raises `Unauthenticated`, with one message for every reason, and `TooMany`: wrong responses have their own rate limit.
     """
     try:
         member_id = claimed_member(answer)
@@ -304,10 +302,9 @@ async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
 async def code_counts(
     writes: Writes, member: Member, code: str, asker: Asker | None, purpose: Purpose = Purpose.SECOND
 ) -> bool:
-    """Whether this is a code of the member's second factor, or the answer of a passkey of theirs, made for this purpose.
+    """Return whether this is a second-factor code or a passkey response of the member for this purpose, and consume it.
 
-    It is used up by that. True where they have no second factor. Wrong ones are counted as wrong passwords are, by themselves.
-    Raises `TooMany`.
+    Returns True if the member has no second factor. Wrong codes have their own rate limit. Raises `TooMany`.
     """
     if asker is not None:
         await _begin(
@@ -361,9 +358,9 @@ async def _begin(
 
 
 def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
-    """The networks that are still known once the password was replaced: that of the member who did it, alone.
+    """Return the known networks after a password change: only that of the member who changed it.
 
-    With a second factor none is: the password says nothing about where its owner is.
+    With a second factor there are none: the password does not prove that the owner uses a network.
     """
     if login.second is not None:
         return ()
@@ -371,14 +368,13 @@ def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
 
 
 def networks_of(login_id: int, network: str) -> tuple[bytes, ...]:
-    """The marks of a network; none for an empty one."""
     return (_mark(login_id, network),) if network else ()
 
 
 async def remember(writes: Writes, login: Login, asker: Asker) -> None:
-    """Remember from where a member logged in who has proved who they are, and tell them of a new place.
+    """Remember the network of a successful login, and notify the member of a new one by mail.
 
-    Best effort: without it the next login from there is counted with everybody's.
+    Best effort: otherwise the next login from there shares the account-wide counter.
     """
     mark = _mark_from(login, asker)
     if not mark or mark in login.networks:
@@ -402,15 +398,15 @@ def _mark(login_id: int, network: str) -> bytes:
 
 
 def account_key(name: str) -> str:
-    """Return the key under which an attempt is counted: a hash of the name or address that was given.
+    """Return the key that attempts are counted under: a hash of the name or address as typed.
 
-    It does not depend on whose name it is: else a stranger could find out which address belongs to whom, or to nobody.
+    It does not depend on the account: otherwise it would reveal which address belongs to which account, or to none.
     """
     return blake2b(name.strip().lower().encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 async def failed(writes: Writes, login: Login | None, name: str, asker: Asker | None, why: str) -> None:
-    """Write a failed log-in into the log of the server and into the audit log. `name` is what was typed."""
+    """Log a failed login to the server log and to the audit log. `name` is the name as typed."""
     if asker is not None:
         _log.warning("login failed: reason=%r name=%r address=%s", why, name[:_LOGGED_CHARACTERS], asker.address or "-")
     network = asker.network if asker is not None else ""

@@ -64,14 +64,14 @@ _SHARD = shard_of(EVERYBODY)
 
 
 async def check_room(graph: Reader, atype: AssocType, maximum: int) -> None:
-    """Raise `Unfit` for a list that is full. Two who add at the same moment may both find the last place; that does no harm."""
+    """Raise `Unfit` if a list is full. Concurrent additions may exceed the limit slightly, which is harmless."""
     counted = await graph.assoc_count((EVERYBODY,), (atype,))
     if counted[atype].get(EVERYBODY, 0) >= maximum:
         raise Unfit(f"There are {maximum} such blocks already, which is the maximum")
 
 
 class Blocklist(NamedTuple):
-    """A list of blocks: where it stands, how long it may be, and what the audit log says of its blocks."""
+    """A kind of block: its list, its limit and its audit log terms."""
 
     atype: AssocType
     maximum: int
@@ -81,7 +81,7 @@ class Blocklist(NamedTuple):
 
 
 async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[[int], B], taken: Taken) -> B:
-    """Return a new block, made with its id. Raises `taken` where there is one under this key, and `Unfit` for one too many."""
+    """Create a block and return it. Raises `taken` if the key exists, and `Unfit` if the list is full."""
     await check_room(writes.graph, listed.atype, listed.maximum)
 
     def build(id_: int) -> tuple[B, Batch]:
@@ -99,7 +99,7 @@ async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[
 
 
 async def remove_blocks(writes: Writes, listed: Blocklist, blocks: Mapping[Key, int]) -> None:
-    """End blocks of a list, given their ids by their keys. Raises `NotFound` where none of them is there any more."""
+    """Remove blocks of a list, given ids by key. Raises `NotFound` if none of them exists any more."""
 
     async def attempt() -> None:
         nodes = await writes.graph.obj_get(list(blocks.values()))
@@ -132,9 +132,9 @@ _ADDRESSES = Blocklist(
 
 
 async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
-    """Refuse sign-ups with addresses of this domain and of those below it.
+    """Refuse sign-ups with addresses of this domain and its subdomains.
 
-    Raises `InvalidInput` for what is no domain, `Taken` for one that is blocked, `Unfit` for one too many.
+    Raises `InvalidInput` for an invalid domain, `Taken` if it is blocked already, and `Unfit` if the list is full.
     """
     name = check_domain(domain)
     key, taken = email_domain_block_key(name), Taken("Domain has already been taken", field="domain")
@@ -142,14 +142,14 @@ async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
 
 
 async def block_address(writes: Writes, address: str) -> CanonicalEmailBlock:
-    """Refuse sign-ups with this address and those that differ from it in dots, case and `+tag` alone. Raises as `block_digest`."""
+    """Refuse sign-ups with this address, ignoring dots, case and `+tag`. Raises like `block_digest`."""
     return await block_digest(writes, canonical_digest(address))
 
 
 async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
     """Refuse sign-ups with addresses whose canonical form has this hash.
 
-    Raises `InvalidInput` for what is no hash, `Taken` for one that is blocked, `Unfit` for one too many.
+    Raises `InvalidInput` for an invalid hash, `Taken` if it is blocked already, and `Unfit` if the list is full.
     """
     checked = check_digest(digest)
     taken = Taken("Canonical email hash has already been taken", field="canonical_email_hash")
@@ -163,21 +163,18 @@ async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
 
 
 async def unblock_domain(writes: Writes, block_id: int) -> EmailDomainBlock:
-    """End a block. Raises `NotFound`."""
     block = await access_email_block(writes.graph, EmailDomainBlock, block_id)
     await remove_blocks(writes, _DOMAINS, {email_domain_block_key(block.domain): block.id})
     return block
 
 
 async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
-    """End a block. Raises `NotFound`."""
     block = await access_email_block(writes.graph, CanonicalEmailBlock, block_id)
     await remove_blocks(writes, _ADDRESSES, {email_block_key(block.digest): block.id})
     return block
 
 
 async def access_email_block(graph: Reader, kind: type[B], block_id: int) -> B:
-    """A block of this kind by its id. Raises `NotFound`."""
     node = (await graph.obj_get((block_id,))).get(block_id)
     if not isinstance(node, kind):
         raise NotFound("Record not found")
@@ -185,27 +182,27 @@ async def access_email_block(graph: Reader, kind: type[B], block_id: int) -> B:
 
 
 async def domain_block_of(graph: Reader, address: str) -> int:
-    """The id of the block that refuses the domain of an address: that of the narrowest domain, or 0 for none."""
+    """Return the id of the block that matches the domain of an address, the most specific first; 0 for none."""
     keys = [email_domain_block_key(domain) for domain in domains_of(address)]
     found = await graph.key_get(keys)
     return next((found[key] for key in keys if key in found), 0)
 
 
 async def address_block_of(graph: Reader, address: str) -> int:
-    """The id of the block that refuses an address by its canonical form, or 0 for none."""
+    """Return the id of the block that matches the canonical form of an address; 0 for none."""
     keys = [email_block_key(digest) for digest in canonical_digests(address)]
     return next(iter((await graph.key_get(keys)).values()), 0)
 
 
 async def check_email(writes: Writes, address: str, client: str) -> None:
-    """Refuse an address that is blocked, and count the attempt of this client for the domain.
+    """Refuse a blocked address, and count the attempt for the domain.
 
-    Raises `Disallowed` for a blocked domain. A blocked address is `Taken`, so that nobody learns from the answer which
+    Raises `Disallowed` for a blocked domain. A blocked address raises `Taken`, so that the response does not reveal which
     addresses are blocked.
     """
     block_id = await domain_block_of(writes.graph, address)
     if block_id:
-        # The figures are worth less than the answer.
+        # The response matters more than the statistics.
         with contextlib.suppress(ShoalError):
             await _count_attempt(writes, block_id, client)
         raise Disallowed("Email uses a disallowed e-mail provider", field="email")
@@ -215,7 +212,7 @@ async def check_email(writes: Writes, address: str, client: str) -> None:
 
 async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
     now = time.time_ns() // 1_000_000
-    # Attempts of the same moment would only overtake each other.
+    # Concurrent attempts would only conflict with each other.
     async with writes.turns.of((f"email domain block {block_id}",)):
         await change_object(
             writes.graph,
@@ -225,7 +222,7 @@ async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
 
 
 async def matching_email_blocks(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:
-    """Blocks by which an address is refused through its canonical form: one, or none. Raises `InvalidInput`."""
+    """Return the block that matches the canonical form of an address, if any. Raises `InvalidInput`."""
     block_id = await address_block_of(graph, address)
     node = (await graph.obj_get((block_id,))).get(block_id) if block_id else None
     return (node,) if isinstance(node, CanonicalEmailBlock) else ()
@@ -236,9 +233,9 @@ _NAMES = Blocklist(BLOCKS_NAME, MAX_NAMES, TargetKind.NAME, AuditVerb.NAME_BLOCK
 
 
 async def block_name(writes: Writes, word: str, *, part: bool = False) -> NameBlock:
-    """Refuse sign-ups with this user name, or, as a `part`, with every name that has it in it. Members keep theirs.
+    """Refuse sign-ups with this user name or, with `part`, with every name that contains it. Existing members keep theirs.
 
-    Raises `InvalidInput` for what is no word, `Taken` for one that is blocked so, `Unfit` for one too many.
+    Raises `InvalidInput` for an invalid word, `Taken` if it is blocked already, and `Unfit` if the list is full.
     """
     checked = check_word(word, part=part)
     key = name_block_key(key_text(checked, part=part))
@@ -247,7 +244,7 @@ async def block_name(writes: Writes, word: str, *, part: bool = False) -> NameBl
 
 
 async def unblock_name(writes: Writes, word: str) -> None:
-    """End the blocks of a word, as a name and as a part. Raises `NotFound` where there is none."""
+    """Remove the blocks of a word, as a name and as a part. Raises `NotFound` if there is none."""
     keys = [name_block_key(key_text(plain(word), part=part)) for part in (False, True)]
     found = await writes.graph.key_get(keys)
     if not found:
@@ -256,21 +253,19 @@ async def unblock_name(writes: Writes, word: str) -> None:
 
 
 async def check_name(graph: Reader, name: str) -> None:
-    """Raise `Reserved` for a user name that is blocked: the answer does not say by which word."""
+    """Raise `Reserved` for a blocked user name. The message does not reveal the blocked word."""
     if await graph.key_get([name_block_key(text) for text in refusing(name)]):
         raise Reserved(f"the user name {name} is reserved", field="username")
 
 
 MAX_IP_BLOCKS = 10_000
 MAX_IP_BLOCK_COMMENT = 1_000
-"""Maximum characters."""
 MAX_IP_BLOCK_SECONDS = 10 * 365 * 86_400
-"""Maximum duration of a block."""
 _PAGE = 500
 
 
 class IpBlockChanges(NamedTuple):
-    """Wanted changes of a block: None leaves a value as it is."""
+    """Changes of a block: None keeps the current value."""
 
     network: str | None = None
     severity: IpSeverity | None = None
@@ -282,9 +277,9 @@ class IpBlockChanges(NamedTuple):
 async def block_ip(
     writes: Writes, network: str, severity: IpSeverity, *, comment: str = "", seconds: int = 0
 ) -> IpBlock:
-    """Block a network for so many seconds; 0 for ever.
+    """Block a network for a number of seconds; 0 means permanently.
 
-    Raises `InvalidInput` for a malformed network, `Taken` for one that is blocked, `Unfit` for one too many.
+    Raises `InvalidInput` for a malformed network, `Taken` if it is blocked already, and `Unfit` if the list is full.
     """
     made = _checked(IpBlock(id=0, network="", severity=severity), IpBlockChanges(network, None, comment, seconds))
     await check_room(writes.graph, BLOCKS_IP, MAX_IP_BLOCKS)
@@ -307,7 +302,7 @@ async def block_ip(
 
 
 async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges) -> IpBlock:
-    """Change a block. Raises as `block` does, and `NotFound`."""
+    """Change a block. Raises like `block_ip`, and `NotFound`."""
 
     async def attempt() -> IpBlock:
         before = await access_ip_block(writes.graph, block_id)
@@ -338,8 +333,6 @@ async def update_ip_block(writes: Writes, block_id: int, changes: IpBlockChanges
 
 
 async def unblock_ip(writes: Writes, block_id: int) -> IpBlock:
-    """End a block. Raises `NotFound`."""
-
     async def attempt() -> IpBlock:
         node = await access_ip_block(writes.graph, block_id)
         batch = _ending(writes, node)
@@ -351,7 +344,7 @@ async def unblock_ip(writes: Writes, block_id: int) -> IpBlock:
 
 
 async def expire_ip_block(writes: Writes, node: IpBlock) -> None:
-    """End a block in the version that was read. Raises `Conflict` if it was changed since."""
+    """Remove a block in the version that was read. Raises `Conflict` if it was changed since."""
     await writes.graph.commit(_ending(writes, node))
 
 
@@ -365,7 +358,6 @@ def _ending(writes: Writes, node: IpBlock) -> Batch:
 
 
 async def access_ip_block(graph: Reader, block_id: int) -> IpBlock:
-    """Return a block by its id. Raises `NotFound`."""
     node = (await graph.obj_get((block_id,))).get(block_id)
     if not isinstance(node, IpBlock):
         raise NotFound("Record not found")
@@ -380,7 +372,6 @@ async def ip_blocks_version(graph: Reader) -> int:
 
 
 async def all_ip_blocks(graph: Reader) -> list[IpBlock]:
-    """Return all blocks, newest first."""
     found: list[IpBlock] = []
     before = MAX_TIME
     while page := await graph.assoc_range(EVERYBODY, BLOCKS_IP, Cursor(before=before, limit=_PAGE)):
@@ -405,7 +396,7 @@ def _checked(before: IpBlock, changes: IpBlockChanges) -> IpBlock:
 
 
 def _changing(writes: Writes) -> Batch:
-    """Begin a batch that makes every process read the blocks again."""
+    """Create a batch that makes every process reload the blocks."""
     batch = Batch(_SHARD)
     batch.assoc_add(EVERYBODY, IP_BLOCKS_CHANGED, EVERYBODY, writes.new_id(_SHARD))
     return batch

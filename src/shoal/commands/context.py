@@ -47,18 +47,18 @@ from shoal.media.library import MediaLibrary
 _log = logging.getLogger("shoal.background")
 
 MAX_BACKGROUND_TASKS = 64
-"""Tasks at a time; whoever begins another one waits for it."""
+"""Maximum of concurrent tasks; a caller that exceeds it runs its task itself."""
 _CLOSING_SECONDS = 5.0
 
 
 class Background:
-    """Runs work beside the answers of a server. It needs no start."""
+    """Runs tasks that no response waits for. Needs no start."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, work: Coroutine[None, None, None]) -> None:
-        """Begin some work, and return at once; after it, where there is too much of it. What it raises is logged."""
+        """Start a task and return immediately, or run it to its end if too many are running. Exceptions are logged."""
         if len(self._tasks) >= MAX_BACKGROUND_TASKS:
             await _quietly(work)
             return
@@ -67,7 +67,7 @@ class Background:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Wait for what was begun, and give up what takes too long."""
+        """Wait for the running tasks, and cancel those that take too long."""
         if not self._tasks:
             return
         _, late = await asyncio.wait(set(self._tasks), timeout=_CLOSING_SECONDS)
@@ -85,7 +85,7 @@ async def _quietly(work: Coroutine[None, None, None]) -> None:
 
 _RETRY_SECONDS = 1.0
 _FIRST = 1 / 3
-"""Where refusing begins, as a part of where it is complete."""
+"""Delay at which refusing begins, as a fraction of the delay at which everything is refused."""
 
 
 def _never() -> float:
@@ -94,26 +94,26 @@ def _never() -> float:
 
 @dataclass(slots=True)
 class Pressure:
-    """The seconds that deliveries are `behind`, and the `most` that they may be; 0: no limit.
+    """Load shedding by fan-out delay: `behind` returns the current delay in seconds, `most` is the limit (0 for none).
 
-    Who takes posts and shares from members asks once for each, before anything else is done about it: the API at its door, and
-    the library. Imports, and what is due at a moment, have been taken on before and ask nothing.
+    Entry points that accept posts and shares (the API, the library) check once per post, before any other work. Imports and
+    scheduled posts do not check, because they were accepted earlier.
     """
 
     behind: Callable[[], float] = _never
     most: float = 0.0
     draw: Callable[[], float] = random.random
-    """Gives a number from 0 to below 1."""
+    """Returns a random number from 0 (inclusive) to 1 (exclusive)."""
     refused: int = 0
-    """Posts and shares, so far."""
+    """Posts and shares refused so far."""
 
     def check(self) -> None:
-        """Raise `Unavailable` for the part that is to be refused now."""
+        """Raise `Unavailable` for the fraction of calls that is refused at the current delay."""
         if (refusal := self.refusal()) is not None:
             raise refusal
 
     def refusal(self) -> Unavailable | None:
-        """As `check`, but give the error."""
+        """Return the error that `check` would raise, or None."""
         seconds = self.behind() if self.most else 0.0
         part = refused_part(seconds, self.most * _FIRST, self.most) if seconds else 0.0
         if self.draw() >= part:
@@ -131,16 +131,13 @@ ID_TRIES = 16
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """The maximum of every field."""
-
     text: int = 5_000
     """Characters of a post."""
     spoiler: int = 500
     note: int = 500
     private_note: int = 2_000
-    """Characters of a private note about another member."""
     reason: int = 420
-    """Characters of a reason for wanting to join."""
+    """Characters of a sign-up reason."""
     list_title: int = 255
     lists: int = 100
     list_members: int = 500
@@ -149,36 +146,33 @@ class Limits(msgspec.Struct, frozen=True):
     album_title: int = 100
     album_description: int = 1_000
     invitations: int = 50
-    """Open invitations of a member."""
+    """Open invitations per member."""
     featured_tags: int = 10
     display_name: int = 100
     profile_fields: int = 4
     profile_field: int = 255
     description: int = 1_500
-    """Characters of the description of media."""
+    """Characters of a media description."""
     media: int = 4
-    """Media in a post."""
+    """Media per post."""
     member_bytes: int = 10_000_000_000
-    """Bytes of all media files of a member."""
     data: int = 64 * 1024
     """Bytes of an application's own JSON."""
     emoji_of_post: int = 20
-    """Different emoji on a post."""
+    """Distinct emoji on a post."""
     emoji_of_member: int = 8
-    """Emoji that a member has on one post."""
+    """Emoji that one member puts on one post."""
     pins: int = 5
-    """Pinned posts on a profile."""
     follows: int = 7_500
-    """Follows of a member; or a tenth more than the member has followers, where that is more."""
+    """Followed accounts per member, or 110% of the member's follower count if that is more."""
     scheduled: int = 300
-    """Scheduled posts of a member."""
     poll_options: int = 4
     poll_option: int = 50
     """Characters of a poll option."""
     poll_least_seconds: int = 300
     poll_most_seconds: int = 2_629_746
     leaving_days: int = 30
-    """Days in which a member who deletes their account may come back."""
+    """Days in which an account deletion can be canceled."""
     password_least: int = 8
     password_most: int = 1_024
     idempotency_key: int = 256
@@ -192,42 +186,42 @@ class Limits(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """The graph, the makers of ids, and the media library."""
+    """The dependencies that every command receives, bound to the acting member."""
 
     graph: Graph
     new_id: IdMaker
     media: MediaLibrary
     limits: Limits = field(default_factory=Limits)
     domain: str = "localhost"
-    """Our own name in `@user@domain`, without a port."""
+    """The server's own name in `@user@domain`, without a port."""
     pressure: Pressure = field(default_factory=Pressure)
-    """Refuses new posts and shares while the consequences of earlier ones are late."""
+    """Refuses new posts and shares while fan-out is late."""
     turns: NamedTurns = field(default_factory=NamedTurns)
-    """Makes changes of one object wait for each other instead of colliding."""
+    """Serializes changes of one object within the process, so that they do not conflict."""
     inviters: Inviters = "off"
-    """Members who may invite others."""
     lifetime: TokenLifetime = FOR_EVER
-    """How long tokens last that nobody uses."""
+    """How long an unused token stays valid."""
     actor: Actor = NOBODY
-    """The member who acts, from where and why: for the audit log."""
+    """The acting member, with address and reason, for the audit log."""
     failures: RepeatCounter = field(default_factory=RepeatCounter)
-    """Counts failed log-ins, so that a flood of them leaves few entries in the audit log."""
+    """Aggregates failed logins, so that a flood leaves few audit entries."""
     background: Background | None = None
-    """Runs what no answer waits for; None inside the process, where whoever acts waits."""
+    """Runs tasks that no response waits for; None inside the process, where the caller waits."""
 
     def by(self, actor: Actor) -> Writes:
-        """Return the bundle for somebody who acts."""
+        """Return a copy that is bound to another actor."""
         return replace(self, actor=actor)
 
     def because(self, reason: str) -> Writes:
-        """Return the bundle for an act with a reason. Raises `InvalidInput` for one that is too long."""
+        """Return a copy with a reason for the audit log. Raises `InvalidInput` if it is too long."""
         return replace(self, actor=self.actor.because(reason)) if reason else self
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
-    """Commit a new object. `build` makes it and its batch from an id, and again from the next one while a fresh id is taken.
+    """Commit a new object.
 
-    Raises `IdTaken` for an id that `build` did not make, as of an import.
+    `build` creates the object and its batch from an id, and is called again with the next id if a fresh one is taken. Raises
+    `IdTaken` for an id that `build` did not create, as in an import.
     """
     for _ in range(ID_TRIES):
         new_id = writes.new_id(shard)
@@ -245,7 +239,7 @@ async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, B
 
 
 async def made_once(writes: Writes, key: Key, kind: type[N], make: Callable[[int], N]) -> N:
-    """Return the one object of a kind that the network has under a key. Whoever asks first makes it, from an id."""
+    """Return the one object of a kind under a server-wide key. The first caller creates it."""
 
     def build(id_: int) -> tuple[N, Batch]:
         node, batch = make(id_), Batch(key.shard)
@@ -264,25 +258,25 @@ async def made_once(writes: Writes, key: Key, kind: type[N], make: Callable[[int
 T = TypeVar("T")
 
 Claim = Callable[[Batch], None]
-"""Marks a batch of the member's shard as an addition: its commit is refused when another addition was first."""
+"""Marks a batch on the member's shard as an addition: its commit is refused if another addition was first."""
 
 Access = Callable[[Reader, int], Awaitable[Member]]
-"""Returns a member by id, or raises an error."""
+"""Return a member by id, or raise an error."""
 
 
 async def in_turn(
     writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, access: Access = access_member
 ) -> T:
-    """Run `attempt` until it is not overtaken, and return its answer. It counts, and commits a batch that it claimed.
+    """Run `attempt`, which counts and commits a claimed batch, until it does not conflict. Return its result.
 
-    As with `retry_on_conflict`, it must read again each time. `access` returns the member; by default it raises `NotFound` for one
-    who is not there.
+    As with `retry_on_conflict`, `attempt` must read again each time. `access` returns the member; the default raises `NotFound`
+    for an unknown one.
     """
 
     async def once() -> T:
         member = await access(writes.graph, member_id)
-        # The version is read before anything is counted, and both later than whatever this request has read so far: another
-        # process may have added in between.
+        # Read the version before `attempt` counts, and both later than anything this request has read so far: another process may
+        # have added in between.
         with another_request():
             found = await writes.graph.obj_get((member.login_id,))
             turn: Node = found.get(member.login_id, member)
@@ -292,6 +286,6 @@ async def in_turn(
 
             return await attempt(claim)
 
-    # Those of one process wait for each other; who would collide is in another one.
+    # Requests of the same process wait here; only those of other processes can conflict.
     async with writes.turns.of((f"maxima of {member_id}",)):
         return await retry_on_conflict(once)

@@ -18,7 +18,7 @@ async def mark(writes: Writes, member_id: int, root_id: int, *, unread: bool) ->
 
 
 async def remove(writes: Writes, member_id: int, root_id: int) -> None:
-    """Remove a conversation from the list; its next post brings it back. Raises `NotFound`."""
+    """Remove a conversation from the list until its next post. Raises `NotFound`."""
     await _put(writes, ended_talk(member_id, await _held(writes, member_id, root_id)))
 
 

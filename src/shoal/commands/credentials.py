@@ -36,7 +36,7 @@ _WRONG_CURRENT = "the current password is wrong"
 
 
 async def set_password(writes: Writes, member_id: int, password: str) -> None:
-    """Replace the password. Every token and authorization code of the member is invalid from then on."""
+    """Replace the password, which invalidates every token and authorization code of the member."""
     if await members.login_of(writes, await access_member(writes.graph, member_id)) is None:
         raise Conflict("this member has no login")
     secret = await authentication.hashed(members.check_password(writes, password))
@@ -46,11 +46,9 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
 async def change_password(
     writes: Writes, member_id: int, current: str, password: str, asker: Asker | None = None
 ) -> None:
-    """Replace the password as `set_password`, for a member who knows the present one.
+    """Replace the password like `set_password`, given the current one. Raises `InvalidInput` if that is wrong.
 
-    Raises `InvalidInput` if they do not.
-
-    Wrong passwords count as those of `log_in` do.
+    Wrong passwords are counted like those of `log_in`.
     """
     members.check_password(writes, password, field="new_password")
     member = await access_member(writes.graph, member_id)
@@ -72,9 +70,9 @@ async def replace_password(
     networks: tuple[bytes, ...] = (),
     beside: Callable[[Batch, Member], None] = lambda _batch, _member: None,
 ) -> None:
-    """Change the password and the generation in one commit, with whatever else belongs to it, and tell the member by mail.
+    """Change the password and the generation in one commit, together with `beside`, and notify the member by mail.
 
-    A member's own change holds only while the `known` hash stands.
+    If `known` is given, the change applies only while it is the stored hash.
     """
     ended = await sessions.all_ended(writes, member_id)
 
@@ -99,9 +97,9 @@ async def replace_password(
 
 
 MAX_ACCOUNT = 300
-"""Characters of a user name or e-mail address as typed."""
+"""Characters of a user name or email address as typed."""
 _KEPT = 4
-"""Former addresses that are kept for a member at most, and ways back, within the time of an undo."""
+"""Former addresses kept per member, and voided spans, within the undo period."""
 _UNDO_MS = PROOF_MS[MailKind.UNDO]
 _TOO_OFTEN = "This address was changed too often; try again in a week"
 _OVER = "This link is over, or was used before"
@@ -110,21 +108,19 @@ _VERBS = {
     MailKind.UNDO: AuditVerb.EMAIL_RESTORED,
     None: AuditVerb.EMAIL_SET,
 }
-"""Changes of an address by the proof of them."""
+"""Audit verbs by the kind of email token (None for an operator's change)."""
 
 
 class Proven(NamedTuple):
-    """A proof that is good, with the member it is of."""
-
     proof: Proof
     member: Member
 
 
 async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None:
-    """Have a mail sent to whoever has this user name or e-mail address, by which they choose a new password.
+    """Send a mail with a password reset link to the member with this user name or email address.
 
-    It is looked for later, so neither the answer nor its time tells whether there is anybody. `language` is the code of the
-    mail's language; empty: the member's. Raises `InvalidInput` for an empty text.
+    The account is looked up later, so neither the response nor its timing reveals whether it exists. `language` is the language
+    of the mail; empty: the member's. Raises `InvalidInput` for an empty text.
     """
     account = check_text(name_or_email.strip(), field="username", maximum=MAX_ACCOUNT)
     if not account:
@@ -135,7 +131,7 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
 
 
 async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
-    """Return what a link of one of these kinds proves. Raises `Gone` for any that is not good (any more)."""
+    """Return the valid email token of a link, of one of these kinds. Raises `Gone` if it is unknown, used or expired."""
     id_, secret = opened(text)
     proof = (await writes.graph.obj_get((id_,))).get(id_) if id_ else None
     if (
@@ -155,10 +151,10 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
 
 
 def _is_over(proof: Proof, member: Member, login: Login) -> bool:
-    """Whether something that came after the mail ended its link."""
+    """Return whether a later event invalidated the token."""
     match proof.kind:
         case MailKind.UNDO:
-            # A new password does not: a thief who sets one must not keep the owner from having the address back.
+            # A new password does not void an undo link: a thief who sets one must not keep the owner from restoring the address.
             ended = False
         case MailKind.RESET:
             ended = proof.generation != member.generation or login.email != proof.address
@@ -168,15 +164,15 @@ def _is_over(proof: Proof, member: Member, login: Login) -> bool:
 
 
 async def reset_password(writes: Writes, text: str, password: str, asker: Asker | None = None) -> Member:
-    """Replace a forgotten password, by the link of a mail. Every token and code of the member is invalid from then on.
+    """Replace a forgotten password with a link from a mail. Every token and code of the member becomes invalid.
 
-    Raises `Gone` for a link that is not good (any more), `TooShort` or `TooLarge` for a password that nobody may have.
+    Raises `Gone` for an invalid link, and `TooShort` or `TooLarge` for a password of the wrong length.
     """
     proof, member = await proven(writes, text, MailKind.RESET)
     secret = await authentication.hashed(members.check_password(writes, password))
 
     def used(batch: Batch, now: Member) -> None:
-        # Of two that come at once with different links, the second finds a password that is newer than its own.
+        # Of two concurrent resets with different links, the second finds a newer generation than its own.
         if now.generation != proof.generation:
             raise Gone(_OVER)
         _use(writes, batch, proof)
@@ -190,7 +186,7 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
 
 
 async def access_as_is(writes: Writes, member_id: int) -> Member:
-    """Return a member in any state. Raises `Gone` when there is none."""
+    """Return a member in any state. Raises `Gone` if there is none."""
     node = (await writes.graph.obj_get((member_id,))).get(member_id)
     if not isinstance(node, Member):
         raise Gone(_OVER)
@@ -198,7 +194,7 @@ async def access_as_is(writes: Writes, member_id: int) -> Member:
 
 
 async def ask_confirmation(writes: Writes, member: Member, language: str = "") -> None:
-    """Have the mail sent (again) whose link confirms a member's address: they have its whole time for it."""
+    """Send the confirmation mail (again); the link is valid for its full lifetime."""
 
     async def attempt() -> None:
         now = await access_as_is(writes, member.id)
@@ -216,10 +212,10 @@ async def ask_confirmation(writes: Writes, member: Member, language: str = "") -
 async def ask_change(
     writes: Writes, member_id: int, password: str, address: str, language: str = "", asker: Asker | None = None
 ) -> None:
-    """Have a mail sent to another address, whose link makes it the member's.
+    """Send a mail to a new address, with a link that makes it the member's address.
 
-    Raises `InvalidInput` for a wrong password or a malformed address, `Disallowed` for one of a blocked domain, and `Taken` for one
-    that is somebody's already, which signing up tells too; `NotAllowed` for a member who changed it too often.
+    Raises `InvalidInput` for a wrong password or a malformed address, `Disallowed` for a blocked domain, `Taken` for an address
+    in use (signing up reveals that too), and `NotAllowed` if the member changed it too often.
     """
     address = check_email(address)
     member = await access_member(writes.graph, member_id)
@@ -237,10 +233,10 @@ async def ask_change(
 
 
 async def confirm(writes: Writes, text: str) -> Member:
-    """Do what the link of a mail to an address says: the address is the member's, and was shown to be.
+    """Apply the confirmation or change link of a mail: the address becomes the member's confirmed address.
 
-    A member who waited for that alone is in. Raises `Gone`, `Taken` when somebody else has the address by now, and `NotAllowed` for
-    one who changed theirs too often.
+    Admits a member who only waited for that. Raises `Gone`, `Taken` if another member has the address by now, and `NotAllowed` if
+    the member changed it too often.
     """
     if (await proven(writes, text, MailKind.CONFIRM, MailKind.CHANGE)).proof.kind is MailKind.CHANGE:
         return await _change(writes, await _change_of(writes, text, MailKind.CHANGE))
@@ -271,18 +267,17 @@ async def confirm(writes: Writes, text: str) -> Member:
 
 
 async def undo_change(writes: Writes, text: str, language: str = "") -> Member:
-    """Bring an address back that somebody else may have replaced.
+    """Restore the address that a change replaced, possibly by a thief.
 
-    The password is good no more, nor is any passkey; everybody is logged out, and a mail is sent to choose another password by.
-    Raises `Gone`.
+    Invalidates the password and all passkeys, logs out every session, and sends a password reset mail. Raises `Gone`.
     """
     return await _change(writes, await _change_of(writes, text, MailKind.UNDO, language))
 
 
 async def set_email(writes: Writes, member_id: int, address: str) -> Member:
-    """Give a member another address, or none (""), without a mail: for operators who are asked to.
+    """Set or remove ("") a member's address without a mail, for operators.
 
-    Links that would bring another back are void. Raises `InvalidInput` for a malformed address, `Taken`, `NotFound`, and
+    Voids the links that would restore another address. Raises `InvalidInput` for a malformed address, `Taken`, `NotFound`, and
     `Conflict` for a member without a login.
     """
     address = check_email(address) if address else ""
@@ -297,7 +292,7 @@ async def set_email(writes: Writes, member_id: int, address: str) -> Member:
 
 
 class _Change(NamedTuple):
-    """A change of address: whose, to which, and what proves it, read anew for each attempt."""
+    """An address change: the member, the address, and the state, which is read again for each attempt."""
 
     member_id: int
     address: str
@@ -315,7 +310,7 @@ async def _change_of(writes: Writes, text: str, kind: MailKind, language: str = 
 
 
 class _Moved(NamedTuple):
-    """A login with another address, what becomes free, and what is told to the address before."""
+    """A login with another address, the addresses that become free, and the former address to notify."""
 
     login: Login
     freed: tuple[str, ...]
@@ -323,7 +318,7 @@ class _Moved(NamedTuple):
 
 
 async def _change(writes: Writes, wanted: _Change) -> Member:
-    """Make an address the member's; the one before it is kept for the undo, or becomes free."""
+    """Change the address. The former one is kept for the undo, or becomes free."""
     member_id, address = wanted.member_id, wanted.address
     shard = shard_of(member_id)
     if address:
@@ -364,7 +359,7 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
         return after, moved.freed
 
     member, freed = await retry_on_conflict(attempt)
-    # The event does both too, later, should this fail: the change is made.
+    # If this fails, the event does both later: the change is committed.
     with contextlib.suppress(ShoalError):
         await _settle(writes, member_id, address, freed)
     return member
@@ -373,14 +368,13 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
 def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
     """Return the login with another address; `now` is an id of the moment.
 
-    A change by the link of a mail can be undone for a while. Three cannot, and void what could be brought back since: the undo
-    itself, the way back to an address that is kept for an undo, and what an operator sets. What could be brought back before stays
-    so: a thief who goes to and fro between addresses of theirs does not end the owner's way back. Raises `NotAllowed` for a member
-    who changed their address too often.
+    A change by link can be undone for a while. Three changes cannot be undone and void the undo links created since: the undo
+    itself, a change to an address that is kept for an undo, and one by an operator. Earlier undo links stay valid, so a thief who
+    switches between own addresses cannot void the owner's link. Raises `NotAllowed` if the address changed too often.
     """
     at = milliseconds_of(now)
     if any(until - _UNDO_MS >= at for _, until in login.kept):
-        # What came first is told by moments: of two changes in one, or by clocks that differ, the second waits.
+        # The order of changes is decided by time: of two in the same millisecond, or with clocks that differ, the second waits.
         raise Conflict("the address was changed in this very moment")
     kept = {one: until for one, until in login.kept if until > at}
     ended = [one for one, until in login.kept if until <= at]
@@ -396,7 +390,7 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
             return _Moved(replace(changed, kept=tuple(kept.items()), voided=voided), freed, before)
         end = kept[address]
     elif proof is not None:
-        # Whoever knew the password may have added a passkey long before the change, and it would log in alone: all of them go.
+        # A thief who knew the password may have added a passkey long before the change, which could log in alone: remove all.
         end = proof.expires_at
         second = login.second
         if second is not None and (second.since >= end - _UNDO_MS or not second.key):
@@ -420,7 +414,7 @@ async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[
 
 
 async def end(writes: Writes, proof: Proof) -> None:
-    """End a proof whose time is over. An address that could be brought back becomes free; who never confirmed theirs is gone."""
+    """Delete an expired token. The address of an undo becomes free; a member who never confirmed theirs is deleted."""
     if proof.kind is MailKind.UNDO:
         await release_address(writes.graph, proof.member_id, proof.address, proof.expires_at)
     if proof.kind is MailKind.CONFIRM:
@@ -434,7 +428,7 @@ async def _end_unconfirmed(writes: Writes, proof: Proof) -> None:
     member = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
     if not isinstance(member, Member) or not member.unconfirmed:
         return
-    # They may be let in, or gone, in this very moment; and where the mail was sent again, that one's end decides.
+    # The member may be approved or deleted concurrently; if the mail was sent again, the later token decides.
     with contextlib.suppress(NotAllowed, NotFound):
         await moderation.reject(writes, member.id, unconfirmed_at=proof.expires_at)
 
@@ -447,7 +441,7 @@ def _use(writes: Writes, batch: Batch, proof: Proof) -> None:
 def _emit(
     batch: Batch, writes: Writes, kind: MailKind, member: Member, *, address: str = "", language: str = ""
 ) -> int:
-    """Have a mail sent with a link that ends with the present password; the id of the moment."""
+    """Send a mail whose link becomes invalid with the current password. Return the id of the moment."""
     asked = writes.new_id(batch.shard)
     batch.emit(
         MailDue(

@@ -1,7 +1,6 @@
-"""Changes to a member's filters, with the keywords and posts that they match.
+"""Commands for a member's filters, with their keywords and posts.
 
-Keywords and posts are inside their filter, so a change is one object set, and concurrent changes are made one after the
-other.
+Keywords and posts are part of the filter object, so a change is one object set, and concurrent changes are serialized.
 """
 
 from __future__ import annotations
@@ -23,19 +22,17 @@ from shoal.graph.payloads.members import MAX_FILTERS, filters_of
 from shoal.graph.schema import OWNS_FILTER
 
 MAX_KEYWORDS = 100
-"""Maximum of keywords in one filter."""
 MAX_KEYWORDS_IN_ALL = 1_000
-"""Maximum of keywords in all filters of a member: each is looked for in every entry of every page."""
+"""Keywords in all filters of a member: each is searched in every entry of every page."""
 MAX_POSTS = 100
-"""Maximum of posts in one filter."""
 MAX_CHARACTERS = 200
-"""Maximum length of a title and of a keyword."""
+"""Characters of a title or keyword."""
 
 Change = Callable[[Filter], Filter]
 
 
 class KeywordChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword to add, or with an `id` one to change, where None leaves a value as it is."""
+    """A keyword to add or, with an `id`, to change; None keeps the current value."""
 
     id: int = 0
     keyword: str | None = None
@@ -45,19 +42,18 @@ class KeywordChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilterChange(msgspec.Struct, frozen=True, kw_only=True):
-    """Wanted values of a filter: None leaves a value as it is."""
+    """Values of a filter; None keeps the current value."""
 
     title: str | None = None
     contexts: Sequence[FilterContext] | None = None
     action: FilterAction | None = None
     irreversible: bool | None = None
     lasts: int | None = None
-    """Seconds from now until it expires; below 0: never."""
+    """Seconds until it expires; negative for never."""
     words: Sequence[KeywordChange] = ()
 
 
 async def create(writes: Writes, member_id: int, change: FilterChange) -> Filter:
-    """Create a filter. Raises `InvalidInput`."""
     if change.title is None:
         raise InvalidInput("Title can't be blank", field="title")
     if change.contexts is None:
@@ -89,12 +85,11 @@ async def create(writes: Writes, member_id: int, change: FilterChange) -> Filter
 
 
 async def update(writes: Writes, member_id: int, filter_id: int, change: FilterChange) -> Filter:
-    """Change the given values. Raises `NotFound` for anybody else's filter."""
+    """Change the given values. Raises `NotFound` for another member's filter."""
     return await _change(writes, member_id, filter_id, _checked_change(writes, change))
 
 
 async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
-    """Delete a filter. Raises `NotFound`."""
     await own_filter(writes.graph, member_id, filter_id)
     batch = Batch(shard_of(member_id))
     batch.obj_del(filter_id)
@@ -104,7 +99,7 @@ async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
 
 
 async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int) -> FilterPost:
-    """Make the filter match this post, whatever its text. Adding it twice changes nothing. Raises `NotFound`."""
+    """Make the filter match this post regardless of its text. Idempotent. Raises `NotFound`."""
     post = await access_post(writes.graph, member_id, post_id)
 
     def change(filter_: Filter) -> Filter:
@@ -119,7 +114,7 @@ async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int)
 
 
 async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
-    """Remove a post from its filter, by the id that it has there. Raises `NotFound`."""
+    """Remove a post from its filter, given its id within the filter. Raises `NotFound`."""
     filter_, _ = await filter_of_post(writes.graph, member_id, id_)
 
     def change(now: Filter) -> Filter:
@@ -129,7 +124,6 @@ async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
 
 
 async def own_filter(graph: Reader, member_id: int, filter_id: int) -> Filter:
-    """Return a filter of this member. Raises `NotFound` for anybody else's."""
     node = (await graph.obj_get((filter_id,))).get(filter_id)
     if not isinstance(node, Filter) or node.owner_id != member_id:
         raise NotFound("Record not found")
@@ -146,7 +140,7 @@ async def filter_of_keyword(graph: Reader, member_id: int, id_: int) -> tuple[Fi
 
 
 async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterPost]:
-    """Return a post in a filter of this member, by the id that it has there, and the filter. Raises `NotFound`."""
+    """Return a filtered post of this member by its id within the filter, and the filter. Raises `NotFound`."""
     for filter_ in await filters_of(graph, member_id):
         for held in filter_.posts:
             if held.id == id_:
@@ -155,7 +149,7 @@ async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filte
 
 
 async def _change(writes: Writes, member_id: int, filter_id: int, change: Change) -> Filter:
-    """Apply a change to the filter as it is now; nothing is stored if that makes no difference."""
+    """Apply a change to the current filter. Store nothing if it makes no difference."""
 
     async def attempt(claim: Claim) -> Filter:
         before = await own_filter(writes.graph, member_id, filter_id)
@@ -178,7 +172,7 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
 
 
 def _checked_change(writes: Writes, change: FilterChange) -> Change:
-    """Return a function that applies the change to a filter. Everything that does not depend on the filter is checked at once."""
+    """Return a function that applies the change to a filter. Checks that do not depend on the filter run immediately."""
     title = None if change.title is None else _said(change.title, "title", "Title can't be blank")
     contexts = None if change.contexts is None else tuple(dict.fromkeys(change.contexts))
     if contexts == ():
@@ -194,7 +188,7 @@ def _checked_change(writes: Writes, change: FilterChange) -> Change:
             title=filter_.title if title is None else title,
             contexts=filter_.contexts if contexts is None else contexts,
             action=action,
-            # What is shown with a warning is not left out.
+            # Posts shown with a warning are not dropped.
             irreversible=irreversible and action is FilterAction.HIDE,
             expires_at=filter_.expires_at if expires_at is None else expires_at,
             keywords=_with(writes, filter_, words),
@@ -206,7 +200,7 @@ def _checked_change(writes: Writes, change: FilterChange) -> Change:
 def _end(writes: Writes, lasts: int | None) -> int | None:
     if lasts is None:
         return None
-    # The moment of an id is the clock that all of a network goes by.
+    # Ids carry the clock that all servers share.
     return 0 if lasts < 0 else milliseconds_of(writes.new_id(0)) + lasts * 1000
 
 
@@ -226,7 +220,7 @@ def _said(text: str, field: str, blank: str) -> str:
 
 
 def _with(writes: Writes, filter_: Filter, words: Iterable[KeywordChange]) -> tuple[FilterKeyword, ...]:
-    """Return the keywords of a filter after these changes. Raises `NotFound` for a keyword that it does not have."""
+    """Return the keywords of a filter after these changes. Raises `NotFound` for an unknown keyword."""
     held = {word.id: word for word in filter_.keywords}
     for word in words:
         if word.id and word.id not in held:
@@ -250,9 +244,9 @@ def _ids(filter_: Filter) -> set[int]:
 
 
 def _check_ids(others: Iterable[Filter], filter_: Filter) -> None:
-    """Raise `IdTaken` if another filter of the member has an id of this one, because another process made it too.
+    """Raise `IdTaken` if another filter of the member has an id of this one, created by another process.
 
-    Clients name keywords and posts by these ids without the filter. Additions are serialized for each member (`maxima`).
+    Clients refer to keywords and posts by these ids without the filter. Additions are serialized per member (`in_turn`).
     """
     for other in others:
         for id_ in _ids(filter_) & _ids(other):
@@ -260,7 +254,6 @@ def _check_ids(others: Iterable[Filter], filter_: Filter) -> None:
 
 
 def _check_room(others: Iterable[Filter], filter_: Filter) -> None:
-    """Raise `InvalidInput` if the member's filters have too many keywords together."""
     if sum(len(other.keywords) for other in others) + len(filter_.keywords) > MAX_KEYWORDS_IN_ALL:
         raise InvalidInput(
             f"the filters of a member have at most {MAX_KEYWORDS_IN_ALL} keywords together", field="keywords_attributes"

@@ -1,4 +1,4 @@
-"""Invitations: made and ended by members and staff, and used by those who sign up.
+"""Commands for invitations: creation and revocation by members and staff, and use at sign-up.
 
 `core.signup` says how uses are counted.
 """
@@ -41,15 +41,13 @@ from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import OWNS_INVITATION
 
 _KEPT = 100
-"""Invitations of a member that are kept: when there are more, the oldest of those that are no longer open go."""
+"""Invitations kept per member; beyond that, the oldest that are no longer open are deleted."""
 _UNKNOWN = "There is no such invitation"
 _NOT_THERE = "Record not found"
 _FIELD = "invite_code"
 
 
 class Offer(NamedTuple):
-    """An invitation that somebody may use, and the member who invites."""
-
     invitation: Invitation
     inviter: Member
 
@@ -57,10 +55,10 @@ class Offer(NamedTuple):
 async def create(
     writes: Writes, member_id: int, *, uses: int = 1, seconds: int = USUAL_SECONDS, follow: bool = False
 ) -> Invitation:
-    """Make an invitation that is good for so many uses and seconds; with `follow`, new members follow who invited them.
+    """Create an invitation for a number of uses and seconds. With `follow`, new members follow the inviter.
 
-    Moderators and admins may leave out either with 0. Raises `NotAllowed` for a member who may not invite, and `InvalidInput` for
-    numbers that are not allowed, and for one open invitation too many.
+    Moderators and admins may pass 0 for no limit. Raises `NotAllowed` if the member may not invite, and `InvalidInput` for
+    numbers out of range and for too many open invitations.
     """
     owner = await access_member(writes.graph, member_id)
     if not may_invite(writes.inviters, owner):
@@ -100,7 +98,7 @@ async def create(
 
 
 def is_for_staff(writes: Writes, *, uses: int, seconds: int) -> bool:
-    """Return whether only moderators and admins may make an invitation for so many uses and seconds, 0 being no limit."""
+    """Return whether only moderators and admins may create such an invitation; 0 means no limit."""
     return writes.inviters == "staff" or not uses or not seconds
 
 
@@ -118,30 +116,30 @@ def _check(owner: Member, uses: int, seconds: int) -> None:
 
 
 async def of_member(writes: Writes, member_id: int) -> list[Invitation]:
-    """Return the invitations of a member, newest first, with those that are over or used up; 100 at most."""
+    """Return up to 100 invitations of a member, newest first, including expired and used ones."""
     listed = await writes.graph.assoc_range(member_id, OWNS_INVITATION, Cursor(limit=_KEPT))
     nodes = await writes.graph.obj_get([assoc.id2 for assoc in listed]) if listed else {}
     return await _settled(writes, [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Invitation)])
 
 
 async def end(writes: Writes, member_id: int, invitation_id: int) -> None:
-    """End an own invitation: nobody signs up by it any more. Raises `NotFound` for somebody else's."""
+    """Revoke an own invitation. Raises `NotFound` for another member's."""
     if (await _access(writes, invitation_id)).owner_id != member_id:
         raise NotFound(_NOT_THERE)
     await _end(writes, invitation_id)
 
 
 async def drop(writes: Writes, member_id: int, invitation_id: int) -> None:
-    """End an invitation of a member whose account is being deleted."""
+    """Delete an invitation of a member whose account is being deleted."""
     batch = Batch(shard_of(invitation_id))
     _take(writes, batch, member_id, invitation_id)
     await writes.graph.commit(batch)
 
 
 async def end_as_staff(writes: Writes, member_id: int, invitation_id: int) -> None:
-    """End an invitation of anybody with a lower role than the member's, or an own one.
+    """Revoke an own invitation, or one of a member with a lower role.
 
-    Raises `NotFound` where there is none, and `NotAllowed` for one of somebody whom the member may not act against.
+    Raises `NotFound`, and `NotAllowed` if the owner's role is not lower.
     """
     invitation = await _access(writes, invitation_id)
     people = await members_by_id(writes.graph, (member_id, invitation.owner_id))
@@ -176,10 +174,9 @@ def _take(writes: Writes, batch: Batch, owner_id: int, invitation_id: int, versi
 
 
 async def offered(writes: Writes, code: str) -> Offer:
-    """Return what a code offers at this moment.
+    """Return the open invitation with this code.
 
-    Raises `InvalidInput` for a code that does not exist, for an invitation that is over or used up, and for one whose owner may not
-    invite any more.
+    Raises `InvalidInput` if the code does not exist, the invitation is expired or used up, or its owner may no longer invite.
     """
     offer = await _offer(writes, code)
     if offer.invitation.is_used_up():
@@ -189,12 +186,12 @@ async def offered(writes: Writes, code: str) -> Offer:
 
 @asynccontextmanager
 async def held(writes: Writes, code: str, name: str) -> AsyncIterator[Invited]:
-    """Hold a use for a user name while the block makes the member, and count it when it did.
+    """Hold a use for a user name while the block creates the member, and count it afterwards.
 
-    The block gives the new member the id that it is given. A use whose sign-up was refused is given back at once. Where the outcome
-    is unknown, the use is counted or given back when the hold ends. Raises as `offered`.
+    The block must create the member under the yielded id. A refused sign-up returns the use immediately. If the outcome is
+    unknown, the use is settled when the hold expires. Raises like `offered`.
     """
-    # Whether it is reserved is for whoever makes the member.
+    # The code that creates the member checks reserved names.
     name = check_user_name(name, reserved=True)
     offer, member_id = await _hold(writes, code, name)
     invited = Invited(member_id, offer.inviter, offer.invitation.follow)
@@ -208,7 +205,7 @@ async def held(writes: Writes, code: str, name: str) -> AsyncIterator[Invited]:
 
 
 async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
-    """Hold a use, and return it with the id that the member will have. Of two that need the last one, the second is refused."""
+    """Hold a use, and return it with the id of the future member. If two requests need the last use, the second is refused."""
     member_id = writes.new_id(place(name).shard)
 
     async def attempt() -> tuple[Offer, int]:
@@ -218,10 +215,10 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
             offer = await _offer(writes, code)
         invitation = offer.invitation
         if any((hold.member_id, hold.name) == (member_id, name) for hold in invitation.holds):
-            # An earlier attempt did it, and its answer was lost.
+            # An earlier attempt succeeded, and its response was lost.
             return offer, member_id
         while any(hold.member_id == member_id for hold in invitation.holds):
-            # Another process made the same id, for another name.
+            # Another process generated the same id for another name.
             member_id = writes.new_id(place(name).shard)
         if not invitation.admits(name):
             raise _used_up()
@@ -237,7 +234,7 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
 
 
 async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: bool) -> None:
-    """Make a hold a use if the member `came`, and nothing otherwise."""
+    """Turn a hold into a use if the member `came`, or discard it."""
 
     async def attempt() -> None:
         with another_request():
@@ -246,14 +243,14 @@ async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: 
         if after != invitation:
             await _commit(writes, after)
 
-    # The hold ends by itself should this fail, and the invitation may have been ended meanwhile.
+    # If this fails, the hold expires by itself; the invitation may also have been revoked.
     with contextlib.suppress(ShoalError):
         async with _turn(writes, invitation_id):
             await retry_on_conflict(attempt)
 
 
 def _turn(writes: Writes, invitation_id: int) -> AbstractAsyncContextManager[None]:
-    """Make changes of one process to an invitation wait for each other instead of colliding."""
+    """Serialize changes of an invitation within the process, so that they do not conflict."""
     return writes.turns.of((f"invitation {invitation_id}",))
 
 
@@ -264,7 +261,7 @@ async def _commit(writes: Writes, after: Invitation) -> None:
 
 
 async def _offer(writes: Writes, code: str) -> Offer:
-    """Return the invitation with this code and its owner, whether it is used up or not."""
+    """Return the invitation with this code and its owner, even if it is used up."""
     id_, secret = opened(code)
     nodes = await writes.graph.obj_get((id_,)) if id_ else {}
     invitation = nodes.get(id_)
@@ -279,7 +276,7 @@ async def _offer(writes: Writes, code: str) -> Offer:
 
 
 async def _settled(writes: Writes, invitations: Sequence[Invitation]) -> list[Invitation]:
-    """Return invitations with the holds decided that ended by themselves: those are uses whose members exist."""
+    """Return invitations with their expired holds settled: a hold counts as a use if its member exists."""
     now = milliseconds_of(writes.new_id(0))
     ended = [hold.member_id for one in invitations for hold in one.holds if hold.until <= now]
     came = await members_by_id(writes.graph, ended) if ended else {}

@@ -1,6 +1,6 @@
-"""Lists of members: their owners make and change them, and put those on them whom they follow.
+"""Commands for lists of followed members.
 
-Whoever is not followed any more leaves later (`consumers/relationships.py`); readers leave them out at once.
+Members who are no longer followed are removed later (`relationships.trim_lists`); readers skip them immediately.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def create(
     replies: RepliesPolicy = RepliesPolicy.LIST,
     exclusive: bool = False,
 ) -> MemberList:
-    """A new list, of nobody. Raises `InvalidInput` for one list too many, or a title that is empty or too long."""
+    """Create an empty list. Raises `InvalidInput` for one list too many, or a title that is empty or too long."""
     title = _checked_title(writes, title)
     shard = shard_of(member_id)
 
@@ -61,7 +61,7 @@ async def update(
     replies: RepliesPolicy | None = None,
     exclusive: bool | None = None,
 ) -> MemberList:
-    """Change what is given. Raises `NotFound` for a list of somebody else."""
+    """Change the given values. Raises `NotFound` for another member's list."""
 
     def change(held: MemberList) -> MemberList:
         return msgspec.structs.replace(
@@ -80,7 +80,7 @@ async def update(
 
 
 async def delete(writes: Writes, member_id: int, list_id: int) -> None:
-    """The list is gone; its members leave it later. Raises `NotFound` for a list of somebody else."""
+    """Delete a list; its members are removed later. Raises `NotFound` for another member's list."""
     await own_list(writes.graph, member_id, list_id)
     batch = _changed(member_id, list_id)
     batch.obj_del(list_id)
@@ -89,10 +89,10 @@ async def delete(writes: Writes, member_id: int, list_id: int) -> None:
 
 
 async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
-    """These members come to the list, all of them or none.
+    """Add members to a list, all or none.
 
-    Raises `NotFound` for one whom the owner does not follow (they may list themselves), `Taken` for one who is on it, and
-    `InvalidInput` for one too many.
+    Raises `NotFound` for one that the owner does not follow (the owner may add themselves), `Taken` for one that is on it, and
+    `InvalidInput` if it would be too long.
     """
     await own_list(writes.graph, member_id, list_id)
     wanted = list(dict.fromkeys(others))
@@ -123,7 +123,7 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
 
 
 async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:
-    """These members leave the list; those who are not on it do no harm."""
+    """Remove members from a list, ignoring those that are not on it."""
     await own_list(writes.graph, member_id, list_id)
     held = (await writes.graph.assoc_get(list_id, (LISTS,), list(dict.fromkeys(others))))[LISTS]
     if held:
@@ -134,7 +134,7 @@ async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequenc
 
 
 def _changed(member_id: int, list_id: int) -> Batch:
-    """A list lies on its owner's shard."""
+    """Create a batch on the owner's shard, which has the list."""
     batch = Batch(shard_of(member_id))
     batch.emit(ListChanged(list_id=list_id, owner_id=member_id))
     return batch

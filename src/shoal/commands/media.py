@@ -1,4 +1,4 @@
-"""Pictures, videos and sounds: upload and describe."""
+"""Commands to upload and describe media."""
 
 from __future__ import annotations
 
@@ -41,13 +41,11 @@ async def upload(
     id_: int = 0,
     record: str = "",
 ) -> Media:
-    """Store a picture, video or sound of the member's, to be used in posts.
+    """Store a picture, video or sound for use in posts.
 
-    A picture is ready; others are a little later.
-
-    `thumbnail` is the picture of a video or sound. An import may give an `id_` of its own and the name of its `record`,
-    which is recognised for ever; it brings pictures only. Raises `TooLarge` or `Unsupported` for a file that is not
-    accepted, `InvalidInput` for one that cannot be decoded.
+    Pictures are ready immediately, others after processing. `thumbnail` is the preview of a video or sound. An import may pass
+    its own `id_` and the name of its `record`, which makes it idempotent permanently; it supports pictures only. Raises
+    `TooLarge` or `Unsupported` for a file that is not accepted, and `InvalidInput` for one that cannot be decoded.
     """
     description = check_text(description, field="description", maximum=writes.limits.description)
     focus = _checked_focus(focus)
@@ -65,14 +63,14 @@ async def upload(
     try:
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
-        # When the caller goes away, the commit goes on, and the files belong to it.
+        # If the caller is canceled, the commit continues and owns the files.
         if is_refusal(error) and not await _is_there(writes, id_):
             await writes.media.remove(files_of(media))
         raise
 
 
 async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
-    """Store the object. When its id is taken and not `fixed`, use the next one."""
+    """Store the object. If its id is taken and not `fixed`, use the next one."""
     shard = shard_of(media.owner_id)
     id_, key = media.id, import_key(shard, record)
 
@@ -98,13 +96,13 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
             raise
         return made
 
-    # Each changes the count of bytes at the owner: an import brings hundreds for one member at once.
+    # Each commit changes the owner's byte count, and an import uploads hundreds for one member at once.
     async with writes.turns.of((str(media.owner_id),)):
         return await retry_on_conflict(attempt)
 
 
 def check_room(writes: Writes, owner: Member, more: int) -> None:
-    """Raise `Unfit` unless so many bytes more fit into what the member may store."""
+    """Raise `Unfit` unless `more` bytes fit into the member's quota."""
     used, most = owner.media_bytes, writes.limits.member_bytes
     if used + more > most:
         raise Unfit(
@@ -114,7 +112,7 @@ def check_room(writes: Writes, owner: Member, more: int) -> None:
 
 
 def in_words(size: int) -> str:
-    """Write a number of bytes for people: 9.9 GB."""
+    """Format a number of bytes for people: 9.9 GB."""
     for unit, of in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if size >= of:
             return f"{size / of:.1f} {unit}"
@@ -122,10 +120,7 @@ def in_words(size: int) -> str:
 
 
 async def _is_there(writes: Writes, id_: int) -> bool:
-    """Return whether an import has stored this before.
-
-    Files are named after their content, so the earlier import has them too.
-    """
+    """Return whether an earlier import has stored this object. Files are named by content, so it refers to the same files."""
     return bool(id_) and id_ in await writes.graph.obj_get((id_,))
 
 
@@ -140,7 +135,7 @@ async def _place_picture(
 async def _place_clip(
     writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
 ) -> dict[str, Any]:
-    """Store a clip as it was uploaded; a consequence makes the version that is shown."""
+    """Store a clip as uploaded; a consumer converts it for display."""
     sniffed = sniff_clip(data)
     kind = MediaKind.AUDIO if sniffed and sniffed.content_type.startswith("audio/") else MediaKind.VIDEO
     poster = await writes.media.place_poster(owner_name, media_id, thumbnail) if thumbnail else Poster()
@@ -168,9 +163,9 @@ async def describe(
     focus: tuple[float, float] | None = None,
     thumbnail: bytes | None = None,
 ) -> Media:
-    """Change the description or focus of media, or the picture of a video or sound.
+    """Change the description or focus of media, or the preview of a video or sound.
 
-    Raises `NotFound` for anybody else's.
+    Raises `NotFound` for another member's media.
     """
     media = await own_media(writes, owner_id, media_id)
     described(writes, media, description=description, focus=focus)
@@ -196,7 +191,7 @@ async def describe(
 
 
 async def _replace(writes: Writes, held: Media, changed: Media) -> Media:
-    """Store the next version. Files of a replaced preview are released, and posts indexed by the new description."""
+    """Store the next version, release the files of a replaced preview, and reindex posts with the new description."""
     changed = msgspec.structs.replace(changed, version=held.version + 1)
     batch = Batch(shard_of(held.owner_id))
     batch.obj_set(changed)
@@ -204,14 +199,14 @@ async def _replace(writes: Writes, held: Media, changed: Media) -> Media:
         life.charge(batch, await access_member(writes.graph, held.owner_id), changed.stored - held.stored)
         batch.emit(FilesReleased(keys=with_copies(held.preview_key)))
     if changed.description != held.description and not held.unused_since:
-        # What is in no post is found by nothing; the post that comes to have it is looked at anyway.
+        # Media in no post are not searchable; a post that attaches them is indexed anyway.
         batch.emit(MediaDescribed(media_id=held.id))
     await writes.graph.commit(batch)
     return changed
 
 
 def check_takes_thumbnail(media: Media) -> None:
-    """Raise `InvalidInput` for a picture: its thumbnail is made from itself."""
+    """Raise `InvalidInput` for a picture, whose thumbnail is always generated."""
     if media.kind is MediaKind.IMAGE:
         raise InvalidInput(_NO_THUMBNAIL, field="thumbnail")
 
@@ -219,7 +214,7 @@ def check_takes_thumbnail(media: Media) -> None:
 def described(
     writes: Writes, media: Media, *, description: str | None = None, focus: tuple[float, float] | None = None
 ) -> Media:
-    """Return media with a checked description and focus; nothing is stored."""
+    """Return media with a checked description and focus, without storing them."""
     if description is not None:
         description = check_text(description, field="description", maximum=writes.limits.description)
     return msgspec.structs.replace(
@@ -230,7 +225,7 @@ def described(
 
 
 async def descriptions_of(graph: Reader, ids: Sequence[int]) -> tuple[str, ...]:
-    """Return the descriptions of media, in the order of the ids; "" for media that are gone."""
+    """Return the descriptions of media, in the order of the ids; "" for missing media."""
     found = await graph.obj_get(ids) if ids else {}
     return tuple(node.description if isinstance(node := found.get(id_), Media) else "" for id_ in ids)
 
@@ -238,9 +233,9 @@ async def descriptions_of(graph: Reader, ids: Sequence[int]) -> tuple[str, ...]:
 async def with_media(
     writes: Writes, owner_id: int, ids: Sequence[int], attempt: Callable[[Sequence[Media]], Awaitable[T]]
 ) -> T:
-    """Run `attempt`, which commits something that uses these media; run it again if one was changed in between.
+    """Run `attempt`, which commits a use of these media, again if one of them changed concurrently.
 
-    Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have them together.
+    Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member may combine them.
     """
 
     async def tried() -> T:
@@ -250,9 +245,9 @@ async def with_media(
 
 
 async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) -> list[Media]:
-    """Return each of the media once.
+    """Return the media without duplicates.
 
-    Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have them together.
+    Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member may combine them.
     """
     found = await writes.graph.obj_get(ids) if ids else {}
     media: list[Media] = []
@@ -271,7 +266,6 @@ async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) ->
 
 
 async def own_media(writes: Writes, owner_id: int, media_id: int) -> Media:
-    """Return a picture, video or sound of this member. Raises `NotFound` for anybody else's."""
     node = (await writes.graph.obj_get((media_id,))).get(media_id)
     if not isinstance(node, Media) or node.owner_id != owner_id:
         raise NotFound("Record not found")

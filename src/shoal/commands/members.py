@@ -54,12 +54,12 @@ _MAX_TAGS = 100
 
 
 def tags_named(text: str) -> tuple[str, ...]:
-    """Return the tags of a text in their canonical form; after the first hundred they stay plain text."""
+    """Return the canonical tags of a text; any after the first hundred stay plain text."""
     return tuple(canonical for canonical, _ in tags_of(text)[:_MAX_TAGS])
 
 
 async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
-    """Return the members whom a text mentions; pending ones, and any after the first fifty, stay plain text."""
+    """Return the members mentioned in a text; pending ones and any after the first fifty stay plain text."""
     names = mentions_of(text, writes.domain)[:MAX_MENTIONS]
     if not names:
         return ()
@@ -71,13 +71,13 @@ async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
 
 
 async def members_named_in(writes: Writes, changes: Mapping[str, Any]) -> tuple[Mention, ...]:
-    """Return the members whom these changes of a profile mention in the note or in values of fields."""
+    """Return the members that profile changes mention in the note or field values."""
     values = (field.value for field in changes.get("fields", ()))
     return await members_named(writes, "\n".join((changes.get("note", ""), *values)))
 
 
 def with_mentions(member: Member, named: tuple[Mention, ...], domain: str) -> Member:
-    """Return a member whose mentions are those of the profile: some that it had, and some of these."""
+    """Return a member with the mentions of the current profile text, taken from its former ones and `named`."""
     text = "\n".join((member.note, *(field.value for field in member.fields)))
     names = set(mentions_of(text, domain))
     found = dict.fromkeys((*member.mentions, *named))
@@ -85,7 +85,7 @@ def with_mentions(member: Member, named: tuple[Mention, ...], domain: str) -> Me
 
 
 async def contact_salt(writes: Writes) -> str:
-    """Return the salt of the network, in hexadecimal digits. Whoever asks first makes it."""
+    """Return the contact salt in hexadecimal. The first call creates it."""
 
     def make(id_: int) -> ContactSalt:
         return ContactSalt(id=id_, salt=secrets.token_bytes(SALT_BYTES))
@@ -94,7 +94,7 @@ async def contact_salt(writes: Writes) -> str:
 
 
 _HELD_MS = 60_000
-"""Milliseconds for which an e-mail address is reserved for a registration that has not committed yet."""
+"""Milliseconds for which an email address is reserved for a registration that has not committed yet."""
 
 _PLAIN = (
     "bot",
@@ -110,10 +110,10 @@ _PLAIN = (
     "quote_policy",
     "place_precision",
 )
-"""Fields of a profile that need no check."""
+"""Profile fields that need no validation."""
 
 MAX_DOMAINS = 100
-"""Maximum of websites that a profile may name."""
+"""Attribution domains per profile."""
 MAX_DOMAIN = 253
 _DOMAIN = re.compile(r"(?:[\w](?:[\w-]*[\w])?\.)+[\w](?:[\w-]*[\w])?")
 """A host name of two labels or more (RFC 1034, 3.1), in any script."""
@@ -121,7 +121,7 @@ _WRONG = "the name or the password is wrong"
 
 
 class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
-    """Wanted changes of a profile: None leaves a value as it is."""
+    """Profile changes; None keeps the current value."""
 
     display_name: str | None = None
     note: str | None = None
@@ -141,7 +141,7 @@ class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
     attribution_domains: Sequence[str] | None = None
     quote_policy: QuotePolicy | None = None
     place_precision: PlacePrecision | None = None
-    """How exactly the places of posts are stored from now on; posts that are there stay as they are."""
+    """Applies to future posts; existing posts keep their places."""
     avatar: bytes | None = None
     header: bytes | None = None
 
@@ -168,11 +168,11 @@ async def register(
 ) -> Member:
     """Create a member, on the shard of the name. Without a password, logging in is impossible until one is set.
 
-    `hashed` is a password hash from `authentication.hashed`, for many members with the same password. An operator may use a
-    `reserved` name. An import passes its `record` name, by which it finds the member again. A `pending` member cannot act or be
-    seen until they are approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits
-    until they open the link in a mail, which `confirms` sends. `network` is the client's: the first log-in from it is nothing new.
-    An `invited` member gets the id for which a use is held (`invitations.held`). Raises `Taken` or `InvalidInput`.
+    `hashed` is the result of `authentication.hashed`, for many members with the same password. Operators may use a `reserved`
+    name. An import passes the name of its `record`, which finds the member again. A `pending` member can neither act nor be seen
+    until approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they
+    open the link in a mail, which `confirms` sends. `network` is the client's: the first login from it counts as known. An
+    `invited` member gets the id of a held use (`invitations.held`). Raises `Taken` or `InvalidInput`.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
@@ -231,7 +231,7 @@ async def register(
     except KeyTaken as error:
         raise Taken("Username has already been taken", field="username") from error
     if address:
-        # The event does it too, later, should this fail: the member is there already.
+        # If this fails, the event does it later: the member exists already.
         with contextlib.suppress(ShoalError):
             await keep_address(writes.graph, member.id, address)
     return member
@@ -240,9 +240,9 @@ async def register(
 def imported(
     limits: Limits, ids: tuple[int, int], name: str, display_name: str, note: str, created_at: int
 ) -> tuple[Member, Login]:
-    """Return the member and the login, of these ids, that `register` would make of a record of an import.
+    """Return the member and login with these ids that `register` would create for an import record.
 
-    The caller has checked the name. Raises `InvalidInput` for what is malformed.
+    The caller has checked the name. Raises `InvalidInput` for malformed values.
     """
     member_id, login_id = ids
     member = Member(
@@ -257,7 +257,7 @@ def imported(
 
 
 async def _add(writes: Writes, shard: int, login: Login, build: Callable[[Login, int], tuple[Member, Batch]]) -> Member:
-    """Commit a member with a login, under the id that the login names, or under the next free one where it names none."""
+    """Commit a member with a login, under the id in the login or, if it has none, the next free one."""
     theirs = msgspec.structs.replace(login, member_id=login.member_id or writes.new_id(shard))
     if login.email:
         await hold_address(writes, login.email, theirs.member_id, milliseconds_of(theirs.member_id))
@@ -283,7 +283,7 @@ async def hold_address(writes: Writes, address: str, member_id: int, now: int) -
 
 
 async def check_free(writes: Writes, address: str, member_id: int) -> None:
-    """Raise `Taken` for an address that another member has."""
+    """Raise `Taken` if another member has the address."""
     key = email_key(address)
     if (await writes.graph.key_get((key,))).get(key, member_id) != member_id:
         raise Taken("Email has already been taken", field="email")
@@ -292,11 +292,10 @@ async def check_free(writes: Writes, address: str, member_id: int) -> None:
 async def log_in(
     writes: Writes, name_or_email: str, password: str, asker: Asker | None = None, *, code: str = ""
 ) -> Member:
-    """Return the member with this name or address, this password and, where they have a second factor, this code of it.
+    """Return the member with this name or address, password and, if they have a second factor, code.
 
-    `asker` is None for a caller inside the process. Raises `Unauthenticated`, alike for everything that can be wrong, `CodeNeeded`
-    for a right password without a code, `NotAllowed` for a member who may not log in, and `TooMany` where wrong passwords are
-    counted.
+    `asker` is None for a caller inside the process. Raises `Unauthenticated`, with one message for every reason, `CodeNeeded` for
+    a correct password without a code, `NotAllowed` for a member who may not log in, and `TooMany` if the `asker` is rate-limited.
     """
     member = await knows_password(writes, name_or_email, password, asker)
     if member.second_factor:
@@ -308,15 +307,12 @@ async def log_in(
 
 
 async def knows_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
-    """Return the member with this name or address and this password, who may come in. A code may still be wanted of them.
-
-    Raises as `log_in`.
-    """
+    """Return the member with this name or address and password who may log in, before any second factor. Raises like `log_in`."""
     return await _welcomed(writes, await by_password(writes, name_or_email, password, asker), asker)
 
 
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
-    """Return the member of whom this is the answer of a passkey, who may come in. Raises as `log_in`."""
+    """Return the member of a passkey response, who may log in. Raises like `log_in`."""
     return await _welcomed(writes, await authentication.by_passkey(writes, answer, asker), asker)
 
 
@@ -330,9 +326,9 @@ async def _welcomed(writes: Writes, member: Member, asker: Asker | None) -> Memb
 
 
 async def by_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
-    """Return the member with this name or address and this password, also one who may not come in.
+    """Return the member with this name or address and password, including one who may not log in.
 
-    Raises `Unauthenticated`, alike for everything that can be wrong, and `TooMany` where wrong passwords are counted.
+    Raises `Unauthenticated`, with one message for every reason, and `TooMany` if the `asker` is rate-limited.
     """
     member = await find(writes, name_or_email)
     login = await login_of(writes, member) if member is not None else None
@@ -343,12 +339,11 @@ async def by_password(writes: Writes, name_or_email: str, password: str, asker: 
 
 
 async def find(writes: Writes, name_or_email: str) -> Member | None:
-    """Find a member by user name or e-mail address; None if there is none."""
     return await member_called(writes.graph, name_or_email)
 
 
 async def update_profile(writes: Writes, member_id: int, profile: ProfileChange) -> Member:
-    """Change the given values. Files of replaced pictures are deleted a little later."""
+    """Change the given values. The files of replaced pictures are deleted later."""
     changes = _checked_profile(writes, profile)
     member = await access_member(writes.graph, member_id)
     if profile.findable_by_email is not None:
@@ -364,7 +359,7 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
         return await _change(writes, member_id, changes, await members_named_in(writes, changes))
     except ShoalError as error:
         if placed and is_refusal(error):
-            # One picture may have been placed before the other was found to be none.
+            # One picture may have been stored before the other was found invalid.
             await writes.media.remove(placed)
         raise
 
@@ -382,7 +377,7 @@ async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
 
 
 async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named: tuple[Mention, ...] = ()) -> Member:
-    """Apply changes to the member as they are now: concurrent changes of different fields do not undo each other."""
+    """Apply changes to the current member, so that concurrent changes of different fields do not undo each other."""
 
     def beside(batch: Batch, before: Member, after: Member) -> None:
         batch.emit(ProfileChanged(member_id=member_id))
@@ -419,7 +414,6 @@ def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
 
 
 def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:
-    """Return the domains in lower case, each once, without blank lines."""
     domains = tuple(dict.fromkeys(domain for line in typed if (domain := line.strip().lower())))
     if len(domains) > MAX_DOMAINS:
         raise InvalidInput(f"attribution_domains: at most {MAX_DOMAINS}", field="attribution_domains")
@@ -431,12 +425,11 @@ def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:
 
 
 async def login_of(writes: Writes, member: Member) -> Login | None:
-    """Return the credentials of a member; None for one who has none."""
     return await member_lookup.login_of(writes.graph, member)
 
 
 def check_password(writes: Writes, password: str, *, field: str = "password") -> str:
-    """Return the password if a member may have it. Raises `TooShort` or `TooLarge`."""
+    """Return a valid password. Raises `TooShort` or `TooLarge`."""
     least, most = writes.limits.password_least, writes.limits.password_most
     length = len(normalized("NFC", password))
     if least <= length <= most:

@@ -1,7 +1,6 @@
-"""Moderation: posts are taken out of sight; members are suspended, silenced, marked as sensitive or kept
-from logging in, and given roles.
+"""Moderation commands: hide posts; suspend, silence, sensitize or disable members; assign roles.
 
-Each act can be undone. Who may act is for the caller to know; `check_may_act` says on whom.
+Every action can be undone. The caller authorizes the actor; `check_may_act` checks the target.
 """
 
 from __future__ import annotations
@@ -26,16 +25,15 @@ from shoal.graph.payloads.posts import hidden_batch
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
 
 _MAX_TOKENS = 10_000
-"""Connections of a member that are closed when they are locked out: those of the newest tokens."""
+"""Tokens whose connections are closed when a member is locked out, newest first."""
 
 
 async def hide(writes: Writes, post_id: int) -> Post:
-    """Hide a post from everybody but its author. Its tags no longer count. Raises `NotFound`."""
+    """Hide a post from all but its author. Its tags no longer count. Raises `NotFound`."""
     return await _set_hidden(writes, post_id, hidden=True)
 
 
 async def reveal(writes: Writes, post_id: int) -> Post:
-    """Undo `hide`. Raises `NotFound`."""
     return await _set_hidden(writes, post_id, hidden=False)
 
 
@@ -57,12 +55,11 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
 
 
 async def keep_from_trends(writes: Writes, post_id: int) -> Post:
-    """Leave a post out of trends; it is shown as before everywhere else. Raises `NotFound`."""
+    """Exclude a post from trends only. Raises `NotFound`."""
     return await _set_untrendable(writes, post_id, untrendable=True)
 
 
 async def let_trend(writes: Writes, post_id: int) -> Post:
-    """Undo `keep_from_trends`. Raises `NotFound`."""
     return await _set_untrendable(writes, post_id, untrendable=False)
 
 
@@ -87,17 +84,16 @@ async def _access_post(writes: Writes, post_id: int) -> Post:
 
 
 async def suspend(writes: Writes, member_id: int) -> Member:
-    """Hide the member and their posts from everybody, and refuse their requests. Posts cease to count soon after."""
+    """Hide the member and their posts, and refuse their requests. Their posts stop counting soon after."""
     return await _become(writes, member_id, AuditVerb.MEMBER_SUSPENDED, suspended=True)
 
 
 async def restore(writes: Writes, member_id: int) -> Member:
-    """Undo `suspend`."""
     return await _become(writes, member_id, AuditVerb.MEMBER_UNSUSPENDED, suspended=False)
 
 
 async def approve(writes: Writes, member_id: int) -> Member:
-    """Admit a member who waits for approval, or to confirm their address. Raises `NotAllowed` for one who does not wait."""
+    """Admit a member who waits for approval or email confirmation. Raises `NotAllowed` for any other member."""
     await _access_pending(writes, member_id)
     return await _become(
         writes, member_id, AuditVerb.SIGN_UP_APPROVED, pending=False, unconfirmed=False, suspended=False
@@ -105,12 +101,10 @@ async def approve(writes: Writes, member_id: int) -> Member:
 
 
 async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> Member:
-    """Delete a member who waits for approval; name and e-mail address are free again.
+    """Delete a pending member, which frees the name and email address.
 
-    Raises `NotAllowed` for any other; with `unconfirmed_at`, a moment in Unix milliseconds, also for one who has confirmed their
-    address, or has time to do so beyond it.
-
-    Such a member has done nothing and nobody could do anything to them, so nothing else refers to them.
+    Raises `NotAllowed` for any other member; with `unconfirmed_at` (Unix ms) also if they have confirmed the address or may still
+    do so after that time. No other object refers to a pending member, who can neither act nor be acted on.
     """
 
     async def attempt() -> Member:
@@ -119,7 +113,7 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
         by = login.confirm_by if isinstance(login, Login) else 0
         if unconfirmed_at and not (member.unconfirmed and by <= unconfirmed_at):
             raise NotAllowed("This member does not wait for approval")
-        # Anybody may fail to log in at this name, so there may be more of these than one commit takes.
+        # Any client may fail to log in under this name, so the entries may exceed one commit.
         while await end_addresses(writes, member_id):
             pass
         batch = Batch(shard_of(member_id))
@@ -149,12 +143,11 @@ async def _access_pending(writes: Writes, member_id: int) -> Member:
 
 
 async def silence(writes: Writes, member_id: int) -> Member:
-    """Leave the member's posts out of public lists, except for their followers."""
+    """Exclude the member's posts from public lists, except for their followers."""
     return await _become(writes, member_id, AuditVerb.MEMBER_SILENCED, silenced=True)
 
 
 async def unsilence(writes: Writes, member_id: int) -> Member:
-    """Undo `silence`."""
     return await _become(writes, member_id, AuditVerb.MEMBER_UNSILENCED, silenced=False)
 
 
@@ -164,7 +157,7 @@ async def sensitize(writes: Writes, member_id: int) -> Member:
 
 
 async def unsensitize(writes: Writes, member_id: int) -> Member:
-    """Undo `sensitize`: the member's own marks on each post count again."""
+    """Undo `sensitize`: the member's own flag on each post applies again."""
     return await _become(writes, member_id, AuditVerb.MEMBER_UNSENSITIZED, sensitized=False)
 
 
@@ -179,7 +172,6 @@ async def enable(writes: Writes, member_id: int) -> Member:
 
 
 async def set_role(writes: Writes, member_id: int, role: Role) -> Member:
-    """Give a member a role in moderation, or take it away."""
     return await _become(writes, member_id, AuditVerb.MEMBER_ROLE_CHANGED, role=role)
 
 
@@ -190,7 +182,7 @@ def check_may_act(actor: Member, target: Member) -> None:
 
 
 async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: Any) -> Member:
-    """Apply changes to the member as they are now; nothing is stored if that makes no difference."""
+    """Apply changes to the current member. Store nothing if they make no difference."""
 
     async def attempt() -> Member:
         before = (await writes.graph.obj_get((member_id,))).get(member_id)
@@ -198,7 +190,7 @@ async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: An
             raise NotFound("Record not found")
         after = replace(before, **changes)
         if (before.departure_id or before.unconfirmed) and changes.get("suspended"):
-            # Hidden they are already; now they cannot come in by their password or a link either.
+            # The member is hidden already; also prevent canceling the deletion or confirming the address.
             after = replace(after, disabled=True)
         if after == before:
             return before

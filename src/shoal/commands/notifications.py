@@ -24,7 +24,7 @@ from shoal.graph.schema import ACCEPTS_NOTICES, HELD, MARKED, NOTIFIED
 
 _PAGE = 1_000
 _MOST = 5_000
-"""Notifications of a group that one request dismisses."""
+"""Notifications dismissed per request for a group."""
 
 
 async def dismiss(writes: Writes, member_id: int, time: int) -> None:
@@ -38,7 +38,6 @@ async def dismiss(writes: Writes, member_id: int, time: int) -> None:
 
 
 async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
-    """Dismiss all notifications of a group; nothing happens when there are none."""
     found: list[Assoc] = []
     before = group.last
     while len(found) < _MOST:
@@ -53,7 +52,7 @@ async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
 
 
 async def clear(writes: Writes, member_id: int) -> None:
-    """Dismiss all notifications: all that are not newer than the newest are hidden from now on, however many."""
+    """Dismiss all notifications, however many, by hiding everything up to the newest one."""
     newest = await writes.graph.assoc_range(member_id, NOTIFIED, Cursor(limit=1))
     if newest:
         before = (await marks(writes.graph, member_id, (CLEARED,))).get(CLEARED)
@@ -73,11 +72,10 @@ async def _end(writes: Writes, member_id: int, found: Sequence[Assoc]) -> None:
 
 
 _MAX_HELD = 10_000
-"""How many held notifications one request looks through."""
 
 
 async def set_policy(writes: Writes, member_id: int, changes: dict[str, Treatment]) -> NoticePolicy:
-    """Change rules by the names that they have in `NoticePolicy`; the policy as it is now."""
+    """Change policy rules by their name in `NoticePolicy`, and return the new policy."""
     wanted: dict[str, Any] = {**changes}
 
     def change(member: Member) -> Member:
@@ -87,9 +85,9 @@ async def set_policy(writes: Writes, member_id: int, changes: dict[str, Treatmen
 
 
 async def accept_requests(writes: Writes, member_id: int, senders: Collection[int]) -> None:
-    """Show the held notifications of these senders, and hold back none of theirs from now on.
+    """Show the held notifications of these senders, and hold none of their later ones.
 
-    Raises `NotFound` when nothing is held back of one of them.
+    Raises `NotFound` if one of them has no held notifications.
     """
     held = await _held_of(writes, member_id, senders)
     batch = Batch(shard_of(member_id))
@@ -100,7 +98,7 @@ async def accept_requests(writes: Writes, member_id: int, senders: Collection[in
 
 
 async def dismiss_requests(writes: Writes, member_id: int, senders: Collection[int]) -> None:
-    """Dismiss the held notifications of these senders; later ones are held back again. Raises as `accept`."""
+    """Dismiss the held notifications of these senders; later ones are held again. Raises like `accept_requests`."""
     batch = Batch(shard_of(member_id))
     for assoc in await _held_of(writes, member_id, senders):
         batch.put(ended(member_id, assoc, HELD))
@@ -126,7 +124,7 @@ async def _held_of(writes: Writes, member_id: int, senders: Collection[int]) -> 
 
 
 async def set_markers(writes: Writes, member_id: int, read: Mapping[str, int]) -> dict[str, Mark]:
-    """Set marks by the name of their timeline, together; what they are now. Each setting has a version of its own."""
+    """Set the markers of several timelines atomically, and return them. Each marker has its own version."""
     if not read:
         return {}
     before = await marks(writes.graph, member_id, read)

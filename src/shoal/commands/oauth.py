@@ -39,17 +39,17 @@ from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LEADING_TO_LOGINS, LOGG
 BROWSER_MS = 14 * 86_400_000
 """Milliseconds that a browser stays logged in."""
 HALFWAY_MS = 10 * 60_000
-"""Milliseconds between a right password and the code of the second factor."""
+"""Milliseconds between a correct password and the second-factor code."""
 
 _LOOKED_AT = 20
 _DROPPED_AT_ONCE = 8
-"""They go with the commit that adds one: a transaction of DynamoDB changes 100 items, about six for each of them."""
+"""Dropped with the commit that adds one: a DynamoDB transaction is limited to 100 items, and each takes about six."""
 
 
 async def expired(writes: Writes, member_id: int) -> list[int]:
-    """Return some of the member's expired credentials: more than are added meanwhile.
+    """Return some of the member's expired credentials, more than are added in the same time.
 
-    The oldest are looked at, and the newest, since what is halfway expires long before the sessions that it stands behind.
+    Checks the oldest and the newest, because half-finished logins expire long before the sessions listed ahead of them.
     """
     graph = writes.graph
     oldest = await graph.assoc_range(member_id, EXPIRING, Cursor(limit=_LOOKED_AT, oldest_first=True))
@@ -63,7 +63,7 @@ async def expired(writes: Writes, member_id: int) -> list[int]:
 
 
 def has_expired(node: object, now: int) -> bool:
-    """Return whether a credential has expired by `now`, in Unix milliseconds. A missing one has."""
+    """Return whether a credential has expired by `now` (Unix ms). A missing one counts as expired."""
     if isinstance(node, Grant):
         return now >= node.expires_at
     return not isinstance(node, Token) or now >= milliseconds_of(node.id) + (
@@ -72,7 +72,6 @@ def has_expired(node: object, now: int) -> bool:
 
 
 def drop_expired(batch: Batch, member_id: int, ids: Sequence[int], now: int) -> None:
-    """Delete expired credentials with the batch."""
     for id_ in ids:
         batch.obj_del(id_)
         for atype in LEADING_TO_LOGINS:
@@ -82,7 +81,7 @@ def drop_expired(batch: Batch, member_id: int, ids: Sequence[int], now: int) -> 
 _SECRET_BYTES = 24
 
 UNUSED_MS = 86_400_000
-"""How long an app is kept that nobody uses: anybody may register them."""
+"""How long an unused app is kept: registration is open to all."""
 
 _UNKNOWN = "Client authentication failed due to unknown client, or no client authentication included"
 DISABLED = "Your login is currently disabled"
@@ -92,21 +91,19 @@ LEAVING = "You asked for this account to be deleted"
 
 
 class RegisteredApp(NamedTuple):
-    """An app and the secret that is shown this once."""
+    """An app and its secret, which is shown only once."""
 
     app: App
     secret: str
 
 
 class NewToken(NamedTuple):
-    """A token and the text that its bearer shows."""
-
     token: Token
     text: str
 
 
 class Bearer(NamedTuple):
-    """A good token, and the member it is of; None for an app's own."""
+    """A valid token and its member, or None for an app's own token."""
 
     token: Token
     member: Member | None
@@ -120,7 +117,7 @@ async def register(
     scopes: Sequence[str] = ("read",),
     website: str = "",
 ) -> RegisteredApp:
-    """A new client app, on a random shard. It goes after a day in which nobody got a code or a token by it."""
+    """Register a client app on a random shard. It is deleted after a day without a code or token."""
     secret = new_secret(_SECRET_BYTES)
     limits = writes.limits
     name = check_text(name, field="client_name", maximum=limits.app_name)
@@ -148,7 +145,10 @@ async def register(
 
 
 async def keep_app(writes: Writes, app_id: int) -> None:
-    """Keep the app for good: somebody is about to get a code or a token by it. Raises `Unauthenticated` where it has just gone."""
+    """Keep the app permanently, because a code or token is about to be issued.
+
+    Raises `Unauthenticated` if it was just deleted.
+    """
     app = await _app(writes, app_id)
     if app is None or app.kept:
         return
@@ -167,7 +167,7 @@ async def keep_app(writes: Writes, app_id: int) -> None:
 
 
 async def plan_end(writes: Writes, app_id: int) -> None:
-    """Put an app on the agenda that is neither kept nor there: it goes after a day, unless somebody uses it until then."""
+    """Schedule the deletion of an app that is neither kept nor scheduled: after a day, unless it is used."""
 
     async def attempt() -> None:
         app = await _app(writes, app_id)
@@ -186,7 +186,7 @@ async def plan_end(writes: Writes, app_id: int) -> None:
 
 
 async def drop_unused(writes: Writes, app: App) -> None:
-    """The app goes. Raises `Conflict` where it was used in between."""
+    """Delete an unused app. Raises `Conflict` if it was used concurrently."""
     batch = Batch(shard_of(app.id))
     batch.obj_del(app.id, app.version)
     take_off(batch, app.ticket_id, writes.new_id(batch.shard))
@@ -199,7 +199,7 @@ async def _app(writes: Writes, app_id: int) -> App | None:
 
 
 async def check_app(graph: Reader, app_id: int, secret: str) -> App:
-    """The app with this id and secret. Raises `Unauthenticated`."""
+    """Return the app with this id and secret. Raises `Unauthenticated`."""
     node = (await graph.obj_get((app_id,))).get(app_id)
     if not isinstance(node, App) or not fits(node.secret_hash, decoded(secret)):
         raise Unauthenticated(_UNKNOWN)
@@ -215,10 +215,10 @@ async def issue_token(
     generation: int | None = None,
     origin: Origin = NOWHERE,
 ) -> NewToken:
-    """A new token: of a member, or of the app alone when `member_id` is 0.
+    """Issue a token of a member, or of the app alone if `member_id` is 0.
 
-    Who checked a password gives the `generation` of the member as it was then, so that a password which changes in between
-    ends this token too; None is that of now.
+    A caller that checked a password passes the `generation` of the member at that time, so that a concurrent password change
+    invalidates this token too; None means the current one.
     """
     member: Member | None = None
     if member_id and generation is None:
@@ -253,7 +253,7 @@ def put_token(
     generation: int,
     origin: Origin,
 ) -> Token:
-    """A token with this secret becomes part of the batch; `origin` is whom it is given to."""
+    """Add a token with this secret to the batch; `origin` is the client that receives it."""
     token = Token(
         id=id_,
         app_id=app_id,
@@ -272,7 +272,7 @@ def put_token(
 
 
 async def check_token(writes: Writes, text: str) -> Bearer:
-    """The token that this text is of, and its member: a read for each. Raises `Unauthenticated`."""
+    """Return the token with this text, and its member, with one read each. Raises `Unauthenticated`."""
     id_, secret = opened(text)
     graph = writes.graph
     token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
@@ -289,7 +289,7 @@ async def check_token(writes: Writes, text: str) -> Bearer:
 
 
 def check_welcome(member: Member) -> None:
-    """Whether the member may come in at all. Raises `NotAllowed`."""
+    """Raise `NotAllowed` if the member may not log in."""
     if member.departure_id and not member.disabled:
         raise Leaving(LEAVING)
     if member.suspended or member.disabled:
@@ -299,7 +299,7 @@ def check_welcome(member: Member) -> None:
 
 
 async def revoke_token(writes: Writes, token: Token) -> None:
-    """The token is worth nothing from now on. Of two who end it at once one leaves an entry in the audit log."""
+    """Revoke a token. If two callers revoke it concurrently, only one writes an audit entry."""
 
     async def attempt() -> None:
         found = await writes.graph.obj_get((token.id, token.member_id))
@@ -323,7 +323,7 @@ async def _member(writes: Writes, member_id: int) -> Member | None:
 
 
 def drop_token(batch: Batch, token: Token, now: int, version: int = 0) -> None:
-    """The token, in this version or (0) in any, and what leads to it go with the batch."""
+    """Delete a token in this version (0 for any), with all its associations."""
     owner = token.member_id or token.app_id
     batch.obj_del(token.id, version)
     for atype in LEADING_TO_LOGINS:
@@ -331,9 +331,9 @@ def drop_token(batch: Batch, token: Token, now: int, version: int = 0) -> None:
 
 
 LIFE_MS = 10 * 60_000
-"""How long a code is good for."""
+"""Lifetime of a code."""
 
-# With the id a multiple of three bytes, so that the text has no padding.
+# Together with the id a multiple of three bytes, so that the text has no padding.
 _CODE_BYTES = 25
 _TOKEN_BYTES = 24
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
@@ -347,9 +347,10 @@ _REFUSED = (
 async def issue_code(
     writes: Writes, member: Member, app_id: int, scopes: Sequence[str], redirect_uri: str, challenge: str = ""
 ) -> str:
-    """A code by which this app gets a token of the member with these scopes. `challenge` is that of PKCE, S256.
+    """Issue an authorization code for these scopes. `challenge` is the PKCE challenge (S256).
 
-    The audit log has this, and not the exchange: an app may send that from a server of its own, whose address is not the member's.
+    The audit log records this step and not the exchange, because an app may exchange the code from its own server, whose address
+    is not the member's.
     """
     await keep_app(writes, app_id)
     secret = new_secret(_CODE_BYTES)
@@ -383,7 +384,7 @@ async def issue_code(
 async def exchange_code(
     writes: Writes, app_id: int, code: str, redirect_uri: str, verifier: str, origin: Origin = NOWHERE
 ) -> NewToken:
-    """The token that the code is good for. Raises `Unauthenticated`, the same for each thing that is wrong."""
+    """Exchange an authorization code for a token. Raises `Unauthenticated`, with one message for every reason."""
     grant = await _grant(writes, app_id, code)
     if grant.token_id:
         await _take_back(writes, grant.token_id)
@@ -396,7 +397,7 @@ async def exchange_code(
     def build(id_: int) -> tuple[Token, Batch]:
         batch = Batch(shard)
         token = put_token(batch, id_, secret, app_id, grant.member_id, grant.scopes, grant.generation, origin)
-        # Of two exchanges at once one finds that the grant is not what it was.
+        # Of two concurrent exchanges, one finds that the grant has changed.
         batch.obj_set(msgspec.structs.replace(grant, token_id=id_, version=grant.version + 1))
         return token, batch
 
@@ -416,7 +417,7 @@ async def _grant(writes: Writes, app_id: int, code: str) -> Grant:
 
 
 async def _check_member(writes: Writes, grant: Grant) -> None:
-    """Refuse a code that has ended, or whose member changed their password or was shut out since."""
+    """Refuse an expired code, or one whose member changed their password or was locked out since."""
     member = (await writes.graph.obj_get((grant.member_id,))).get(grant.member_id)
     if (
         milliseconds_of(writes.new_id(shard_of(grant.id))) >= grant.expires_at
@@ -429,7 +430,7 @@ async def _check_member(writes: Writes, grant: Grant) -> None:
 
 
 def _proves(verifier: str, challenge: str) -> bool:
-    """PKCE (RFC 7636). A verifier where there was no challenge is refused: somebody may have taken the challenge away."""
+    """Check PKCE (RFC 7636). A verifier without a challenge is refused: an attacker may have removed the challenge."""
     if not challenge:
         return not verifier
     digest = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=")

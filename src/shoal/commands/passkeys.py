@@ -1,6 +1,6 @@
-"""A member's passkeys: added, named, removed. Each of these asks for the password and, where there is one, the second factor.
+"""Commands for a member's passkeys. Adding and removing require the password and, if enabled, the second factor.
 
-How a passkey logs in is in `commands/authentication.py`.
+`authentication` has the login by passkey.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.member_lookup import login_of
 
 MOST = 20
-"""Passkeys of a member."""
 
 _MAILS = {AuditVerb.PASSKEY_ADDED: MailKind.PASSKEY_ADDED, AuditVerb.PASSKEY_REMOVED: MailKind.PASSKEY_REMOVED}
 _REFUSED = "The device did not make a passkey for this account in time; please try again"
@@ -54,7 +53,7 @@ async def of_member(writes: Writes, member_id: int) -> tuple[Passkey, ...]:
 
 
 async def options(writes: Writes, site: Site, member: Member) -> dict[str, object]:
-    """Return what a browser has a device make a passkey with."""
+    """Return the WebAuthn creation options for a new passkey."""
     challenge = await authentication.make_challenge(writes, Purpose.ADD, member.id)
     known = await of_member(writes, member.id)
     return making_options(site, challenge, known, member.id, member.name, member.display_name)
@@ -63,10 +62,10 @@ async def options(writes: Writes, site: Site, member: Member) -> dict[str, objec
 async def add(
     writes: Writes, member_id: int, name: str, answer: str, password: str, code: str, asker: Asker
 ) -> Passkey:
-    """Add what a device has made in `answer` to `options`, for the site of the asker, and tell the member by mail.
+    """Add the passkey that a device created in response to `options` for the asker's site, and notify the member by mail.
 
-    Raises `InvalidInput` for a wrong password or code, and for an answer that proves nothing or was used, `NotAllowed` for one
-    passkey too many, and `TooMany`.
+    Raises `InvalidInput` for a wrong password or code and for an invalid or reused response, `NotAllowed` if the member has too
+    many passkeys, and `TooMany`.
     """
     name = check_text(name, field="name", maximum=MOST_NAME) or "Passkey"
     try:
@@ -95,7 +94,6 @@ async def add(
 
 
 async def rename(writes: Writes, member_id: int, id_: str, name: str) -> None:
-    """Give a passkey another name. Raises `NotFound`."""
     name = check_text(name, field="name", maximum=MOST_NAME) or "Passkey"
 
     def renamed(login: Login, _batch: Batch) -> Login:
@@ -107,7 +105,7 @@ async def rename(writes: Writes, member_id: int, id_: str, name: str) -> None:
 
 
 async def remove(writes: Writes, member_id: int, id_: str, password: str, code: str, asker: Asker | None) -> None:
-    """Remove a passkey, and tell the member by mail. The last one stays while it is the second factor, without an app beside it.
+    """Remove a passkey, and notify the member by mail. The last one is kept while it is the only second factor.
 
     Raises `InvalidInput` for a wrong password or code, `NotFound`, `NotAllowed`, and `TooMany`.
     """

@@ -1,7 +1,7 @@
-"""Polls: questions in posts, and votes.
+"""Polls in posts, and votes.
 
-A vote is one commit on the voter's shard: that they voted, what they chose, and a key that a concurrent vote finds
-taken. Where several options are allowed, a later vote adds others to those before, with a key of its own.
+A vote is one commit on the voter's shard: that they voted, what they chose, and a key that makes a concurrent vote fail. In a
+multiple-choice poll a later vote adds options to the earlier ones, with a key of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VOTED = "You have already voted on this poll"
 
 
 class PollDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of a poll to be made, unchecked."""
+    """Unvalidated values of a new poll."""
 
     options: tuple[str, ...]
     seconds: int | None = None
@@ -35,11 +35,11 @@ class PollDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked(limits: Limits, draft: PollDraft) -> PollDraft:
-    """Return the draft with stripped options. Raises `InvalidInput` where it exceeds the limits."""
+    """Return the draft with stripped options. Raises `InvalidInput` if it exceeds the limits."""
     options = tuple(check_text(option.strip(), field="options", maximum=limits.poll_option) for option in draft.options)
     if not all(options):
         raise InvalidInput("Options can't be blank", field="options")
-    if len(options) < 2:  # a choice is between two
+    if len(options) < 2:
         raise InvalidInput("Options must have more than one item", field="options")
     if len(options) > limits.poll_options:
         raise InvalidInput(f"Options can't contain more than {limits.poll_options} items", field="options")
@@ -53,8 +53,8 @@ def checked(limits: Limits, draft: PollDraft) -> PollDraft:
 
 
 def made(writes: Writes, draft: PollDraft, owner_id: int, post_id: int, now: int) -> Poll:
-    """Return a new poll of a checked draft, open from `now` (Unix ms)."""
-    # Options have no objects that guard their ids: they follow the poll's, which the store guards, in its block.
+    """Return a new poll of a validated draft, open from `now` (Unix ms)."""
+    # Options are not objects, so the store does not check their ids: they follow the id of the poll within its reserved block.
     id_ = writes.new_id.block(shard_of(owner_id))
     return Poll(
         id=id_,
@@ -69,7 +69,7 @@ def made(writes: Writes, draft: PollDraft, owner_id: int, post_id: int, now: int
 
 
 def revised(writes: Writes, old: Poll | None, draft: PollDraft, post: Post, now: int) -> Poll:
-    """Return the poll that an edit leads to. Other options or rules make it a new poll, without votes."""
+    """Return the poll after an edit. Other options or another choice mode create a new poll without votes."""
     new = made(writes, draft, post.author_id, post.id, now)
     if old is None or (titles(old), old.multiple) != (titles(new), new.multiple):
         return new
@@ -79,7 +79,7 @@ def revised(writes: Writes, old: Poll | None, draft: PollDraft, post: Post, now:
 
 
 def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None:
-    """Add, remove or replace the poll of a post; `now` is an id of this moment."""
+    """Add, remove or replace the poll of a post; `now` is an id of the moment."""
     if new == old:
         return
     if old is not None:
@@ -98,22 +98,19 @@ def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None
 
 
 async def poll_of(graph: Reader, post: Post) -> Poll | None:
-    """Return the poll of a post; None if it has none."""
     node = (await graph.obj_get((post.poll_id,))).get(post.poll_id) if post.poll_id else None
     return node if isinstance(node, Poll) else None
 
 
 def titles(poll: Poll | None) -> tuple[str, ...]:
-    """Return the titles of a poll's options."""
     return tuple(option.title for option in poll.options) if poll else ()
 
 
 async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[int]) -> Poll:
     """Vote for options by their positions. Raises `NotFound` for a poll whose post the member may not see.
 
-    Where one option is allowed there is one vote; where several are, a later vote adds others. Raises `InvalidInput`
-    for a poll that is over, or one's own; for an option that does not exist, or was voted for; and for more than is
-    allowed.
+    A single-choice poll accepts one vote; a multiple-choice poll accepts later votes for further options. Raises `InvalidInput`
+    for a closed or own poll, an option that does not exist or was voted for, and too many options.
     """
 
     async def attempt() -> Poll:
@@ -129,7 +126,7 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
         batch.fresh.add(now)
         batch.assoc_add(member_id, VOTES, poll.id, now, bytes((*before, *choices)))
         for choice in choices:
-            # An option does not know its poll: this tells whether the poll is still there when the inverse arrives.
+            # An option does not know its poll: the data tells whether the poll still exists when the inverse arrives.
             batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now, poll.id.to_bytes(8))
         batch.expect(poll.id)
         try:
@@ -146,9 +143,9 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
 
 
 async def _votes_before(writes: Writes, member_id: int, poll: Poll) -> tuple[int, bytes]:
-    """Return how often the member has voted, and for which options."""
+    """Return the number of votes of the member, and the chosen options."""
     keys = [vote_key(member_id, shard_of(member_id), poll.id, turn) for turn in range(len(poll.options))]
-    # The keys first: of a vote that comes between the two reads, the choices are known and its key is taken.
+    # Read the keys first: for a vote between the two reads, the choices are then known and its key is taken.
     turn = len(await writes.graph.key_get(keys))
     voted = await association(writes.graph, member_id, VOTES, poll.id)
     return turn, voted.data if voted else b""

@@ -1,4 +1,4 @@
-"""Create, update and delete posts and comments.
+"""Commands to create, edit and delete posts and comments.
 
 A repeated request is recognized by its idempotency key, and an imported record by its origin: both keys lead to the object
 that the first commit created.
@@ -53,14 +53,14 @@ from shoal.graph.schema import (
 from shoal.i18n import language_tag
 
 _IDEMPOTENCY_MS = 3_600_000
-"""Milliseconds for which a repeated request is recognised."""
+"""Milliseconds for which a repeated request is recognized."""
 
 Keys = Sequence[tuple[Key, int]]
-"""Keys by which a post is found again, and for how long each (in milliseconds; 0: for good)."""
+"""Keys that lead to a post, with the lifetime of each (in milliseconds; 0: permanent)."""
 
 
 def request_keys(writes: Writes, author_id: int, request: str, record: str = "") -> Keys:
-    """Return the keys of a request that is recognised when repeated, and of the record of an import."""
+    """Return the keys that recognize a repeated request and an import record."""
     if len(request) > writes.limits.idempotency_key:
         raise InvalidInput(f"Idempotency-Key: at most {writes.limits.idempotency_key} characters")
     shard = shard_of(author_id)
@@ -69,12 +69,11 @@ def request_keys(writes: Writes, author_id: int, request: str, record: str = "")
 
 
 def plan_key(shard: int, scheduled_id: int) -> tuple[Key, int]:
-    """Return the key by which the post is found that a scheduled post has become."""
+    """Return the key that leads from a scheduled post to the published one."""
     return import_key(shard, f"scheduled:{scheduled_id}"), _IDEMPOTENCY_MS
 
 
 def take_keys(batch: Batch, keys: Keys, id_: int, now: int) -> None:
-    """Make the keys lead to the object that the batch makes."""
     for key, keep_ms in keys:
         batch.key_add(key, id_, until=now + keep_ms if keep_ms else 0)
 
@@ -92,7 +91,7 @@ async def made_before(writes: Writes, keys: Keys) -> Post | ScheduledPost | None
 
 
 async def first_made(writes: Writes, shard: int, id_: int) -> Post | ScheduledPost:
-    """Return the object that a key leads to; a scheduled post may have become a post. Raises `Gone`."""
+    """Return the object of a key; a scheduled post may have been published. Raises `Gone`."""
     node = (await writes.graph.obj_get((id_,))).get(id_)
     if node is None:
         key, _ = plan_key(shard, id_)
@@ -104,30 +103,30 @@ async def first_made(writes: Writes, shard: int, id_: int) -> Post | ScheduledPo
 
 
 Together = Callable[[Batch, Post, int], None]
-"""A function that adds to the commit of a new post. Its arguments are the batch, the post, and an id of the moment."""
+"""Adds to the commit of a new post. The arguments are the batch, the post, and an id of the moment."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of a post to be made, unchecked."""
+    """Unvalidated values of a new or edited post."""
 
     text: str = ""
     spoiler: str = ""
     sensitive: bool | None = False
-    """Whether its media are covered. In an edit, None leaves it as it is, unless the edit removes the warning."""
+    """Whether its media are covered. In an edit, None keeps the value unless the edit removes the warning."""
     visibility: Visibility = Visibility.PUBLIC
     language: str = ""
     media: Sequence[int] = ()
     parent_id: int = 0
     place: tuple[float, float] | None = None
-    """Latitude -90..90 and longitude -180..180, in degrees; stored as exactly as the author chose."""
+    """Latitude -90..90 and longitude -180..180, in degrees; stored with the precision that the author chose."""
     data: Any = None
     """Any JSON value, at most 64 KiB when encoded."""
     poll: PollDraft | None = None
-    """The poll. In an edit, None leaves it as it is."""
+    """In an edit, None keeps the poll."""
     allowed_mentions: Sequence[int] | None = None
     """The only members that the text may mention; None for any. Edits ignore it."""
     imported: bool = False
-    """Whether it was written elsewhere, long ago: it mentions nobody here, and is news to nobody."""
+    """Whether it was published elsewhere earlier: it mentions no members, and sends no notifications."""
 
 
 async def create(
@@ -142,13 +141,12 @@ async def create(
     record: str = "",
     together_with: Together | None = None,
 ) -> Post:
-    """Create a post, or a comment when the draft has a parent.
+    """Create a post, or a comment if the draft has a parent.
 
-    A repeated `request` (an idempotency key) of an author returns the first post, for an hour. An import may give an
-    `id_` and `created_at` of its own, and the name of its `record`, which is recognised for ever. Raises `InvalidInput`
-    (`TooLarge`) for what the limits do not allow, `UnexpectedMentions`, `NotFound` for a parent or a picture that the
-    author may not use, `Gone` for a suspended author, or when the request's post was deleted since, and `Conflict` when
-    what the commit does `together_with` the post is overtaken.
+    A repeated `request` (an idempotency key) of an author returns the first post, for an hour. An import may pass its own `id_`
+    and `created_at`, and the name of its `record`, which is recognized permanently. Raises `InvalidInput` (`TooLarge`) for values
+    that exceed the limits, `UnexpectedMentions`, `NotFound` for a parent or media that the author may not use, `Gone` for a
+    suspended author or if the post of the request was deleted since, and `Conflict` if `together_with` conflicts.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     shard = shard_of(author_id)
@@ -190,17 +188,17 @@ async def create(
     try:
         return await with_media(writes, author_id, content["media"], attempt)
     except KeyTaken as error:
-        # The same request came twice at the same time: both get the post of the one that was first.
+        # Of two concurrent requests with one key, both get the post of the first.
         return _written(await first_made(writes, shard, error.id))
     except Missing as error:
         raise NotFound("Record not found") from error
 
 
 async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, created_at: int, record: str) -> Batch:
-    """Return the commit that `create` would make of a record of an import into an empty network.
+    """Return the commit that `create` would make for a record of an import into an empty network.
 
-    The draft has neither media nor parent. Its tags are counted as ever. Nothing else follows from it unless it mentions
-    somebody: nobody watches, listens or has a warm timeline yet. Raises `InvalidInput` for what the limits do not allow.
+    The draft has neither media nor parent. Tags are counted. Without mentions there is no `PostCreated` event, because no member
+    watches, streams or has a warm timeline yet. Raises `InvalidInput` for values that exceed the limits.
     """
     content, shard = _content(writes, draft), shard_of(author_id)
     content |= {"mentions": await members_named(writes, content["text"]), "tags": tags_named(content["text"])}
@@ -213,9 +211,9 @@ async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, cr
 
 
 async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
-    """Check that the author may post this now, and return it as it may be stored: with its place as exactly as they chose.
+    """Check that the author may post this now, and return the draft with its place rounded for storage.
 
-    Raises as `create`.
+    Raises like `create`.
     """
     place = _content(writes, draft)["place"]
     _poll(writes, draft)
@@ -226,7 +224,7 @@ async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
 
 
 async def _mentions(writes: Writes, draft: Draft) -> tuple[Mention, ...]:
-    """Return the members whom the draft mentions. Raises `UnexpectedMentions`."""
+    """Return the members that the draft mentions. Raises `UnexpectedMentions`."""
     mentions = await members_named(writes, draft.text)
     if draft.allowed_mentions is not None:
         unexpected = tuple(mention.id for mention in mentions if mention.id not in draft.allowed_mentions)
@@ -236,7 +234,7 @@ async def _mentions(writes: Writes, draft: Draft) -> tuple[Mention, ...]:
 
 
 async def _access(writes: Writes, author_id: int, draft: Draft) -> tuple[Member, Post | None]:
-    """Return the author, and the parent if the draft has one. Raises `NotFound` for one that the author may not see."""
+    """Return the author, and the parent if the draft has one. Raises `NotFound` if the author may not see the parent."""
     author = await access_member(writes.graph, author_id)
     return author, await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
 
@@ -285,11 +283,11 @@ def _count_tags(batch: Batch, before: Post | None, after: Post | None, now: int)
 async def update(
     writes: Writes, author_id: int, post_id: int, draft: Draft, *, visibility: Visibility | None = None
 ) -> Post:
-    """Replace the content of an own post; the former wording is kept as a revision. The parent stays.
+    """Replace the content of an own post, and keep the former content as a revision. The parent does not change.
 
-    The visibility stays too, whatever the draft says, unless a narrower `visibility` is given: that is no new wording. A
-    place that the post does not have yet is stored as exactly as the author chooses now. A draft that is equal to the
-    post stores nothing. Raises as `create`, and `Conflict` if it was edited concurrently.
+    The visibility does not change either, unless a narrower `visibility` is given; that creates no revision. A new place is
+    rounded to the author's current precision. A draft equal to the post stores nothing. Raises like `create`, and `Conflict` for
+    a concurrent edit.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
@@ -302,7 +300,7 @@ async def update(
     if draft.media and post.poll_id:
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
     if content["text"] != post.text:
-        # Unchanged text keeps its mentions: a member who has taken such a name since is not mentioned.
+        # Unchanged text keeps its mentions, so that members who registered a mentioned name later are not mentioned.
         content["mentions"] = await members_named(writes, content["text"])
         content["tags"] = tags_named(content["text"])
     shard = shard_of(author_id)
@@ -339,7 +337,7 @@ async def update(
 
 
 def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
-    """Store an edited post, move it to the lists that it belongs to now, and count its tags."""
+    """Store an edited post, move it between lists, and count its tags."""
     batch.obj_set(edited)
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     for tag in after - before:
@@ -352,7 +350,6 @@ def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
 
 
 def _keep_wording(batch: Batch, post: Post, id_: int, options: tuple[str, ...], descriptions: tuple[str, ...]) -> None:
-    """Store the wording of a post before an edit, with the options of its poll and the descriptions of its media."""
     batch.obj_add(
         Revision(
             id=id_,
@@ -386,10 +383,10 @@ def _tell_of_edit(batch: Batch, post: Post, edited: Post, revision_id: int) -> N
 
 
 async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
-    """Delete an own post, and return it as it was. Its likes and shares are removed a little later."""
+    """Delete an own post, and return it as it was. Its likes and shares are removed later."""
 
     async def attempt() -> Post:
-        # A post that is edited in between is read again, so that everything that it brought is known.
+        # Read again after a concurrent edit, so that the deletion covers everything the edit added.
         post = await own_post(writes.graph, author_id, post_id)
         poll = await polls.poll_of(writes.graph, post)
         await writes.graph.commit(_deletion(post, poll, writes.new_id(shard_of(author_id))))
@@ -434,7 +431,6 @@ def _counted(version: int) -> bytes:
 
 
 def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
-    """Return the fields of a post, checked against the limits."""
     limits = writes.limits
     text = check_text(draft.text, field="text", maximum=limits.text, length=text_length)
     spoiler = check_text(draft.spoiler, field="spoiler", maximum=limits.spoiler)
@@ -473,6 +469,6 @@ def _written(made: Post | ScheduledPost) -> Post:
 
 
 async def recorded(writes: Writes, author_id: int, record: str) -> bool:
-    """Return whether an import has brought this record of the author's already."""
+    """Return whether an import has already created this record."""
     key = import_key(shard_of(author_id), record)
     return key in await writes.graph.key_get((key,))

@@ -1,4 +1,4 @@
-"""Web push subscriptions of sessions: made, looked at, changed, ended. A session has one."""
+"""Commands for web push subscriptions. A session has at most one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NONE = "Record not found"
 
 
 async def subscribe(writes: Writes, member_id: int, token_id: int, wanted: PushSubscription) -> None:
-    """Have messages sent for a session from now on, in place of what it had. The oldest of too many subscriptions ends.
+    """Create or replace the subscription of a session. Beyond the limit, the oldest subscription is removed.
 
-    Raises `InvalidInput` for an endpoint or a key that cannot be, and `NotFound` for a session that has just ended.
+    Raises `InvalidInput` for an invalid endpoint or key, and `NotFound` if the session has just ended.
     """
     check_endpoint(wanted.endpoint)
     check_key(wanted.key)
@@ -46,7 +46,7 @@ async def subscribe(writes: Writes, member_id: int, token_id: int, wanted: PushS
 
 
 async def found(graph: Reader, member_id: int, token_id: int) -> PushSubscription:
-    """Return the subscription of a session. Raises `NotFound` where it has none."""
+    """Return the subscription of a session. Raises `NotFound`."""
     held = await association(graph, member_id, PUSHES, token_id)
     if held is None:
         raise NotFound(_NONE)
@@ -54,14 +54,13 @@ async def found(graph: Reader, member_id: int, token_id: int) -> PushSubscriptio
 
 
 async def is_made(graph: Reader, member_id: int, token_id: int) -> bool:
-    """Return whether a session has a subscription."""
     return await association(graph, member_id, PUSHES, token_id) is not None
 
 
 async def change(
     writes: Writes, member_id: int, token_id: int, alerts: Sequence[Kind] | None, policy: PushPolicy | None
 ) -> PushSubscription:
-    """Change what a session is told of, or about whom; None leaves it. Raises `NotFound` where it has no subscription."""
+    """Change the alerts or the policy of a subscription; None keeps the value. Raises `NotFound`."""
     before = await found(writes.graph, member_id, token_id)
     after = replace(
         before,
@@ -73,7 +72,6 @@ async def change(
 
 
 async def end(writes: Writes, member_id: int, token_id: int) -> None:
-    """Send no more messages for a session, if any were."""
     batch = Batch(shard_of(member_id))
     batch.assoc_del(member_id, PUSHES, token_id, writes.new_id(batch.shard))
     await writes.graph.commit(batch)

@@ -36,31 +36,27 @@ N = TypeVar("N", Taste, SeenPosts)
 
 
 class WishChange(NamedTuple):
-    """A member's wishes before a change of them, and after it."""
-
     before: Wishes
     after: Wishes
 
 
 MOST_SEEN_AT_ONCE = 200
-"""Posts that are told as seen at once."""
 
 
 async def set_recipe(writes: Writes, member_id: int, recipe: Recipe | None) -> Taste:
-    """Rank by this recipe for the member from now on; None: by that of the server."""
+    """Set the member's recipe; None selects the server's."""
     document = b"" if recipe is None else msgspec.json.encode(recipe)
     return await _change_taste(writes, member_id, lambda taste: replace(taste, document=document))
 
 
 async def switch(writes: Writes, member_id: int, *, off: bool) -> Taste:
-    """Turn ranking off for the member altogether, or on again."""
     return await _change_taste(writes, member_id, lambda taste: replace(taste, off=off))
 
 
 async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> tuple[str, ...]:
-    """Keep these tags as the member's picked interests, in place of those before, and return them in canonical form.
+    """Replace the member's picked interests, and return them in canonical form.
 
-    Raises `InvalidInput` for more than 50 or 4,096 bytes, and for what is no tag.
+    Raises `InvalidInput` for more than 50 tags or 4,096 bytes, and for an invalid tag.
     """
     picked = tuple(dict.fromkeys(check_tag(name) for name in names))
     check_picked(picked)
@@ -69,31 +65,30 @@ async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> tup
 
 
 async def tap_author(writes: Writes, member_id: int, author_id: int, step: int) -> WishChange:
-    """Count one tap for more (1) or less (-1) by an author, or forget them all (0)."""
+    """Count one tap for more (1) or less (-1) by an author, or clear their taps (0)."""
     return await _change_wishes(
         writes, member_id, lambda wishes: replace(wishes, authors=tapped(wishes.authors, author_id, step))
     )
 
 
 async def tap_tag(writes: Writes, member_id: int, tag: str, step: int) -> WishChange:
-    """Count one tap for more (1) or less (-1) under a tag (canonical), or forget them all (0)."""
+    """Count one tap for more (1) or less (-1) under a canonical tag, or clear its taps (0)."""
     return await _change_wishes(writes, member_id, lambda wishes: replace(wishes, tags=tapped(wishes.tags, tag, step)))
 
 
 async def forget_taps(writes: Writes, member_id: int) -> None:
-    """Forget all taps."""
     await _change_wishes(writes, member_id, lambda wishes: replace(wishes, authors={}, tags={}))
 
 
 async def fold_tags(writes: Writes, member_id: int) -> None:
-    """Store the tags of the member's wishes in their canonical forms: see `wishes.folded`."""
+    """Store the tags of the member's feedback in their canonical form (see `folded`)."""
     await _change_wishes(writes, member_id, folded)
 
 
 async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]) -> None:
-    """Remember that the member has seen these posts once more. Ids of anything else do no harm.
+    """Count one more view of these posts by the member. Other ids are harmless.
 
-    Two commits at most. Raises `InvalidInput` for more than 200 ids.
+    Takes at most two commits. Raises `InvalidInput` for more than 200 ids.
     """
     if len(post_ids) > MOST_SEEN_AT_ONCE:
         raise InvalidInput(f"ids: at most {MOST_SEEN_AT_ONCE}", field="ids")
@@ -124,7 +119,7 @@ async def _change_wishes(writes: Writes, member_id: int, change: Callable[[Wishe
     before = NO_WISHES
 
     def changed(taste: Taste) -> Taste:
-        # Of several attempts the last is the one that is stored.
+        # The last attempt is the one that is stored.
         nonlocal before
         before = taste.wishes
         wishes = fitting(change(before))
@@ -135,7 +130,7 @@ async def _change_wishes(writes: Writes, member_id: int, change: Callable[[Wishe
 
 
 async def _put(writes: Writes, key: Key, before: N, after: N) -> N:
-    """Store the object that a key leads to; one whose id is 0 is made. Raises `Conflict` if somebody else was faster."""
+    """Store the object of a key; one with id 0 is created. Raises `Conflict` for a concurrent change."""
     if after == before:
         return before
     if before.id:
@@ -155,7 +150,7 @@ async def _put(writes: Writes, key: Key, before: N, after: N) -> N:
 
 
 class Tapped(NamedTuple):
-    """A tap that was counted: the post, the tag of it that was meant ("" for its author), and the wishes before and after."""
+    """A counted tap: the post, its tag ("" for its author), and the feedback before and after."""
 
     post: Post
     tag: str
@@ -164,13 +159,13 @@ class Tapped(NamedTuple):
 
 
 async def tap_post(writes: Writes, member_id: int, post_id: int, step: int, tag: str = "") -> Tapped:
-    """Count one tap for more (`step` 1) or less (-1) like a post, or forget what was said (0): of its author, or of a tag of it.
+    """Count one tap for more (`step` 1) or less (-1) like a post, or clear the taps (0), for its author or one of its tags.
 
-    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for a tag that it does not have, and for the
+    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for a tag that it does not have and for the
     author of an own post.
     """
     post = await access_post(writes.graph, member_id, post_id)
-    # A post of Shoal 0.2 may still have its tags in a former form.
+    # Posts from Shoal 0.2 may still have tags in a former canonical form.
     if tag and (tag := check_tag(tag)) not in map(canonical_tag, post.tags):
         allowed = ", ".join(post.tags) or "none, as it has no tags"
         raise InvalidInput(f"tag: one of those of the post: {allowed}", field="tag")

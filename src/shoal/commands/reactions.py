@@ -1,7 +1,7 @@
 """Likes, shares, bookmarks, pins, muted threads and emoji reactions. Every command is idempotent.
 
-An emoji reaction is one commit on the member's shard. The first use of an emoji on a post also assigns it a position there,
-in a commit of its own beforehand (see `graph/payloads/posts.py`).
+An emoji reaction is one commit on the member's shard. The first use of an emoji on a post first assigns it a position there, in a
+separate commit (see `graph/payloads/emoji.py`).
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ async def share(
     *,
     id_: int = 0,
 ) -> Share:
-    """Share the post with the member's followers; a second time returns the first share.
+    """Share the post with the member's followers; a repeated share returns the first.
 
-    Raises `NotFound` where it may not be shared.
+    Raises `NotFound` if sharing is not allowed.
     """
     post = await access_post(writes.graph, member_id, post_id)
     if not may_share(member_id, post):
@@ -94,7 +94,7 @@ async def share(
         batch.assoc_add(member_id, POSTED, made.id, made.id)
         relist(batch, None, made, made.id)
         batch.assoc_add(member_id, SHARES, post.id, new_id, made.id.to_bytes(8), tally=post.author_id)
-        # One share a post: of two requests at the same time one finds this key taken.
+        # One share per post: of two concurrent requests, one finds this key taken.
         batch.key_add(share_key(member_id, shard, post.id), made.id)
         batch.expect(post.id)
         shared_id = post.id if post.author_id != member_id else 0
@@ -124,7 +124,7 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
         batch.key_del(share_key(member_id, shard, post.id), share_id)
         batch.expect(share_id)
         batch.emit(ShareDeleted(share_id=share_id, author_id=member_id))
-        # Of two requests at the same time the second finds nothing to do - and must not end a share made in between.
+        # Of two concurrent requests, the second finds nothing to do, and must not delete a share created in between.
         with contextlib.suppress(Missing):
             await writes.graph.commit(batch)
     return post
@@ -137,7 +137,7 @@ async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
         raise InvalidInput("a share cannot be pinned")
     post = node if isinstance(node, Post) else None
     if post is None or post.author_id != member_id:
-        # Of others only what may be seen is said to be there.
+        # Reveal the existence of other members' posts only if they are visible.
         await access_post(writes.graph, member_id, post_id)
         raise InvalidInput("Someone else's post cannot be pinned")
     if post.visibility is Visibility.DIRECT:
@@ -187,7 +187,6 @@ async def unmute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def _end_own(writes: Writes, member_id: int, atype: AssocType, id_: int) -> None:
-    """End an association that concerns the member alone."""
     if await _stands(writes, member_id, atype, id_) is not None:
         batch = Batch(shard_of(member_id))
         batch.assoc_del(member_id, atype, id_, writes.new_id(batch.shard))
@@ -212,7 +211,7 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
 
 
 async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
-    """End a reaction, also to a post that the member may no longer see: they may take back what is theirs."""
+    """Remove a reaction, including one on a post that the member may no longer see."""
     with foreseen_change(member_id, of=post_id):
         post = await post_by_id(writes.graph, post_id)
         if await _stands(writes, member_id, atype, post.id) is not None:
@@ -225,7 +224,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
-    """Emit an event for a like, and none for a bookmark: nobody else learns of bookmarks."""
+    """Emit an event for a like. Bookmarks are private and have none."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
 
@@ -242,13 +241,13 @@ async def _share(writes: Writes, share_id: int) -> Share:
 
 
 _NEW_MS = 120_000
-"""A place that was made for a reaction and has none after this time is unused. Clocks differ by less."""
+"""Age at which a position without reactions counts as unused. Clocks differ by less."""
 
 
 async def react(writes: Writes, member_id: int, post_id: int, text: str) -> Post:
-    """Put an emoji on the post (or on the post that a share shows).
+    """Put an emoji on the post (or on the original of a share).
 
-    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for what is no emoji, or one too many.
+    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for an invalid emoji or too many.
     """
     emoji = checked_emoji(text)
     post = await access_post(writes.graph, member_id, post_id)
@@ -257,7 +256,7 @@ async def react(writes: Writes, member_id: int, post_id: int, text: str) -> Post
 
 
 async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Post:
-    """Take an emoji off a post, also off one that the member may no longer see: they may take back what is theirs."""
+    """Remove an emoji from a post, including one that the member may no longer see."""
     emoji = checked_emoji(text)
     post = await post_by_id(writes.graph, post_id)
     if await in_turn(writes, member_id, lambda claim: _unreact(writes, member_id, post, emoji, claim)):
@@ -268,7 +267,7 @@ async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Po
 async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> None:
     there = (await emoji_places(writes.graph, (post.id,))).get(post.id, [])
     before = await _chosen(writes, member_id, post.id)
-    # A place may have been ended as unused at the moment when the member came to it.
+    # A position may have been deleted as unused while the member took it.
     chosen = [place for place in before if place in there]
     if any(place.emoji == emoji for place in chosen):
         return
@@ -279,7 +278,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
     claim(batch)
     now = writes.new_id(batch.shard)
     batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, place)))
-    # A place does not know its post: this tells whether the post is still there when the inverse arrives.
+    # A position does not know its post: the data tells whether the post still exists when the inverse arrives.
     batch.assoc_add(member_id, PUTS_EMOJI, place.id, now, post.id.to_bytes(8))
     for ended in before:
         if ended not in there:
@@ -293,7 +292,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
 
 
 async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> bool:
-    """Return whether the member had put the emoji on the post."""
+    """Remove the emoji, and return whether the member had put it on the post."""
     chosen = await _chosen(writes, member_id, post.id)
     left = [place for place in chosen if place.emoji != emoji]
     if len(left) == len(chosen):
@@ -324,8 +323,6 @@ async def _chosen(writes: Writes, member_id: int, post_id: int) -> tuple[EmojiPl
 
 
 async def _place(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
-    """Return the place of the emoji on the post, which is made if there is none."""
-
     async def attempt() -> EmojiPlace:
         with another_request():
             return await _found_or_made(writes, post, emoji)
@@ -336,7 +333,7 @@ async def _place(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
 async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
     shard = shard_of(post.id)
     keys = [emoji_place_key(shard, post.id, number) for number in range(writes.limits.emoji_of_post)]
-    # The keys first: of a place that is made between the two reads, the emoji is seen and the key is found taken.
+    # Read the keys first: for a position created between the two reads, the emoji is then seen and the key is taken.
     taken = await writes.graph.key_get(keys)
     there = (await emoji_places(writes.graph, (post.id,))).get(post.id, [])
     for place in there:
@@ -346,7 +343,7 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
         taken = await _without_unused(writes, post, there, taken)
     made = EmojiPlace(writes.new_id(shard), emoji)
     batch = Batch(shard)
-    # The first free one: of two that look at once for a place the second finds it taken, and sees what the first did.
+    # Take the first free one: of two concurrent attempts, the second finds it taken, and sees what the first created.
     number, key = next((number, key) for number, key in enumerate(keys) if key not in taken)
     batch.key_add(key, made.id)
     batch.key_add(emoji_id_key(shard, made.id), made.id)
@@ -363,9 +360,9 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPlace:
 async def _without_unused(
     writes: Writes, post: Post, there: Sequence[EmojiPlace], taken: Mapping[Key, int]
 ) -> dict[Key, int]:
-    """End the places of emoji that nobody has on the post any more. Raises `InvalidInput` when there are none."""
+    """Delete the positions of emoji without reactions on the post. Raises `InvalidInput` if there are none."""
     counts = (await writes.graph.assoc_count([place.id for place in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
-    # Somebody may be about to come to a new one.
+    # A reaction to a new position may be in progress.
     made_before = milliseconds_of(writes.new_id(shard_of(post.id))) - _NEW_MS
     unused = {place.id for place in there if place.id not in counts and milliseconds_of(place.id) <= made_before}
     if not unused:

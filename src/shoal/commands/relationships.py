@@ -43,7 +43,7 @@ from shoal.graph.schema import (
 from shoal.i18n import check_language
 
 _NEAR = 512
-"""Distance from the maximum at which a member's follows are counted one at a time: never are more under way at once."""
+"""Distance from the limit at which a member's follows are serialized; more are never in progress at once."""
 MAX_MUTE_SECONDS = 10 * 366 * 86_400
 
 _BONDS = (FOLLOWS, REQUESTS, WATCHES, ENDORSES)
@@ -51,12 +51,12 @@ _BONDS = (FOLLOWS, REQUESTS, WATCHES, ENDORSES)
 
 
 class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Wanted terms of a follow: None leaves one as it is. A new follow has all posts and shares, no notifications."""
+    """Terms of a follow; None keeps a value. By default a follow includes all posts and shares, without notifications."""
 
     shares: bool | None = None
     notify: bool | None = None
     languages: Sequence[str] | None = None
-    """Languages of the posts that are wanted; empty for all."""
+    """Languages of the posts to include; empty for all."""
 
 
 AS_IS = FollowOptions()
@@ -65,7 +65,7 @@ AS_IS = FollowOptions()
 async def follow(writes: Writes, member_id: int, other_id: int, options: FollowOptions = AS_IS) -> Relation:
     """Follow a member, or send a request if they are locked.
 
-    A repeated follow changes its terms. Raises `NotAllowed` for oneself, and where one has blocked the other.
+    A repeated follow changes its terms. Raises `NotAllowed` for oneself, and if either has blocked the other.
     """
     foresee(member_id)
     other = await access_member(writes.graph, other_id)
@@ -80,7 +80,7 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
         await _begin_one_more(writes, member_id, atype, other_id, after)
     elif after != before:
         await _begin_follow(writes, member_id, atype, other_id, after, old)
-    # As it is from now on: to read it would take as long as all before the commit.
+    # The result is computed: reading it would take as long as everything before the commit.
     return msgspec.structs.replace(
         stand,
         following=atype is FOLLOWS,
@@ -93,10 +93,7 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
 
 
 async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, other_id: int, terms: FollowTerms) -> None:
-    """Begin a follow or request, within the maximum of follows.
-
-    Requests do not count until they are granted, as in Mastodon.
-    """
+    """Create a follow or request within the follow limit. Like in Mastodon, requests do not count until authorized."""
 
     async def attempt(claim: Claim) -> None:
         if await _room(writes, member_id) <= 0:
@@ -107,16 +104,16 @@ async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, othe
         await _begin_follow(writes, member_id, atype, other_id, terms, None, claim)
 
     if await _room(writes, member_id) > _NEAR:
-        # Follows at the same moment need not wait for each other.
+        # Far from the limit, concurrent follows need not be serialized.
         await _begin_follow(writes, member_id, atype, other_id, terms, None)
     else:
         await in_turn(writes, member_id, attempt)
 
 
 async def _room(writes: Writes, member_id: int) -> int:
-    """Return how many more the member may follow.
+    """Return how many more members the member may follow.
 
-    The limit is as set, or a tenth more than their followers if that is more.
+    The limit is the setting, or 110% of the follower count if that is more.
     """
     counts = await writes.graph.assoc_count((member_id,), (FOLLOWS, FOLLOWED_BY))
     most = max(writes.limits.follows, counts[FOLLOWED_BY].get(member_id, 0) * 11 // 10)
@@ -131,7 +128,7 @@ def _terms(held: Assoc | None, *, watching: bool) -> FollowTerms:
 
 
 def _with_options(terms: FollowTerms, options: FollowOptions) -> FollowTerms:
-    """Apply the options to the terms of a follow. Raises `InvalidInput` for too many languages, or one that is none."""
+    """Apply the options to the terms of a follow. Raises `InvalidInput` for too many languages, or an invalid one."""
     languages = terms.languages
     if options.languages is not None:
         if len(options.languages) > MAX_LANGUAGES:
@@ -155,7 +152,7 @@ async def _begin_follow(
     old: Assoc | None,
     claim: Claim | None = None,
 ) -> None:
-    """Begin a follow or request, or change it: then it keeps its place in the list, as its time is hardly lifted."""
+    """Create a follow or request, or change its terms; then it keeps its position, because its time barely changes."""
     batch = Batch(shard_of(member_id))
     if claim is not None:
         claim(batch)
@@ -170,21 +167,21 @@ async def _begin_follow(
         batch.assoc_add(member_id, FOLLOWS, other_id, at, encode(msgspec.structs.replace(terms, notify=False)))
         watch = batch.assoc_add if terms.notify else batch.assoc_del
         watch(member_id, WATCHES, other_id, writes.new_id(batch.shard))
-        # They may have been locked when they were asked.
+        # The member may have been locked when the request was sent.
         _end_bonds(writes, batch, member_id, (REQUESTS,), other_id)
         batch.emit(FollowChanged(follower_id=member_id, source_id=other_id))
     await writes.graph.commit(batch)
 
 
 async def follow_inviter(writes: Writes, batch: Batch, member: Member) -> None:
-    """Have a member follow who invited them, with the batch that lets them in. Whoever is gone or suspended is not followed."""
+    """Add a follow of the inviter to the batch that admits a member, unless the inviter is deleted or suspended."""
     inviter = (await members_by_id(writes.graph, (member.invited_by,))).get(member.invited_by)
     if inviter is not None and not inviter.suspended:
         begin_first(writes, batch, member.id, inviter)
 
 
 def begin_first(writes: Writes, batch: Batch, member_id: int, other: Member) -> None:
-    """Have a new member follow another, or ask to, with a batch: nothing is between the two yet that it could collide with."""
+    """Add the first follow, or follow request, of a new member to a batch. No earlier association can conflict with it."""
     atype = REQUESTS if other.locked else FOLLOWS
     batch.assoc_add(member_id, atype, other.id, writes.new_id(batch.shard), encode(FOLLOW))
     if other.locked:
@@ -204,7 +201,6 @@ async def unfollow(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 def _end_bonds(writes: Writes, batch: Batch, member_id: int, atypes: Sequence[AssocType], other_id: int) -> None:
-    """End these associations with the batch, and emit their events."""
     for atype in atypes:
         batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
     if FOLLOWS in atypes:
@@ -225,7 +221,6 @@ async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Rela
 
 
 async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
-    """Follow a tag, whose public posts come to the member's home, and return its canonical form."""
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> None:
@@ -241,7 +236,7 @@ async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
 
 
 async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
-    """Unfollow a tag. Its posts leave the member's home, unless somebody they follow wrote them."""
+    """Unfollow a tag. Its posts leave the home timeline, except those by followed authors."""
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> None:
@@ -289,10 +284,9 @@ async def unblock(writes: Writes, member_id: int, other_id: int) -> Relation:
 async def mute(
     writes: Writes, member_id: int, other_id: int, *, notifications: bool = True, seconds: int = 0
 ) -> Relation:
-    """Mute a member without their knowledge: hide their posts from timelines and, if asked, `notifications` of their
-    acts.
+    """Mute a member without their knowledge: hide their posts from timelines and, with `notifications`, their notifications.
 
-    The mute ends after so many seconds (0: never). Muting again changes both. Raises `NotAllowed` for oneself.
+    The mute expires after `seconds` (0: never). Muting again changes both. Raises `NotAllowed` for oneself.
     """
     await access_member(writes.graph, other_id)
     if member_id == other_id:
@@ -314,7 +308,7 @@ async def unmute(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Relation:
-    """Keep a private note about the other, who never sees it; an empty text deletes it."""
+    """Store a private note about the other member; an empty text deletes it."""
     text = check_text(text, field="comment", maximum=writes.limits.private_note)
     if text:
         await access_member(writes.graph, other_id)
@@ -411,7 +405,7 @@ def _ended(writes: Writes, member_id: int, other_id: int) -> Batch:
 
 
 async def dismiss_suggestion(writes: Writes, member_id: int, other_id: int) -> None:
-    """Do not suggest this member again. Repeating it is fine. Raises `NotFound` for nobody."""
+    """Never suggest this member again. Idempotent. Raises `NotFound` for an unknown member."""
     other = (await writes.graph.obj_get((other_id,))).get(other_id)
     if not isinstance(other, Member) or other.pending:
         raise NotFound("Record not found")

@@ -1,4 +1,4 @@
-"""Reports: members report others to the moderators, who deal with the reports."""
+"""Commands for reports to the moderators."""
 
 from __future__ import annotations
 
@@ -24,14 +24,11 @@ from shoal.graph.payloads.posts import encode_reports
 from shoal.graph.schema import EVERYBODY, FILED, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST, AssocType
 
 MAX_COMMENT = 1_000
-"""Maximum characters."""
 MAX_POSTS = 100
 CATEGORIES = ("spam", "legal", "violation", "other")
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's complaint about another."""
-
     post_ids: Sequence[int] = ()
     comment: str = ""
     category: str = "other"
@@ -41,10 +38,10 @@ class Complaint(msgspec.Struct, frozen=True, kw_only=True):
 async def file(
     writes: Writes, member_id: int, target_id: int, complaint: Complaint, *, rules: Collection[str] = ()
 ) -> Report:
-    """Report a member. The reporter is shown the reported posts no more. `rules` are the ids of the network's rules.
+    """Report a member, and hide the reported posts from the reporter. `rules` are the ids of the server's rules.
 
-    Raises `NotFound` or `Gone` for the member, `NotFound` for posts that are not theirs or that the reporter may not
-    see, `InvalidInput` for the rest.
+    Raises `NotFound` or `Gone` for the member, `NotFound` for posts that are not theirs or not visible to the reporter, and
+    `InvalidInput` otherwise.
     """
     target = await access_member(writes.graph, target_id)
     comment = check_text(complaint.comment, field="comment", maximum=MAX_COMMENT)
@@ -80,16 +77,15 @@ async def file(
 
 
 async def assign(writes: Writes, report_id: int, to: int) -> Report:
-    """Assign the report to a moderator; 0: to nobody."""
+    """Assign the report to a moderator, or unassign it (0)."""
     verb = AuditVerb.REPORT_ASSIGNED if to else AuditVerb.REPORT_UNASSIGNED
     return await _change(writes, report_id, verb, lambda report: replace(report, assigned_to=to))
 
 
 async def resolve(writes: Writes, report_id: int, by: int, *, upheld: bool | None = None) -> Report:
-    """Close the report: moderators found it right (`upheld`) or dismiss it. The reporter is notified.
+    """Close the report as `upheld` or dismissed, and notify the reporter. A closed report does not change.
 
-    None: it is upheld if moderators have done something about it, or a post that it is about is gone. A report that was
-    closed before stays as it is.
+    With None it is upheld if moderators took action or a reported post is gone.
     """
     if upheld is None:
         upheld = await _was_acted_on(writes.graph, await access_report(writes.graph, report_id))
@@ -104,7 +100,6 @@ async def resolve(writes: Writes, report_id: int, by: int, *, upheld: bool | Non
 
 
 async def reopen(writes: Writes, report_id: int) -> Report:
-    """Undo `resolve`."""
     return await _change(
         writes,
         report_id,
@@ -136,7 +131,7 @@ async def sort(
     rule_ids: Sequence[str] | None = None,
     rules: Collection[str] = (),
 ) -> Report:
-    """Change the category of a report. Naming rules alone makes it one about rules; other categories have none."""
+    """Change the category of a report. Rules alone select the category `violation`; other categories have no rules."""
     checked = None if rule_ids is None else _checked_rules(rule_ids, rules)
     changes: dict[str, Any] = {}
     if checked is not None:
@@ -150,7 +145,7 @@ async def sort(
 
 
 async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Report:
-    """Return a report by id. Raises `NotFound`, also for one that is not `about` this member (0: any)."""
+    """Return a report. Raises `NotFound`, also for one that is not `about` this member (0: any)."""
     node = (await graph.obj_get((report_id,))).get(report_id)
     if not isinstance(node, Report) or about not in {0, node.target_id}:
         raise NotFound("Record not found")
@@ -158,7 +153,6 @@ async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Rep
 
 
 def _category(category: str, rule_ids: Collection[str]) -> str:
-    """Return the category of a complaint: one that names rules is about a violation."""
     return "violation" if rule_ids else category
 
 
@@ -184,7 +178,7 @@ async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids
 
 
 async def _change(writes: Writes, report_id: int, verb: AuditVerb, change: Callable[[Report], Report]) -> Report:
-    """Apply a change to the report as it is now; nothing is stored if that makes no difference."""
+    """Apply a change to the current report. Store nothing if it makes no difference."""
 
     def beside(batch: Batch, before: Report, after: Report) -> None:
         note(writes, batch, verb, report_target(after), **_said(verb, after))
@@ -201,7 +195,6 @@ async def _change(writes: Writes, report_id: int, verb: AuditVerb, change: Calla
 
 
 def _said(verb: AuditVerb, report: Report) -> dict[str, str | int]:
-    """Return what an entry of the audit log says about a report that was changed."""
     about: dict[str, str | int] = {"about": str(report.target_id)}
     if verb is AuditVerb.REPORT_RESOLVED:
         return {**about, "verdict": "upheld" if report.upheld else "dismissed"}
@@ -211,7 +204,7 @@ def _said(verb: AuditVerb, report: Report) -> dict[str, str | int]:
 
 
 def _verdict(report: Report) -> AssocType | None:
-    """Return the type of association by which the reporter's closed report is counted."""
+    """Return the association type that counts a closed report for the reporter."""
     if not report.closed_at or report.upheld is None:
         return None
     return REPORT_UPHELD if report.upheld else REPORT_DISMISSED

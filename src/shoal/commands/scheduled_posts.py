@@ -1,4 +1,4 @@
-"""Schedule, reschedule, cancel and publish posts, and delete media that no post and no scheduled post uses.
+"""Schedule, reschedule, cancel and publish posts, and delete unused media.
 
 A scheduled post that is refused at its time stays scheduled, stores the reason, and its author is notified. Publishing is
 retried for 24 hours, because the author may be restored or a limit raised. After that the author has to choose another time
@@ -31,7 +31,7 @@ LEAST_MS = 300_000
 _MOST_MS = 10 * 366 * 86_400_000
 _RETRY_MS = 300_000
 RETRIED_MS = 86_400_000
-"""Milliseconds after its time during which a refused post is tried again."""
+"""Milliseconds after its time for which a refused post is retried."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Draft)
@@ -40,12 +40,10 @@ _decoder = msgspec.msgpack.Decoder(Draft)
 async def schedule(
     writes: Writes, owner_id: int, draft: Draft, at: int, *, request: str = "", app_id: int = 0
 ) -> ScheduledPost | Post:
-    """Schedule a post for a time (Unix ms) at least five minutes ahead.
+    """Schedule a post for a time (Unix ms) at least five minutes ahead. It is validated now, and again when published.
 
-    It is checked now, and again when it is published.
-
-    A repeated `request` returns the first result for an hour: the post itself, once it is published. Raises
-    `InvalidInput` for any other time, when too many wait, and for all that `posts.create` refuses.
+    A repeated `request` returns the first result for an hour: the post itself, once it is published. Raises `InvalidInput` for
+    any other time and for too many scheduled posts, and like `posts.create`.
     """
     shard = shard_of(owner_id)
     _check_moment(writes, at, shard)
@@ -89,7 +87,7 @@ async def schedule(
 
 
 async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> ScheduledPost:
-    """Move a scheduled post to another time. Raises `NotFound`, and `InvalidInput` as `schedule` does."""
+    """Move a scheduled post to another time. Raises `NotFound`, and `InvalidInput` like `schedule`."""
     shard = shard_of(owner_id)
     _check_moment(writes, at, shard)
 
@@ -109,26 +107,25 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
 
 
 async def cancel(writes: Writes, owner_id: int, id_: int) -> None:
-    """Cancel a scheduled post. Raises `NotFound`."""
     await drop(writes, await own_scheduled(writes.graph, owner_id, id_))
 
 
 async def drop(writes: Writes, scheduled: ScheduledPost) -> None:
-    """Delete a scheduled post. Raises `Conflict` if it was changed, or published, in between."""
+    """Delete a scheduled post. Raises `Conflict` if it was changed or published concurrently."""
     batch = Batch(shard_of(scheduled.owner_id))
     _remove(batch, scheduled, writes.new_id(batch.shard))
     await writes.graph.commit(batch)
 
 
 async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
-    """Publish the post. The plan ends by the same commit, so it is published once, whoever tries and however often.
+    """Publish a scheduled post. The same commit deletes the scheduled post, so it is published exactly once.
 
-    Raises as `posts.create`, and `Conflict` when the plan was changed, or carried out, in between.
+    Raises like `posts.create`, and `Conflict` if it was changed or published concurrently.
     """
 
     def end_plan(batch: Batch, post: Post, now: int) -> None:
         _remove(batch, scheduled, now)
-        # Whoever repeats the request that made the plan gets the post.
+        # A repeated scheduling request returns the post.
         take_keys(batch, [plan_key(batch.shard, scheduled.id)], post.id, milliseconds_of(now))
 
     return await posts.create(
@@ -137,10 +134,10 @@ async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
 
 
 async def keep_refused(writes: Writes, scheduled: ScheduledPost, error: ShoalError, now: int) -> None:
-    """Keep a post that could not be published at `now` (Unix ms), notify its author, and plan the next attempt.
+    """Record that publishing failed at `now` (Unix ms), notify the author, and schedule a retry.
 
-    Attempts are five minutes apart, or as long as the post is late. There is none after a day. Raises `Conflict` if the post was
-    changed in between.
+    The delay is five minutes, or the lateness of the post if that is more; after a day there are no retries. Raises `Conflict` if
+    the post was changed concurrently.
     """
     batch = Batch(shard_of(scheduled.owner_id))
     time, ticket, late = writes.new_id(batch.shard), writes.new_id(batch.shard), now - scheduled.at
@@ -166,19 +163,16 @@ def _reason(error: ShoalError) -> str:
 
 
 async def planned_media(writes: Writes, owner_id: int) -> set[int]:
-    """Return the ids of all media in the member's scheduled posts."""
     plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
     nodes = await writes.graph.obj_get([plan.id2 for plan in plans])
     return {id_ for node in nodes.values() if isinstance(node, ScheduledPost) for id_ in draft_of(node).media}
 
 
 def draft_of(scheduled: ScheduledPost) -> Draft:
-    """Decode the draft that the post will be made from."""
     return _decoder.decode(scheduled.draft)
 
 
 async def own_scheduled(graph: Reader, owner_id: int, id_: int) -> ScheduledPost:
-    """Return a scheduled post of this member. Raises `NotFound` for anybody else's."""
     node = (await graph.obj_get((id_,))).get(id_)
     if not isinstance(node, ScheduledPost) or node.owner_id != owner_id:
         raise NotFound("Record not found")
@@ -186,7 +180,7 @@ async def own_scheduled(graph: Reader, owner_id: int, id_: int) -> ScheduledPost
 
 
 def moment_of_text(text: str) -> int | None:
-    """Parse an ISO 8601 or RFC 3339 time into Unix milliseconds, in UTC where it names no zone; None for anything else."""
+    """Parse an ISO 8601 or RFC 3339 time into Unix milliseconds. UTC is the default zone; invalid text gives None."""
     try:
         moment = datetime.fromisoformat(text.strip().upper())
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
@@ -215,18 +209,16 @@ def _check_moment(writes: Writes, at: int, shard: int) -> None:
 
 
 _MOST_POSTS = 1_000
-"""In how many posts media are looked for."""
 
 
 async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:
     """Delete media and their files.
 
-    Raises `NotFound` for anybody else's, `Unfit` for what a scheduled post names, and for what a post has, or had before an edit:
-    its history shows it.
+    Raises `NotFound` for another member's, and `Unfit` for media of a scheduled post or of a post, including its edit history.
     """
 
     async def attempt() -> None:
-        # Posts and plans are read after the media: one that comes later gives the media a new version, and this is a `Conflict`.
+        # Read posts and scheduled posts after the media: a later one changes the version of the media, which causes a `Conflict`.
         media = await own_media(writes, owner_id, media_id)
         put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, Cursor(limit=_MOST_POSTS))]
         if any(isinstance(node, Post) for node in (await writes.graph.obj_get(put)).values()):

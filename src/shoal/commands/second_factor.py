@@ -1,7 +1,6 @@
-"""A second factor: a member turns it on with an app that makes codes or with a passkey, and off again; an operator helps whoever
-lost everything.
+"""Commands to enable, disable and reset the second factor, with an authenticator app or a passkey.
 
-How a login asks for a code is in `commands/authentication.py` and `commands/sessions.py`.
+`authentication` and `sessions` verify codes at login.
 """
 
 from __future__ import annotations
@@ -34,13 +33,11 @@ _OFF = "The second factor is off"
 async def turn_on(
     writes: Writes, member_id: int, password: str, key: str, code: str, asker: Asker | None = None
 ) -> list[str]:
-    """Ask for codes from the next login on, and return ten recovery codes, which are shown this once.
+    """Require a code from the next login on, and return ten recovery codes, which are shown only once.
 
-    Of a moderator or admin all logins end: none of them has shown a code, and they may come to power by it.
-
-    `key` is what `core.second_factor.new_key` made and the app was given, `code` what the app makes of it now.
-    Raises `InvalidInput` for a wrong password or code, `NotAllowed` where it is on already, and `TooMany` where wrong
-    passwords are counted.
+    For a moderator or admin this ends all logins, because none of them has shown a code. `key` is the result of
+    `core.second_factor.new_key` that was given to the app, `code` the app's current code. Raises `InvalidInput` for a wrong
+    password or code, `NotAllowed` if it is on already, and `TooMany` if the `asker` is rate-limited.
     """
     now = milliseconds_of(writes.new_id(shard_of(member_id)))
     begun = used(SecondFactor(key=key_of(key)), code, now) if key_of(key) else None
@@ -53,9 +50,9 @@ async def turn_on(
 
 
 async def turn_on_by_passkey(writes: Writes, member_id: int, password: str, answer: str, asker: Asker) -> list[str]:
-    """Ask for a passkey from the next login on, as `turn_on` does for codes, and return ten recovery codes.
+    """Require a passkey from the next login on, like `turn_on` for codes, and return ten recovery codes.
 
-    `answer` is that of a passkey of the member. Raises as `turn_on`.
+    `answer` is a passkey response of the member. Raises like `turn_on`.
     """
     await _check_password(writes, member_id, password, asker)
     member = await access_member(writes.graph, member_id)
@@ -70,9 +67,9 @@ async def turn_on_by_passkey(writes: Writes, member_id: int, password: str, answ
 async def turn_off(
     writes: Writes, member_id: int, password: str, code: str, asker: Asker | None = None, *, required: bool = False
 ) -> None:
-    """Ask for no codes any more. `required`: moderators and admins must have a second factor.
+    """Turn the second factor off. `required`: moderators and admins must have one.
 
-    Raises as `turn_on`, and `SecondFactorNeeded` for one of them.
+    Raises like `turn_on`, and `SecondFactorNeeded` for a moderator or admin if `required`.
     """
     member = await access_member(writes.graph, member_id)
     if required and member.role is not Role.NONE:
@@ -83,9 +80,9 @@ async def turn_off(
 
 
 async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | None = None) -> list[str]:
-    """Return ten other recovery codes in place of those that are left.
+    """Replace the recovery codes, and return ten new ones.
 
-    Raises `InvalidInput` for a wrong code, `NotAllowed` where the second factor is off, and `TooMany`.
+    Raises `InvalidInput` for a wrong code, `NotAllowed` if the second factor is off, and `TooMany`.
     """
     if await state(writes, member_id) is None:
         raise NotAllowed(_OFF)
@@ -108,32 +105,30 @@ async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | No
 
 
 async def reset(writes: Writes, member_id: int) -> None:
-    """Turn a second factor off, for an operator who knows that it is the member who asks. Raises `NotAllowed` where it is off."""
+    """Turn a second factor off, for an operator who has verified the member. Raises `NotAllowed` if it is off."""
     await _change(writes, member_id, None, AuditVerb.SECOND_FACTOR_RESET)
 
 
 class SecondWays(NamedTuple):
-    """The ways in which a member shows the second factor, besides recovery codes."""
+    """Accepted second factors, apart from recovery codes."""
 
     app: bool
     passkeys: bool
 
 
 async def ways(writes: Writes, member_id: int) -> SecondWays:
-    """Return how a member may show the second factor."""
     login = await _login(writes, member_id)
     return SecondWays(login.second is not None and login.second.key != b"", bool(login.passkeys))
 
 
 async def state(writes: Writes, member_id: int) -> SecondFactor | None:
-    """Return the second factor of a member; None for none."""
     return (await _login(writes, member_id)).second
 
 
 async def check_owner(writes: Writes, member_id: int, password: str, code: str, asker: Asker | None) -> None:
-    """Check the password of a member and, where they have a second factor, a code of it or the answer of a passkey.
+    """Check the password of a member and, if enabled, a second-factor code or passkey response.
 
-    Raises `InvalidInput` where one of them is wrong, and `TooMany`.
+    Raises `InvalidInput` if one of them is wrong, and `TooMany`.
     """
     await _check_password(writes, member_id, password, asker)
     member = await access_member(writes.graph, member_id)
@@ -142,7 +137,7 @@ async def check_owner(writes: Writes, member_id: int, password: str, code: str, 
 
 
 def check_staff(member: Member, *, required: bool) -> None:
-    """Raise `SecondFactorNeeded` where a moderator or admin must have a second factor, and has none."""
+    """Raise `SecondFactorNeeded` for a moderator or admin without a `required` second factor."""
     if member.unguarded(required=required):
         raise SecondFactorNeeded
 

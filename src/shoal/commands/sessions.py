@@ -40,12 +40,12 @@ from shoal.graph.schema import LOGGED_IN
 _log = logging.getLogger("shoal.logins")
 
 _PAUSE_SECONDS = 1.0
-"""Seconds in which uses gather before they are written, so that they go into the store together."""
+"""Seconds for which uses are collected, so that they are written together."""
 _WAITING = 10_000
-"""Tokens whose use waits to be written; of any further one it is the next request that counts."""
+"""Pending tokens; beyond that, a use is dropped and the next request of the token counts."""
 _AT_ONCE = 32
 _LOOKED_AT = 20
-"""Tokens of the member, the oldest, that are looked at whether they have ended."""
+"""Oldest tokens of the member that are checked for expiry."""
 
 
 class _Noted(NamedTuple):
@@ -54,10 +54,10 @@ class _Noted(NamedTuple):
 
 
 class TokenUses:
-    """Writes the uses of tokens in the background. It needs no start: whatever is noted begins it.
+    """Records token uses in the background. Needs no start.
 
-    In a process that only reads the store, `tell` has another one note them. It may be called for each request with the token until
-    that has happened.
+    In a process with a read-only store, `tell` has another process record them. It may be called for every request of a token
+    until that happens.
     """
 
     def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
@@ -67,7 +67,7 @@ class TokenUses:
         self._task: asyncio.Task[None] | None = None
 
     def note(self, token: Token, origin: Callable[[], Origin]) -> None:
-        """Note that a token is used now. It returns at once; of most requests nothing is to be written."""
+        """Record a use of the token, without blocking. Most requests need no write."""
         now = self.writes.new_id.now()
         if not token.use.is_due(now) or token.id in self._waiting or len(self._waiting) >= _WAITING:
             return
@@ -79,13 +79,12 @@ class TokenUses:
             self._task = asyncio.create_task(self._run(), name="shoal-token-uses")
 
     async def flush(self) -> None:
-        """Write what waits, now."""
         while self._waiting:
             noted = [self._waiting.pop(id_) for id_ in list(self._waiting)[:_AT_ONCE]]
             await asyncio.gather(*map(self._write, noted))
 
     async def close(self) -> None:
-        """Give up what waits: the next request of each token counts."""
+        """Drop the pending uses; the next request of each token counts."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -118,34 +117,32 @@ class TokenUses:
 _SECRET_BYTES = 24
 _PAGE = 100
 _TOLD = 1_000
-"""Tokens that such an event names to the processes that keep connections open: the newest."""
+"""Newest tokens named in the event, for the processes that hold connections open."""
 
 
 class Session(NamedTuple):
-    """A valid token, and the app it was given to; None if that was a browser, or an app that was deleted since."""
+    """A valid token and its app; None for a browser, or an app that was deleted."""
 
     token: Token
     app: App | None
 
 
 class BrowserSession(NamedTuple):
-    """The token of a browser, and the member who is logged in there."""
-
     token: Token
     member: Member
 
 
 class Sessions(NamedTuple):
-    """A page of sessions, newest first; `next` is where the next one begins, None at the end."""
+    """A page of sessions, newest first; `next` is the cursor of the next page, None at the end."""
 
     sessions: list[Session]
     next: int | None
 
 
 async def begin(writes: Writes, member: Member, *, proved: bool = False, origin: Origin = NOWHERE) -> NewToken:
-    """Begin a browser session of a member who knows their password, or has proved who they are in another way.
+    """Start a browser session of an authenticated member.
 
-    It is only halfway there if a code of the second factor is wanted, unless that was `proved` too.
+    It is incomplete (`HALFWAY`) if a second-factor code is required, unless that was `proved` too.
     """
     scopes = (HALFWAY,) if member.second_factor and not proved else ()
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member.id)
@@ -165,21 +162,18 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
 
 
 async def browser(writes: Writes, text: str) -> Member | None:
-    """Return the member who is logged in with this browser token; None for nobody.
-
-    Raises `NotAllowed` for a member who may not log in.
-    """
+    """Return the member of this browser token; None for an invalid one. Raises `NotAllowed` if the member may not log in."""
     found = await of_browser(writes, text)
     return None if found is None else found.member
 
 
 async def of_browser(writes: Writes, text: str) -> BrowserSession | None:
-    """Return the session of this browser token; None if it is none (any more), or halfway there. Raises as `browser`."""
+    """Return the session of this browser token; None if it is invalid or incomplete. Raises like `browser`."""
     return await _of_browser(writes, text, ())
 
 
 async def halfway(writes: Writes, text: str) -> BrowserSession | None:
-    """Return the session of this browser token, of which a code is wanted; None for any other. Raises as `browser`."""
+    """Return the incomplete session of this browser token, which needs a code; None for any other. Raises like `browser`."""
     return await _of_browser(writes, text, (HALFWAY,))
 
 
@@ -228,7 +222,7 @@ async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
 
 
 async def end(writes: Writes, member_id: int, token_id: int) -> None:
-    """End one of the member's sessions. Raises `NotFound` for a session that is not theirs."""
+    """End one of the member's sessions. Raises `NotFound` for another member's."""
     node = (await writes.graph.obj_get((token_id,))).get(token_id)
     if not isinstance(node, Token) or node.member_id != member_id:
         raise NotFound("Record not found")
@@ -236,13 +230,13 @@ async def end(writes: Writes, member_id: int, token_id: int) -> None:
 
 
 async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
-    """Return the event that ends all of a member's tokens; it goes with the commit of their next `generation`, or their hiding."""
+    """Return the event that ends all of a member's tokens, for the commit that raises their `generation` or hides them."""
     tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
     return SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
 
 
 async def end_others(writes: Writes, member_id: int, kept: int) -> int:
-    """End all of the member's sessions but the one of this token, and return how many there were."""
+    """End all of the member's sessions except that of the token `kept`, and return their number."""
     before, ended = MAX_TIME, 0
     while listed := await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(before=before, limit=_PAGE)):
         nodes = await writes.graph.obj_get([assoc.id2 for assoc in listed if assoc.id2 != kept])

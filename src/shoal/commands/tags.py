@@ -17,19 +17,19 @@ from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
 MAX_FOLLOWED_TAGS = 1_000
 TAG_LISTS = (FOLLOWS_TAG, FEATURES_TAG)
 FOLDED_AT_ONCE = 6
-"""Tags that are moved in one commit: DynamoDB takes 100 items."""
+"""Tags moved per commit: a DynamoDB transaction is limited to 100 items."""
 
 
 async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
-    """Return a member's associations with a tag (canonical), including those under its former spellings."""
+    """Return a member's associations with a canonical tag, including those under its former spellings."""
     held = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
     return [assoc for assoc in held if canonical_tag(assoc.data.decode()) == tag]
 
 
 def folded(id2: int, data: bytes) -> str | None:
-    """Return the canonical form to which an association with a tag has to move; None if it has this form.
+    """Return the canonical form that an association with a tag has to move to; None if it has this form.
 
-    "" if the canonical form is too long for a tag, so that the association has to be deleted.
+    Returns "" if the canonical form is too long for a tag, so that the association has to be deleted.
     """
     if not data:
         return None
@@ -75,7 +75,7 @@ def _moves(writes: Writes, member_id: int, atype: AssocType, held: list[Assoc]) 
 
 
 async def any_member(graph: Reader, member_id: int) -> Member:
-    """Return a member, including a suspended one or one pending approval. Raises `NotFound`."""
+    """Return a member, including a suspended or pending one. Raises `NotFound`."""
     member = (await graph.obj_get((member_id,))).get(member_id)
     if not isinstance(member, Member):
         raise NotFound("Record not found")
@@ -83,10 +83,7 @@ async def any_member(graph: Reader, member_id: int) -> Member:
 
 
 async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
-    """Show a tag on the profile, and return its entry in the list. A second time changes nothing.
-
-    Raises `InvalidInput` for one too many.
-    """
+    """Feature a tag on the profile, and return its list entry. Idempotent. Raises `InvalidInput` if there are too many."""
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> Assoc | None:
@@ -109,14 +106,13 @@ async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
 
 
 async def unfeature(writes: Writes, member_id: int, name: str) -> None:
-    """Remove a tag from the profile."""
     held = await held_tags(writes.graph, member_id, FEATURES_TAG, check_tag(name))
     if held:
         await _end(writes, member_id, *(assoc.id2 for assoc in held))
 
 
 async def unfeature_at(writes: Writes, member_id: int, place: int) -> None:
-    """Remove the featured tag that has this place in the list. Raises `NotFound` where there is none."""
+    """Remove the featured tag at this position. Raises `NotFound`."""
     for held in await writes.graph.assoc_range(
         member_id, FEATURES_TAG, Cursor(before=place + 1, after=place - 1, limit=1)
     ):

@@ -1,7 +1,7 @@
-"""Writes which posts members react to at present (`graph/payloads/posts.py`), and forgets posts that nobody reacts to.
+"""Record which posts members currently react to (`graph/payloads/activity.py`), and remove posts without recent reactions.
 
-Reactions that are heard of together are written together: one entry a post, one commit a list. A process writes an entry
-once for a minute, however many members react in it.
+Concurrent reactions are written together: one entry per post, one commit per list. A process writes an entry at most once per
+minute, however many members react.
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ from shoal.graph.payloads.posts import active_at, may_be_active, oldest_active
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS, public_list
 
 _AT_ONCE = 20
-"""Posts of one commit: DynamoDB takes 100 items, and a post that was active before makes four."""
+"""Posts per commit: a DynamoDB transaction is limited to 100 items, and an entry that is renewed takes four."""
 _FORGOTTEN_AT_ONCE = 100
 _REMEMBERED = 50_000
 
 
 @dataclass(slots=True)
 class _Wanted:
-    """A post whose entry is to have at least this time."""
-
     time: int
     done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class Activity:
-    """The entries that one process writes. `written` counts them; `clock` gives Unix milliseconds."""
+    """The entries written by one process. `written` counts them; `clock` returns Unix milliseconds."""
 
     def __init__(self, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self.written = 0
@@ -45,10 +43,10 @@ class Activity:
         self._task: asyncio.Task[None] | None = None
 
     def reacted(self, graph: Graph, post_id: int, at: int) -> asyncio.Future[None] | None:
-        """Note a reaction to a post, of a moment given as an id; the future is done when the entry is safe.
+        """Record a reaction at a moment, given as an id. The future completes when the entry is durable.
 
-        None: nothing has to be written. Then this process has written the same minute or a later one, or the reaction is
-        too old to count.
+        Returns None if nothing has to be written: this process wrote the same minute or a later one, or the reaction is too old
+        to count.
         """
         moment = active_at(post_id, at)
         if moment <= (self._known.get(post_id) or 0) or moment <= oldest_active(self._clock()):
@@ -65,7 +63,7 @@ class Activity:
         return wanted.done
 
     async def _work(self, graph: Graph) -> None:
-        """Write whatever is wanted; what comes meanwhile is written together afterwards."""
+        """Write all pending entries; those that arrive meanwhile form the next round."""
         try:
             while self._wanted:
                 self._in_hand, self._wanted = self._wanted, {}
@@ -96,7 +94,7 @@ class Activity:
         await asyncio.gather(*puts, self._end(graph, {id_: wanted[id_] for id_ in narrowed}))
 
     async def _put(self, graph: Graph, public: int, wanted: Mapping[int, _Wanted]) -> None:
-        """Write entries of one list: all of them, or without those of posts that were deleted in between."""
+        """Write the entries of one list, skipping posts that were deleted concurrently."""
         batch = Batch(shard_of(public))
         for id_, post in wanted.items():
             batch.put(AssocOp(public, ACTIVE.number, id_, post.time, alive=True, plain=True))
@@ -104,7 +102,7 @@ class Activity:
         try:
             await graph.commit(batch)
             self.written += len(wanted)
-            # One may have been narrowed since it was read, and left the list before its entry came.
+            # A post may have been narrowed since it was read, and left the list before its entry was written.
             again = await graph.obj_get(list(wanted))
             await _end_entries(
                 graph, [post.id for post in again.values() if isinstance(post, Post) and not may_be_active(post)]
@@ -120,7 +118,7 @@ class Activity:
             self._finish(id_, post)
 
     async def _end(self, graph: Graph, wanted: Mapping[int, _Wanted]) -> None:
-        """End the entries, if there are any, of posts that are not public: a call that failed may have written them."""
+        """Delete the entries of posts that are not public; a failed call may have written them."""
         try:
             await _end_entries(graph, list(wanted))
         except BaseException as error:  # noqa: BLE001  # as above
@@ -136,7 +134,7 @@ class Activity:
 
 
 async def _end_entries(graph: Graph, post_ids: Sequence[int]) -> None:
-    """End the entries of posts that are not to be listed; one read for each, as there are few."""
+    """Delete the entries of posts that must not be listed, with one read each, as they are few."""
     ended = []
     for id_ in post_ids:
         public = public_list(shard_of(id_))
@@ -154,12 +152,12 @@ def _fail(wanted: Iterable[_Wanted], error: BaseException) -> None:
     for post in wanted:
         if not post.done.done():
             post.done.set_exception(heard)
-            # Perhaps nobody waits any more.
+            # Mark the exception as retrieved: there may be no waiter left.
             post.done.exception()
 
 
 async def forget_inactive(graph: Graph, now: int) -> None:
-    """End the entries of posts without a reaction that counts; `now` in Unix milliseconds. An entry that is renewed stays."""
+    """Delete the entries of posts without a recent reaction; `now` in Unix milliseconds. An entry renewed concurrently stays."""
     old = Cursor(before=oldest_active(now), limit=_FORGOTTEN_AT_ONCE, oldest_first=True)
     while pages := await graph.assoc_ranges(PUBLIC_LISTS, ACTIVE, old):
         ended = [_ended(public, entry) for public, page in pages.items() for entry in page]
@@ -167,7 +165,7 @@ async def forget_inactive(graph: Graph, now: int) -> None:
 
 
 def _parts(ops: Sequence[AssocOp]) -> Iterable[Sequence[AssocOp]]:
-    """Cut operations, which come list by list, into those of one commit."""
+    """Split operations, sorted by list, into commits."""
     begin = 0
     for at in range(1, len(ops) + 1):
         if at == len(ops) or ops[at].id1 != ops[begin].id1 or at - begin == _AT_ONCE:

@@ -1,8 +1,8 @@
 """Delete what depends on a deleted post, poll or album, page by page, so that every count equals the number of live associations.
 
-Likes, shares, bookmarks, reactions, reporters, revisions, media references, late tags, votes and album entries are deleted.
-Shares of a post whose visibility was narrowed are deleted when they would no longer be allowed; readers hide them anyway.
-Albums, their photos and the posts of these belong to one member, so each of their commits is on that member's shard.
+Covers likes, shares, bookmarks, reactions, reporters, revisions, media references, late tags, votes and album entries. Shares of
+a post whose visibility was narrowed are deleted if no longer allowed; readers hide them anyway. Albums, their photos and the
+posts of these belong to one member, so each commit is on that member's shard.
 """
 
 from __future__ import annotations
@@ -65,33 +65,29 @@ from shoal.graph.schema import (
 
 _PAGE = 200
 _CLOCKS_MS = 60_000
-"""The clocks of two processes do not differ by more."""
+"""Upper bound of the clock difference between two processes."""
 
 Clear = Callable[[Effects, PostDeleted, Assoc], Coroutine[None, None, None]]
 
 
 async def clear_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """End the likes of a deleted post."""
     return await _clear(effects, event, LIKED_BY, partial(_clear_link, LIKES))
 
 
 async def clear_bookmarks(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """End the bookmarks of a deleted post."""
     return await _clear(effects, event, BOOKMARKED_BY, partial(_clear_link, BOOKMARKS))
 
 
 async def clear_reactions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Take the emoji off a deleted post."""
     return await _clear(effects, event, REACTED_BY, _clear_reaction)
 
 
 async def clear_reporters(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """End what hides a deleted post from those who reported it. Their reports stay."""
+    """Delete the associations that hide a deleted post from its reporters. The reports stay."""
     return await _clear(effects, event, POST_REPORTED_BY, partial(_clear_link, REPORTS_POST))
 
 
 async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """End the places that emoji had on a deleted post, with their keys."""
     page = await effects.graph.assoc_range(event.post_id, SHOWS_EMOJI, Cursor(limit=_PAGE))
     batch = Batch(shard_of(event.post_id))
     for place in page:
@@ -104,28 +100,27 @@ async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) ->
 
 
 async def clear_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """End the shares of a deleted post. Each leaves the timelines by an event of its own."""
+    """Delete the shares of a deleted post. An event per share removes it from the timelines."""
     return await _clear(effects, event, SHARED_BY, _clear_share)
 
 
 async def clear_revisions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Delete the former wordings of a deleted post."""
     return await _clear(effects, event, REVISED, _clear_revision)
 
 
 async def release_media(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Release the media of a deleted post: one post fewer uses them."""
+    """Release the media of a deleted post, which have one use less."""
     await _release(effects, event, event.media_ids)
     return None
 
 
 async def clear_tags(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """End tags that an edit added while the post was being deleted."""
+    """Delete tags that an edit added while the post was being deleted."""
     return await _clear(effects, event, TAGGED, _clear_tag)
 
 
 async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: Clear) -> int | None:
-    """Clear one page. What is cleared leaves the list, so the next page begins at its top again."""
+    """Clear one page. Cleared items leave the list, so the next page starts at the top again."""
     page = await effects.graph.assoc_range(event.post_id, atype, Cursor(limit=_PAGE))
     waiting: list[Awaitable[None]] = [clear(effects, event, assoc) for assoc in page]
     await asyncio.gather(*waiting)
@@ -134,9 +129,9 @@ async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: 
 
 
 async def _end_strays(effects: Effects, id1: int, atype: AssocType, page: Sequence[Assoc], tally: int = 0) -> None:
-    """End associations that are still listed after clearing: their near end is missing, or has not arrived yet.
+    """Delete associations that are still listed after clearing: their forward half is missing, or has not arrived yet.
 
-    Otherwise the next page would be this one again, for ever.
+    Otherwise the next page would be the same one forever.
     """
     left = (await effects.graph.assoc_get(id1, (atype,), [assoc.id2 for assoc in page]))[atype] if page else {}
     batch = Batch(shard_of(id1))
@@ -148,7 +143,7 @@ async def _end_strays(effects: Effects, id1: int, atype: AssocType, page: Sequen
 
 
 async def _clear_link(atype: AssocType, effects: Effects, event: PostDeleted, member: Assoc) -> None:
-    """End an association of a member to the post that has nothing else to it."""
+    """Delete an association of a member with the post that needs no further cleanup."""
     batch = Batch(shard_of(member.id2))
     batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), tally=event.author_id)
     await effects.graph.commit(batch)
@@ -168,7 +163,7 @@ async def _clear_share(effects: Effects, event: PostDeleted, sharer: Assoc) -> N
 
 
 async def end_share(effects: Effects, post_id: int, author_id: int, sharer: Assoc) -> None:
-    """End a member's share of a post by this author. It leaves the timelines by an event of its own."""
+    """Delete a member's share of a post by this author. An event removes it from the timelines."""
     share_id = int.from_bytes(sharer.data)
     batch = Batch(shard_of(sharer.id2))
     now = effects.new_id(batch.shard)
@@ -179,7 +174,7 @@ async def end_share(effects: Effects, post_id: int, author_id: int, sharer: Asso
     batch.key_del(share_key(sharer.id2, batch.shard, post_id), share_id)
     batch.expect(share_id)
     batch.emit(ShareDeleted(share_id=share_id, author_id=sharer.id2))
-    # Taken back by its maker at the same moment: then there is nothing left to clear.
+    # The sharer deleted it concurrently, so nothing is left to clear.
     with contextlib.suppress(Missing):
         await effects.graph.commit(batch)
 
@@ -195,7 +190,7 @@ async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc)
 
 
 async def _release(effects: Effects, event: PostDeleted, media_ids: Sequence[int]) -> None:
-    """Release media one by one: those that no other post uses wait for one from now on."""
+    """Release media one by one; those that no post uses any more become unused."""
     for id_ in media_ids:
         await release(effects.graph, effects.new_id, event.post_id, id_)
 
@@ -207,7 +202,6 @@ async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:
 
 
 async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | None:
-    """End the votes in a deleted poll."""
     page = await effects.graph.assoc_range(event.poll_id, VOTED_BY, Cursor(limit=_PAGE))
     keys = {voter.id2: _vote_keys(voter.id2, event) for voter in page}
     held = await effects.graph.key_get([key for each in keys.values() for key in each]) if keys else {}
@@ -222,7 +216,6 @@ async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | 
 
 
 def _vote_keys(voter: int, event: PollRemoved) -> list[Key]:
-    """Return the keys of all votes that a member may have in a poll: at most one for each option."""
     return [vote_key(voter, shard_of(voter), event.poll_id, turn) for turn in range(max(1, len(event.option_ids)))]
 
 
@@ -238,8 +231,9 @@ async def _clear_vote(effects: Effects, event: PollRemoved, voter: int, held: Ma
 
 
 async def clear_late(effects: Effects, op: InverseOp) -> None:
-    """End an association whose inverse arrived from another store after its post or poll was deleted and cleared, and a share
-    of a post that was narrowed by then.
+    """Delete a late association whose post or poll is gone, and a late share whose post was narrowed.
+
+    An association is late if its inverse arrives from another store after the deletion was cleaned up.
     """
     of = int.from_bytes(op.data) if op.atype in _OF_NO_OBJECT else op.id1
     if op.atype not in _LATE or not op.alive or not of:
@@ -255,14 +249,14 @@ async def _late_reaction(clear: Clear, effects: Effects, op: InverseOp) -> None:
 
 
 async def _late_vote(effects: Effects, op: InverseOp) -> None:
-    # Its data are the options that were chosen: there were no more votes than these.
+    # The data are the chosen options, which bound the number of votes.
     held = await effects.graph.key_get(_vote_keys(op.id2, PollRemoved(poll_id=op.id1, option_ids=(0,) * len(op.data))))
     options = await _chosen(effects, op.id2, op.id1)
     await _clear_vote(effects, PollRemoved(poll_id=op.id1, option_ids=tuple(options)), op.id2, held)
 
 
 async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
-    """Find the options of a deleted poll that a member chose, among all choices since about when it was made."""
+    """Return the options of a deleted poll that a member chose, searching all choices since the poll was created."""
     at = Cursor(after=floor_at(milliseconds_of(poll_id) - _CLOCKS_MS), limit=_PAGE, oldest_first=True)
     options: set[int] = set()
     while True:
@@ -270,7 +264,7 @@ async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
         options.update(choice.id2 for choice in page if choice.data == poll_id.to_bytes(8))
         if len(page) < _PAGE:
             return options
-        # The choices of one vote have one time, and a page may end among them.
+        # The choices of one vote have the same time, and a page may end among them.
         at = at.past(page[-1].time - 1)
 
 
@@ -281,7 +275,7 @@ async def _late_end(atype: AssocType, effects: Effects, op: InverseOp) -> None:
 
 
 _OF_NO_OBJECT = {CHOSEN_BY.number, EMOJI_PUT_BY.number}
-"""Associations with an option or a place, which is no object: their data is the id of its poll or its post."""
+"""Associations with an option or an emoji position, which are not objects: the data is the id of the poll or post."""
 
 
 _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
@@ -294,11 +288,10 @@ _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
     VOTED_BY.number: _late_vote,
     CHOSEN_BY.number: partial(_late_end, CHOOSES),
 }
-"""How each late association is ended, by the number of its inverse."""
+"""Cleanup of each late association, by the number of its inverse."""
 
 
 async def end_shares_of_narrowed(effects: Effects, event: PostNarrowed, mark: int) -> int | None:
-    """End the vain shares of a post that was narrowed, page by page, newest first."""
     page = await effects.graph.assoc_range(event.post_id, SHARED_BY, Cursor(before=mark or MAX_TIME, limit=_PAGE))
     post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id) if page else None
     if not isinstance(post, Post):
@@ -310,7 +303,7 @@ async def end_shares_of_narrowed(effects: Effects, event: PostNarrowed, mark: in
 
 
 async def end_late_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
-    """End a share that was made while its post was being narrowed."""
+    """Delete a share that was created while its post was being narrowed."""
     found = await effects.graph.obj_get((event.share_id, event.shared_id))
     share, post = found.get(event.share_id), found.get(event.shared_id)
     if not isinstance(share, Share) or not isinstance(post, Post) or not _is_invalidated(share, post):
@@ -322,7 +315,7 @@ async def end_late_share(effects: Effects, event: ShareCreated, mark: int) -> in
 
 
 def _is_invalidated(share: Share, post: Post) -> bool:
-    """Return whether `commands.reactions.share` would not make such a share."""
+    """Return whether `commands.reactions.share` would refuse such a share."""
     wider = post.visibility is Visibility.FOLLOWERS and share.visibility in OPEN
     return wider or not may_share(share.author_id, post)
 
@@ -333,13 +326,13 @@ async def _end_invalidated(effects: Effects, post: Post, sharers: Sequence[Assoc
 
 
 _ALBUM_PAGE = 15
-"""Photos that leave with one commit: a transaction of DynamoDB changes 100 items, and a photo takes up to six."""
+"""Photos removed per commit: a DynamoDB transaction is limited to 100 items, and a photo takes up to six."""
 _ALBUMS = 1_000
 """More than a member may have."""
 
 
 async def drop_photos(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Take the photos of a deleted post out of all albums. Another post that has them too may have brought them there."""
+    """Remove the photos of a deleted post from all albums, unless another post with the same media added them."""
     for media_id in event.media_ids:
         there = await effects.graph.assoc_range(media_id, COLLECTED_IN, Cursor(limit=_ALBUMS))
         batch = Batch(shard_of(media_id))
@@ -353,7 +346,6 @@ async def drop_photos(effects: Effects, event: PostDeleted, mark: int) -> int | 
 
 
 async def empty_album(effects: Effects, event: AlbumDeleted, mark: int) -> int | None:
-    """Take the photos out of a deleted album, a page at a time."""
     page = await effects.graph.assoc_range(event.album_id, COLLECTS, Cursor(limit=_ALBUM_PAGE))
     batch = Batch(shard_of(event.album_id))
     for assoc in page:

@@ -29,7 +29,7 @@ _SECONDS = 60.0
 
 
 class Aside:
-    """At most `at_once` works side by side, each of which has failed after so many seconds."""
+    """Runs up to `at_once` tasks concurrently, each with a timeout of `seconds`."""
 
     def __init__(self, at_once: int = _AT_ONCE, seconds: float = _SECONDS) -> None:
         self._free = asyncio.Semaphore(at_once)
@@ -37,7 +37,7 @@ class Aside:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def begin(self, work: Coroutine[object, object, None]) -> asyncio.Future[None]:
-        """Begin the work, as soon as there is a place for it; what is returned is done when it is."""
+        """Start a task as soon as a slot is free, and return its future."""
         try:
             await self._free.acquire()
         except BaseException:
@@ -57,33 +57,32 @@ class Aside:
 
 
 Act = Callable[[Seats], Awaitable[object]]
-"""An action on one page of followers."""
 
 
 class Followers(Protocol):
-    """The followers of sources, page by page, as seats in the timelines."""
+    """Pages of a source's followers, as timeline slots."""
 
     async def page(self, source: int, act: Act, size: int, left: int) -> int:
-        """Act on the page that `left` points to (0: the first), and return what points to the next; 0 at the end.
+        """Act on the page at `left` (0: the first), and return the position of the next; 0 at the end.
 
-        Everybody who followed the source before the first page was asked for, and still does, is in one of the pages. A
-        loud source has none.
+        Every member who followed the source before the first page was requested, and still does, is in one of the pages. A
+        high-fan-out source has none.
         """
         ...
 
     async def changed(self, source: int) -> None:
-        """Note that somebody, cold or warm, began or ceased to follow the source. Call it before acting on the change.
+        """Record that a member started or stopped following the source. Call it before acting on the change.
 
         `EVERYBODY` stands for any member and any source.
         """
         ...
 
     def joined(self, source: int, member: int) -> None:
-        """Note that a member, who may be warm, follows the source."""
+        """Record that a member, who may be active, follows the source."""
         ...
 
     def left(self, source: int, member: int) -> None:
-        """Note that a member does not follow the source any more."""
+        """Record that a member no longer follows the source."""
         ...
 
 
@@ -91,9 +90,9 @@ class Holding(NamedTuple):
     """When a reported post is held out of public lists."""
 
     reports: int = 3
-    """Members who must have reported it; 0: none ever is."""
+    """Number of reporters required; 0 disables holding."""
     age_ms: int = 3 * 86_400_000
-    """How long a reporter must have been a member when they reported it, in milliseconds."""
+    """Minimum account age of a reporter at the time of the report, in milliseconds."""
 
 
 _HOLDING = Holding()
@@ -101,38 +100,32 @@ _HOLDING = Holding()
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The graph, and the derived stores that follow it."""
-
     graph: Graph
     timelines: Timelines
     followers: Followers
     loudness: Loudness
-    """Decides which sources are loud: their entries are not pushed."""
+    """Decides which sources are high-fan-out: their entries are not pushed."""
     channel: Channel
-    """Carries updates to connected clients."""
     new_id: IdMaker
     tags: Emitter
     """Counts the tags of posts."""
     workshop: Workshop
-    """Converts uploads into clips."""
     tally: PushTally = field(default_factory=PushTally)
-    """Counts what is pushed."""
     page: int = 20_000
-    """Followers that are pushed to, or read, before other jobs have a turn."""
+    """Followers processed per job before other jobs run."""
     across: bool = True
-    """Whether the two ends of an association may lie in different stores, so that one may arrive before the other."""
+    """Whether the two halves of an association may be in different stores, so that one may arrive before the other."""
     merge: int = 800
-    """Maximum entries of a source that a new follow brings into a timeline."""
+    """Maximum entries of a source that a new follow merges into a timeline."""
     aside: Aside = field(default_factory=Aside)
-    """Runs work that mostly waits, beside the jobs that follow."""
+    """Runs work that mostly waits, concurrently with later jobs."""
     search: Filler = field(default_factory=lambda: Filler(NoIndex()))
-    """Keeps the search index up to date with the graph."""
     holding: Holding = _HOLDING
     postman: Postman | None = None
-    """Sends mail; None where none is set up."""
+    """Sends mail; None if mail is not configured."""
     courier: Courier | None = None
-    """Sends web push messages; None where the server has no key for them."""
+    """Sends web push messages; None if the server has no key for them."""
     lifetime: TokenLifetime = FOR_EVER
-    """How long tokens last that nobody uses."""
+    """How long an unused token stays valid."""
     activity: Activity = field(default_factory=Activity)
     """Lists the posts that members react to."""

@@ -1,4 +1,4 @@
-"""Direct posts come to the conversations of those who write and get them."""
+"""Add direct posts to the conversations of the author and the mentioned members."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from shoal.streaming import updates
 
 
 async def go_on(effects: Effects, event: PostCreated | PostNarrowed, mark: int) -> int | None:
-    """The author has read their own post; whom it names has not."""
+    """Update conversations with a direct post: read for its author, unread for the mentioned members."""
     if event.visibility is Visibility.DIRECT:
         await _tell(effects, event.post_id, {event.author_id, *event.mention_ids})
     return None
 
 
 async def draw_in(effects: Effects, event: PostUpdated, mark: int) -> int | None:
-    """Whom an edit names for the first time is in the conversation from now on."""
+    """Add newly mentioned members to the conversation."""
     if event.visibility is Visibility.DIRECT and event.mentions_added:
         await _tell(effects, event.post_id, event.mentions_added)
     return None
@@ -49,7 +49,7 @@ async def _tell_one(effects: Effects, post: Post, member_id: int) -> None:
 
 
 async def _add(effects: Effects, post: Post, member_id: int) -> None:
-    """Add the post, and check that it is there: of two additions at once one wins, and the other is tried again."""
+    """Add the post, and verify that it is there: of two concurrent additions one wins, and the other is retried."""
     held = await _held(effects, post, member_id)
     if held is not None and knows(held, post):
         return

@@ -33,11 +33,10 @@ _SEQUENCE_BITS = 10
 
 
 class ListedFollowers:
-    """`context.Followers` from the graph.
+    """A `consumers.context.Followers` that pages through the graph.
 
-    `left` is the time down to which the fan-out has come, without the sequence bits.
-
-    `remembered` followers are kept in memory, 8 bytes each.
+    `left` is the time that the fan-out has reached, without the sequence bits. Up to `remembered` followers are cached, 8 bytes
+    each.
     """
 
     def __init__(
@@ -65,14 +64,14 @@ class ListedFollowers:
         seats = self._timelines.seats([follower.id2 for follower in listed])
         await act(seats)
         if more:
-            # The last of a page may share its place with the first of the next: those few are acted on twice.
+            # The last follower of a page may share its position with the first of the next: those few are processed twice.
             return listed[-1].time >> _SEQUENCE_BITS
         if stamp is not None:
             self._known.put(source, (stamp, seats), len(seats) + 50)
         return 0
 
     async def _stamp(self, source: int) -> bytes | None:
-        """Return this source's stamp joined with that of all lists; None while one of them is being changed."""
+        """Return this source's version token joined with that of all lists; None while one of them is being changed."""
         names = (_stamped(source), _stamped(EVERYBODY))
         stamps = await self._stamps.read(names)
         return stamps[names[0]] + stamps[names[1]] if len(stamps) == 2 else None
@@ -88,7 +87,7 @@ class ListedFollowers:
         """Do nothing: the list is read again."""
 
     async def _list(self, source: int, size: int, left: int) -> tuple[Sequence[Assoc], bool]:
-        """Return a page from the place `left` downwards, ending past it in any case, and whether there may be more."""
+        """Return a page from position `left` downwards that always ends past it, and whether there may be more."""
         before = left + 1 << _SEQUENCE_BITS if left else MAX_TIME
         while True:
             listed = await self._graph.assoc_range(source, followers(source), Cursor(before=before, limit=size))
@@ -107,7 +106,7 @@ class ListedFollowers:
 
 
 def _stamped(source: int) -> int:
-    """Return the id that stamps the list: the source's own id is stamped anew with every post of it."""
+    """Return the id that versions the follower list: the source's own id gets a new version with every post."""
     return ~source
 
 
@@ -116,7 +115,10 @@ _READ_AT_ONCE = 20_000
 
 
 class PackedFollowers:
-    """See `context.Followers`. What is left of a fan-out: which reading of the audience (20 bits), and how many seats (31)."""
+    """A `consumers.context.Followers` in memory.
+
+    `left` packs the serial of the follower set (20 bits) and the remaining slots (31).
+    """
 
     def __init__(
         self, graph: Graph, timelines: Timelines, audiences: Audiences, loudness: Loudness, *, read: int = _READ_AT_ONCE
@@ -138,8 +140,8 @@ class PackedFollowers:
         while last:
             first = max(0, last - size)
             await act(audience.seats(first, last))
-            # Fan-outs that take turns may push each other's audience out of memory. One that had to be read anew is gone
-            # through in this turn: by pages it would begin again for ever.
+            # Alternating fan-outs may evict each other's follower set. One that had to be read again is processed in this turn:
+            # by pages it would restart forever.
             if first and not anew:
                 return audience.serial << _LEFT_BITS | first
             if first:
@@ -148,7 +150,7 @@ class PackedFollowers:
         return 0
 
     async def changed(self, source: int) -> None:
-        """Do nothing: cold members are in no audience."""
+        """Do nothing: inactive members are in no follower set."""
 
     def joined(self, source: int, member: int) -> None:
         self.audiences.add(source, member, self._timelines.seats((member,)))
@@ -157,21 +159,21 @@ class PackedFollowers:
         self.audiences.discard(source, member, self._timelines.seats((member,)))
 
     async def _audience(self, source: int) -> Audience | None:
-        """Return the warm followers of a source; None when there are too many to push to."""
+        """Return the active followers of a source; None if there are too many to push to."""
         if await self.loudness.holds(source):
             return None
-        # None, not falsy: an audience without a warm follower is known too, and must not be read again for each post.
+        # Test for None: an empty follower set is known too, and must not be read again for each post.
         if (audience := self.audiences.get(source)) is None:
             audience = await self._read_audience(source)
         if audience is not None and len(audience) <= self.loudness.threshold:
             return audience
-        # The mark first: a reader who does not find it must find what was pushed.
+        # Set the mark first: a reader that does not find it must find the pushed entries.
         await self.loudness.add(source)
         self.audiences.forget(source)
         return None
 
     async def _read_audience(self, source: int) -> Audience | None:
-        """Read the audience; None when it is too large: it is not read to its end, and must never pass for whole."""
+        """Read the follower set; None if it is too large: then it is incomplete and must not be cached."""
         audience = self.audiences.begin(source)
         before = MAX_TIME
         while len(audience) <= self.loudness.threshold:
@@ -188,7 +190,7 @@ class PackedFollowers:
         return audience
 
     async def _touch_up(self, source: int, audience: Audience) -> None:
-        """Look again at members who came, went, or became warm while the audience was being read."""
+        """Look up members who followed, unfollowed or became active while the set was being read."""
         while audience.touched:
             member = audience.touched.pop()
             atype = following(source)

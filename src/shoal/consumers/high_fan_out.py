@@ -1,13 +1,11 @@
-"""Loud sources: those with too many followers to push to. Readers pull their entries instead.
+"""High-fan-out sources: those with too many followers to push to. Readers pull their entries instead.
 
-A *mark* in the graph says so: readers in other processes must know of it before the first entry is not pushed. A loud
-source that has few followers left *fades*: it is pushed to again and still pulled from, until what was not pushed is in
-the timelines of its followers (`consumers/home.py`). Then the mark goes, and the source is quiet.
+A *mark* in the graph says so: readers in other processes must see it before the first entry is not pushed. A high-fan-out source
+that has few followers left is *demoted*: its entries are pushed again and still pulled, until the entries that were not pushed
+are merged into the timelines of its followers (mark data `fading`). Then the mark is deleted.
 
-Nothing is left out of a push unless the mark, read after the entry was committed, says "loud". So an entry that was
-left out had been committed before the mark said "fading", and whoever reads the source's list after that finds it.
-
-Glossary (`docs/glossary.md`): loud.
+An entry is not pushed only if the mark, read after the entry was committed, is set and not fading. So such an entry was committed
+before the demotion began, and a reader of the source's list after that finds it.
 """
 
 from __future__ import annotations
@@ -28,21 +26,21 @@ _REVIEWED_AT_ONCE = 1_000
 class Loudness:
     """Reads and sets the marks.
 
-    The loud sources that this process knows of are only a hint: a source that it does not know of yet is pushed once
-    more, which does no harm; one that it knows of is looked up.
+    The high-fan-out sources known to this process are only a hint: an unknown one is pushed once more, which is harmless; a known
+    one is looked up.
     """
 
     def __init__(self, graph: Graph, new_id: IdMaker, threshold: int, quiet_below: int | None = None) -> None:
         self.threshold = threshold
-        """A source with more followers is loud."""
+        """Followers above which a source is high-fan-out."""
         self._graph = graph
         self._new_id = new_id
-        # Half of it. What lies between keeps a source from being merged again and again.
+        # Half of it: the gap keeps a source from being merged repeatedly.
         self._quiet_below = (threshold + 1) // 2 if quiet_below is None else quiet_below
         self._known: set[int] = set()
 
     async def holds(self, source: int) -> bool:
-        """Return whether an entry of this source, already committed, may be left out of the push."""
+        """Return whether an entry of this source, already committed, need not be pushed."""
         if source not in self._known:
             return False
         mark = await self._mark(source)
@@ -52,7 +50,7 @@ class Loudness:
         return False
 
     async def add(self, source: int) -> None:
-        """Mark a source as loud. When this returns, every reader sees the mark, and nothing of the source is pushed."""
+        """Mark a source as high-fan-out. After the return every reader sees the mark, and no entry of the source is pushed."""
         if await self.holds(source):
             return
         batch = Batch(_SHARD)
@@ -61,30 +59,30 @@ class Loudness:
         self._known.add(source)
 
     async def ease(self, source: int) -> None:
-        """Make a loud source fade if it has few followers left."""
+        """Start the demotion of a high-fan-out source if it has few followers left."""
         mark = await self._mark(source)
         if mark is None or mark.data or source not in await self._with_few((source,)):
             return
         at = max(self._new_id(_SHARD), mark.time + 1)
         batch = Batch(_SHARD)
-        # It may lose to a later mark. Then the event is of a mark that nobody finds, and nothing follows from it.
+        # A later mark may win. Then no mark matches the event, which has no effect.
         batch.put(AssocOp(EVERYBODY, LOUD.number, source, at, alive=True, data=_FADING, plain=True))
         batch.emit(LoudnessLost(source_id=source, at=at))
         await self._graph.commit(batch)
 
     async def fades(self, source: int, since: int) -> bool:
-        """Return whether the source has been fading without a break since this mark was set."""
+        """Return whether the source has been demoting since this mark was set, without interruption."""
         mark = await self._mark(source)
         return mark is not None and mark.time == since and mark.data == _FADING
 
     async def end(self, source: int, since: int) -> None:
-        """Remove the mark of that time; one that was set later stays."""
+        """Delete the mark of that time; a later one stays."""
         batch = Batch(_SHARD)
         batch.put(AssocOp(EVERYBODY, LOUD.number, source, since + 1, alive=False, plain=True))
         await self._graph.commit(batch)
 
     async def review(self) -> None:
-        """Make every loud source with few followers fade: a source that nobody unfollows gives no other occasion."""
+        """Start the demotion of every high-fan-out source with few followers: without unfollows there is no other trigger."""
         before = MAX_TIME
         while True:
             page = await self._graph.assoc_range(EVERYBODY, LOUD, Cursor(before=before, limit=_REVIEWED_AT_ONCE))
@@ -96,7 +94,6 @@ class Loudness:
             before = page[-1].time
 
     async def _with_few(self, sources: Sequence[int]) -> list[int]:
-        """Find the sources that have few followers."""
         few: list[int] = []
         for kind in (True, False):
             alike = [source for source in sources if is_tag(source) is kind]

@@ -37,11 +37,11 @@ from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, followers, followi
 from shoal.timelines.contract import Seats
 
 _LEFT_BITS = 54
-"""Bits of a mark that hold the `left` of `Followers.page`. The 9 bits above them number the event's source."""
+"""Bits of a mark that hold the `left` of `Followers.page`. The 9 bits above them are the index of the source in the event."""
 
 
 async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | None:
-    """Push a post to the followers of its author and, when it is public, of its tags."""
+    """Push a post to the followers of its author and, if it is public, of its tags."""
     if event.visibility is Visibility.DIRECT:
         await _written(effects, event.post_id, effects.timelines.seats(event.mention_ids))
         return None
@@ -49,7 +49,7 @@ async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | No
 
 
 async def push_edit(effects: Effects, event: PostUpdated, mark: int) -> int | None:
-    """Push an edited post to those who see it because of the tags or mentions that were added."""
+    """Push an edited post to members who see it because of added tags or mentions."""
     if event.visibility is Visibility.DIRECT:
         await _written(effects, event.post_id, effects.timelines.seats(event.mention_ids))
     if event.visibility is not Visibility.PUBLIC:
@@ -58,22 +58,18 @@ async def push_edit(effects: Effects, event: PostUpdated, mark: int) -> int | No
 
 
 async def push_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
-    """Push a share to the followers of the sharer."""
     return await _push(effects, event.share_id, (event.author_id,), mark)
 
 
 async def remove_post(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Remove a deleted post from the timelines that it was pushed to."""
     return await _remove(effects, event.post_id, (event.author_id, *event.tag_ids), mark)
 
 
 async def remove_share(effects: Effects, event: ShareDeleted, mark: int) -> int | None:
-    """Remove a share that was taken back from the timelines."""
     return await _remove(effects, event.share_id, (event.author_id,), mark)
 
 
 async def drop_timeline(effects: Effects, event: MemberRemoved, mark: int) -> int | None:
-    """Drop the timeline of a member who is gone."""
     await effects.timelines.drop((event.member_id,))
     return None
 
@@ -91,7 +87,7 @@ async def _written(effects: Effects, entry: int, seats: Seats) -> None:
 
 
 async def _remove(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:
-    # Every slot of a row is looked at: a page is smaller here.
+    # Removal scans every slot of a row, so its pages are smaller.
     page = max(1, effects.page // 20)
     return await _each_page(effects, partial(effects.timelines.remove, entry), sources, page, mark)
 
@@ -99,7 +95,7 @@ async def _remove(effects: Effects, entry: int, sources: tuple[int, ...], mark: 
 async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page: int, mark: int) -> int | None:
     """Act on followers source by source.
 
-    After a source with more than a page, return the mark to go on from; None at the end.
+    After a source with more than a page, return the mark to continue from; None at the end.
     """
     left = mark & (1 << _LEFT_BITS) - 1
     for place in range(mark >> _LEFT_BITS, len(sources)):
@@ -110,20 +106,20 @@ async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page:
 
 
 async def reconcile_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """Make a member's timeline hold a source's posts exactly if they follow it now."""
+    """Make a member's timeline contain a source's posts exactly if they follow it now."""
     await effects.followers.changed(event.source_id)
     await reconcile(effects, event.follower_id, event.source_id)
     return None
 
 
 async def reconcile(effects: Effects, member: int, source: int) -> None:
-    """Merge the source into the member's warm timeline, or subtract it, as the graph says at this moment."""
+    """Merge the source into the member's active timeline, or subtract it, according to the current graph."""
     if await effects.timelines.floor(member) is None:
         return
     follows = await _follows(effects, member, source)
     while True:
         await (_merge if follows else _subtract)(effects, member, source)
-        # It may have changed while we acted on it; the event of that change may even have been worked off already.
+        # The follow may have changed meanwhile, and the event of that change may have been processed already.
         follows, before = await _follows(effects, member, source), follows
         if follows is before:
             return
@@ -135,7 +131,7 @@ async def _follows(effects: Effects, member: int, source: int) -> bool:
 
 
 async def _merge(effects: Effects, member: int, source: int) -> None:
-    """Join the audience, then merge: an entry posted from now on is pushed, earlier ones are in the source's list."""
+    """Join the follower set, then merge: later entries are pushed, earlier ones are in the source's list."""
     effects.followers.joined(source, member)
     floor = await effects.timelines.floor(member)
     if floor is None:
@@ -162,12 +158,12 @@ async def _subtract(effects: Effects, member: int, source: int) -> None:
     gone = list(theirs - await _still_brought(effects, member, theirs))
     if gone:
         await effects.timelines.subtract(member, gone)
-        # Another source may have been followed, and merged, while we looked.
+        # Another source may have been followed and merged concurrently.
         await effects.timelines.union(member, list(await _still_brought(effects, member, gone)), window.floor)
 
 
 async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
-    """Return which entries are posts by an author, or under a tag, that the member follows; two reads."""
+    """Return the entries that are posts by a followed author or under a followed tag; two reads."""
     nodes = await effects.graph.obj_get(list(ids))
     sources = {
         post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)
@@ -181,17 +177,20 @@ async def _still_brought(effects: Effects, member: int, ids: Collection[int]) ->
 
 
 async def begin_demotion(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """Somebody may have left a loud source, so that few are left."""
+    """Demote a high-fan-out source that has lost most of its followers."""
     await effects.loudness.ease(event.source_id)
     return None
 
 
 async def merge_demoted(effects: Effects, event: LoudnessLost, mark: int) -> int | None:
-    """Merge the source into the timelines of a page of its followers, the longest first; at the end take its mark away."""
+    """Merge the source into the timelines of a page of its followers, oldest follow first.
+
+    After the last page delete its mark.
+    """
     source = event.source_id
     if not await effects.loudness.fades(source, event.at):
         return None
-    # A timeline is merged by itself: a page is smaller here.
+    # Each timeline is merged separately, so pages are smaller.
     size = max(1, effects.page // 200)
     atype = followers(source)
     page = await effects.graph.assoc_range(source, atype, Cursor(after=mark, limit=size, oldest_first=True))
@@ -203,12 +202,12 @@ async def merge_demoted(effects: Effects, event: LoudnessLost, mark: int) -> int
 
 
 async def _bring(effects: Effects, source: int, members: list[int]) -> None:
-    """Merge what the source posted into the warm timelines of its followers."""
+    """Merge the source's entries into the active timelines of its followers."""
     if not len(effects.timelines.seats(members)):
         return
     ids, complete_above = await newest(effects, source, 0)
     await asyncio.gather(*(effects.timelines.union(member, ids, complete_above) for member in members))
-    # The event of an unfollow may have been worked off before the merge. Any other will find what was merged.
+    # The event of an unfollow may have been processed before the merge. Any later one finds the merged entries.
     atype = followers(source)
     still = (await effects.graph.assoc_get(source, (atype,), members))[atype]
     for member in members:

@@ -37,13 +37,13 @@ _PAGE = 100
 
 
 async def count_tags(effects: Effects, event: TagsUsed, mark: int) -> asyncio.Future[None]:
-    """The use is in an increment; what is returned is done when that is safe, and then the event is, too."""
+    """Count the tags. The future completes when the increment is durable, and the event with it."""
     changes = tuple(TagChange(*change) for change in event.changes)
     return effects.tags.count(Use(event.post_id, event.version, event.author_id, event.written, event.at, changes))
 
 
 async def hide_or_reveal_posts(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
-    """The posts of a member go out of sight with their author and come back, newest first; a page at a time."""
+    """Hide or reveal a member's posts after a suspension change, newest first, one page at a time."""
     author = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
     if not isinstance(author, Member):
         return None
@@ -54,13 +54,12 @@ async def hide_or_reveal_posts(effects: Effects, event: SuspensionChanged, mark:
 
 
 async def _follow(effects: Effects, post_id: int, author_id: int) -> None:
-    # After a change it is looked at again: the author may have come back, and the event of that may have been worked off.
+    # Check again after a change: the author may have been restored, and that event may have been processed already.
     while await retry_on_conflict(partial(_follow_once, effects, post_id, author_id)):
         continue
 
 
 async def _follow_once(effects: Effects, post_id: int, author_id: int) -> bool:
-    """Hide or reveal one post as its author is now; whether that made a difference."""
     found = await effects.graph.obj_get((post_id, author_id))
     post, author = found.get(post_id), found.get(author_id)
     if not isinstance(post, Post) or not isinstance(author, Member):
@@ -74,61 +73,58 @@ async def _follow_once(effects: Effects, post_id: int, author_id: int) -> bool:
 
 
 _INDEX_PAGE = 500
-"""Posts with the same media that are indexed together."""
 
 
 async def look_at_post(
     effects: Effects, event: PostCreated | PostUpdated | PostNarrowed | PostDeleted, mark: int
 ) -> asyncio.Future[None]:
-    """Index a post as it is now, or remove it. The future is done, and with it the event, once that is durable."""
+    """Index the current state of a post, or remove it. The future completes, and with it the event, once that is durable."""
     return effects.search.look(effects.graph, (event.post_id,))
 
 
 async def look_at_member(
     effects: Effects, event: ProfileChanged | SuspensionChanged | MemberRemoved, mark: int
 ) -> asyncio.Future[None]:
-    """Index a member as they are now, or remove them. The future is done once that is durable."""
+    """Index the current state of a member, or remove them. The future completes once that is durable."""
     return effects.search.look(effects.graph, (event.member_id,))
 
 
 async def look_at_posts_with(effects: Effects, event: MediaDescribed, mark: int) -> Outcome:
-    """Index posts anew whose media have another description, page by page, newest first."""
+    """Reindex the posts of media with a changed description, page by page, newest first."""
     page = await effects.graph.assoc_range(event.media_id, ATTACHED, Cursor(before=mark or MAX_TIME, limit=_INDEX_PAGE))
     if not page:
         return None
     safe = effects.search.look(effects.graph, [put.id2 for put in page])
     if len(page) < _INDEX_PAGE:
         return safe
-    # Others wait for the same future: a step that is given up takes only this wait along.
+    # The future is shared: canceling this step must not cancel the other waiters.
     await asyncio.shield(safe)
     return page[-1].time
 
 
 async def count_and_look(effects: Effects, event: TagsUsed, mark: int) -> asyncio.Future[None]:
-    """Count tags in the cloud and index the post; also when the post was only hidden, or is visible again."""
     counted = await count_tags(effects, event, mark)
     return asyncio.ensure_future(_both(counted, effects.search.look(effects.graph, (event.post_id,))))
 
 
 async def _both(first: asyncio.Future[None], second: asyncio.Future[None]) -> None:
-    # Others wait for the same futures: whoever gives up here takes only this wait along.
+    # The futures are shared: canceling this wait must not cancel the other waiters.
     await asyncio.gather(asyncio.shield(first), asyncio.shield(second))
 
 
 async def count_reaction(effects: Effects, event: LikeChanged | ReactionChanged, mark: int) -> Outcome:
-    """List a post that somebody likes or put an emoji on. The end of either changes nothing: readers look who reacts."""
+    """Record a like or emoji reaction as activity. Its removal changes nothing: readers check who reacts."""
     if not event.at or event.member_id == event.author_id:
         return None
     return effects.activity.reacted(effects.graph, event.post_id, event.at)
 
 
 async def count_share(effects: Effects, event: ShareCreated, mark: int) -> Outcome:
-    """List a post that somebody shared."""
     return effects.activity.reacted(effects.graph, event.shared_id, event.share_id) if event.shared_id else None
 
 
 async def count_comment(effects: Effects, event: PostCreated, mark: int) -> Outcome:
-    """List a post that somebody commented on for everybody to read."""
+    """Record a public or unlisted comment as activity."""
     if not event.answered_id or event.visibility not in OPEN:
         return None
     return effects.activity.reacted(effects.graph, event.answered_id, event.post_id)

@@ -1,7 +1,7 @@
-"""Mail that is due is written and sent, beside the jobs that follow.
+"""Write and send due mail, concurrently with later jobs.
 
-The secret of a link is made here, and its hash committed before the letter is handed over: a second run writes a second letter with
-a secret of its own for the same proof, and both links are good until one is used.
+The secret of a link is generated here, and its hash committed before the mail is handed over. A second run sends a second mail
+with its own secret for the same token; both links are valid until one is used.
 """
 
 from __future__ import annotations
@@ -30,19 +30,17 @@ _log = logging.getLogger("shoal.mail")
 
 _SECRET_BYTES = 16
 _LETTERS = 4
-"""Letters of one mail whose links are good, where it is written again and again."""
+"""Valid secrets per email token, if its mail is written repeatedly."""
 
 
 class Whom(NamedTuple):
-    """The member whom a mail is for, and where it goes."""
-
     member: Member
     login: Login
     to: str
 
 
 async def send(effects: Effects, event: MailDue, mark: int) -> asyncio.Future[None] | None:
-    """Begin to send a mail. It is given up where no mail is set up, or when it could not be sent for a day."""
+    """Start sending a mail. It is abandoned if mail is not configured, or after a day of failures."""
     postman = effects.postman
     if postman is None:
         await _give_up(effects, event)
@@ -55,7 +53,7 @@ async def send(effects: Effects, event: MailDue, mark: int) -> asyncio.Future[No
 
 
 async def _give_up(effects: Effects, event: MailDue) -> None:
-    """Do what must follow without the mail: nobody brings the address back, and who had to confirm has their week all the same."""
+    """Release the address of an abandoned undo mail. An unconfirmed member keeps the full confirmation period."""
     if event.kind is MailKind.UNDO:
         await _release(effects, event)
     elif event.kind is MailKind.CONFIRM:
@@ -65,7 +63,7 @@ async def _give_up(effects: Effects, event: MailDue) -> None:
 
 
 async def _release(effects: Effects, event: MailDue) -> None:
-    """Free the address that a mail would have brought back, unless a letter was written for it: then its proof's end does."""
+    """Release the address of an undo, unless a mail was written: then the expiry of its token releases it."""
     if event.asked not in await effects.graph.obj_get((event.asked,)):
         end = milliseconds_of(event.asked) + PROOF_MS[MailKind.UNDO]
         await release_address(effects.graph, event.member_id, event.address, end)
@@ -85,7 +83,7 @@ async def _send(effects: Effects, postman: Postman, event: MailDue) -> None:
 
 
 async def _whom(graph: Graph, event: MailDue) -> Whom | None:
-    """Return whom the mail is for, and where it goes; None when there is nobody, or no need any more."""
+    """Return the recipient; None if there is none, or the mail is no longer needed."""
     if event.member_id:
         node = (await graph.obj_get((event.member_id,))).get(event.member_id)
         member = node if isinstance(node, Member) else None
@@ -101,10 +99,10 @@ async def _whom(graph: Graph, event: MailDue) -> Whom | None:
 
 
 def _needless(event: MailDue, member: Member, login: Login) -> bool:
-    """Whether what a mail is to bring about has happened meanwhile, or was ended by a new password."""
+    """Return whether the purpose of a mail was achieved meanwhile, or voided by a new password."""
     match event.kind:
         case MailKind.CONFIRM:
-            # Of one who is not in yet a proof is made in any case: its end is theirs.
+            # An unconfirmed member always gets a token: its expiry deletes the account.
             return login.confirmed or (event.generation != member.generation and not member.unconfirmed)
         case MailKind.CHANGE:
             return login.email == event.address or event.generation != member.generation
@@ -112,7 +110,7 @@ def _needless(event: MailDue, member: Member, login: Login) -> bool:
 
 
 async def prove(graph: Graph, new_id: IdMaker, event: MailDue, whom: Whom) -> str:
-    """Commit a proof, or one more secret of it where this is done again, and return the text that the link carries."""
+    """Commit an email token, or one more secret for it if it exists, and return the text of the link."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(whom.member.id)
     id_ = event.asked if shard_of(event.asked) == shard else new_id(shard)
     refused = 0

@@ -23,8 +23,7 @@ from shoal.media.library import PlacedClip
 
 
 async def convert(effects: Effects, event: MediaUploaded, mark: int) -> asyncio.Future[None]:
-    """Convert an upload as soon as its turn comes."""
-    # A member's media are on the member's shard, which few share: good enough to take turns by, without a read.
+    # All media of a member are on the member's shard, which few members share: a cheap fairness key without a read.
     return effects.workshop.begin(event.media_id, shard_of(event.media_id), lambda: _make(effects, event.media_id))
 
 
@@ -33,7 +32,7 @@ async def _make(effects: Effects, media_id: int) -> None:
     if media is None:
         return
     if media.state is not MediaState.PROCESSING:
-        # By a run that may have ended before it cleared up.
+        # Processed by a run that may have crashed before its cleanup.
         await library.remove((media.original_key,))
         return
     try:
@@ -45,7 +44,7 @@ async def _make(effects: Effects, media_id: int) -> None:
         return
     shown = await _changed(effects, media_id, lambda media: _ready(media, placed))
     keys = {media.original_key, placed.key, placed.poster.preview_key}
-    # One that was deleted meanwhile leaves nothing behind; one that has a picture of its own needs no other.
+    # Media deleted meanwhile leave no files behind; media with their own preview need no other.
     await library.remove(keys - ({shown.key, shown.preview_key} if shown else set()))
 
 
@@ -55,7 +54,7 @@ async def _media(effects: Effects, media_id: int) -> Media | None:
 
 
 async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Media]) -> Media | None:
-    """Apply a change to media that are still processing, and return them; None when they are gone.
+    """Apply a change to media that are still processing, and return them; None if they were deleted.
 
     Media that another run has finished are returned as they are: its files are identical.
     """
@@ -103,6 +102,6 @@ def _ready(media: Media, placed: PlacedClip) -> Media:
 
 
 async def remove_files(effects: Effects, event: FilesReleased, mark: int) -> int | None:
-    """Delete the files; those that are gone already are passed over."""
+    """Delete the files, ignoring missing ones."""
     await effects.workshop.library.remove(event.keys)
     return None

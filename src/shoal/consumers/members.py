@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged, mark: int) -> int | None:
-    """Where the hold ran out first, and somebody else took the address, the member has their name to log in with."""
+    """Claim the address for the member. If the hold expired and another member took it, only the user name works at login."""
     if not event.address:
         return None
     try:
@@ -30,14 +30,13 @@ async def claim_address(effects: Effects, event: MemberRegistered | EmailChanged
     except KeyTaken:
         _log.warning("the e-mail address of member %d was taken by another before it was theirs", event.member_id)
         return None
-    # One who was rejected meanwhile is gone before their address is freed, so one of the two frees it last; and who has another
-    # address by now does not get this one back by an event that comes late.
+    # A member rejected meanwhile is deleted before their address is freed, so one of the two frees it last; a late event does not
+    # restore an address that was replaced since.
     await release_address(effects.graph, event.member_id, event.address, _now(effects, event.member_id))
     return None
 
 
 async def free_former_address(effects: Effects, event: EmailChanged, mark: int) -> int | None:
-    """Somebody else may have an address that its member gave up."""
     for address in event.freed:
         await release_address(effects.graph, event.member_id, address, _now(effects, event.member_id))
     return None
@@ -48,7 +47,6 @@ def _now(effects: Effects, member_id: int) -> int:
 
 
 async def free_address_of_deleted(effects: Effects, event: MemberRemoved, mark: int) -> int | None:
-    """Somebody else may have the address."""
     if event.address:
         await free_address(effects.graph, event.member_id, event.address)
     return None
@@ -58,7 +56,7 @@ _PAGE = 20
 
 
 async def end_invitations_of_suspended(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
-    """End the invitations of a suspended member, a page at a time. Those of a member who leaves stay, as they may come back."""
+    """Revoke the invitations of a suspended member, one page at a time. Those of a leaving member stay, as they may return."""
     owner, graph = event.member_id, effects.graph
     member = (await graph.obj_get((owner,))).get(owner)
     if not isinstance(member, Member) or not member.suspended or member.departure_id:
@@ -78,17 +76,17 @@ _TOKEN_PAGE = 200
 
 
 async def clear_tokens(effects: Effects, event: SessionsEnded, mark: int) -> int | None:
-    """Tokens from before the newest password go, and what is left of the others is not touched."""
+    """Delete the tokens from before the last password change."""
     return await _clear(effects, event, LOGGED_IN, mark) if event.every else None
 
 
 async def clear_grants(effects: Effects, event: SessionsEnded, mark: int) -> int | None:
-    """And codes that nobody will exchange any more."""
+    """Delete the authorization codes from before the last password change."""
     return await _clear(effects, event, EXPIRING, mark) if event.every else None
 
 
 async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark: int) -> int | None:
-    """One page, from the newest on; `mark` is where it begins."""
+    """Clear one page, newest first; `mark` is its start."""
     owner, graph = event.member_id, effects.graph
     page = await graph.assoc_range(owner, atype, Cursor(before=mark or MAX_TIME, limit=_TOKEN_PAGE))
     found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])
@@ -101,8 +99,6 @@ async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark:
 
 
 async def drop_tokens(effects: Effects, owner: int, ids: Sequence[int]) -> None:
-    """Delete tokens or codes of a member, with what leads to them."""
-
     async def drop(id_: int) -> None:
         batch = Batch(shard_of(owner))
         now = effects.new_id(batch.shard)

@@ -77,24 +77,24 @@ from shoal.streaming import updates
 
 _DAY_MS = 86_400_000
 _NEW_MS = 30 * _DAY_MS
-"""An account younger than this is new."""
+"""Age below which an account is new."""
 _FOLLOWER_MS = 3 * _DAY_MS
-"""A follow younger than this does not count yet."""
+"""Age below which a follow does not count yet."""
 
 
 async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
-    """Whether news of this actor, about this post or none, come to the member. Three reads.
+    """Return whether the member accepts news of this actor, about this post or none. Takes three reads.
 
-    Not from whom they mute together with their notifications, or across a block; not from who is suspended, about a post that
-    they may not see, or in a thread of which they want to hear nothing more. What is noted already is for `feeds` to show or not.
+    Excluded are muted notifications, blocks, suspended actors, posts that the member may not see, and muted threads. Existing
+    notifications are filtered by `queries.notifications`.
     """
     return await _meeting(effects, member_id, actor_id, post) is not None
 
 
 async def reception(effects: Effects, member_id: int, notice: Notice, post: Post | None) -> Treatment:
-    """Return the treatment of a notice: `DROP` where it is not welcome, else the one that the member's policy gives.
+    """Return the treatment of a notification: `DROP` if it is not welcome, otherwise that of the member's policy.
 
-    Three reads, and two more where there is a policy.
+    Takes three reads, and two more if there is a policy.
     """
     met = await _meeting(effects, member_id, notice.actor_id, post)
     if met is None:
@@ -135,7 +135,6 @@ def _is_private(notice: Notice, post: Post | None) -> bool:
 
 
 async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> bool:
-    """Whether a post answers the member, or stands in a thread of theirs."""
     if post is None or not post.parent_id:
         return False
     root = (await effects.graph.obj_get((post.root_id,))).get(post.root_id)
@@ -145,7 +144,7 @@ async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> 
 async def _meeting(
     effects: Effects, member_id: int, actor_id: int, post: Post | None
 ) -> tuple[Member, Member, Relation] | None:
-    """Return the member, the actor and the member's relation to the actor; None where the notice is not welcome."""
+    """Return the member, the actor and the member's relation to the actor; None if the notification is not welcome."""
     graph = effects.graph
     author_id = post.author_id if post else actor_id
     nodes = await graph.obj_get(list({member_id, actor_id, author_id}))
@@ -166,23 +165,22 @@ async def _meeting(
 
 
 _PAGE = 100
-"""Members who are notified before other jobs have a turn."""
+"""Members notified before other jobs run."""
 
 Told = Mapping[AssocType, Mapping[int, Assoc]]
-"""Notifications of a member, shown and held back, by the id of their notice."""
+"""Notifications of a member, shown and held, by notice id."""
 Standing = Callable[[], Awaitable[int | None]]
-"""A function that returns when an act was done; None when it is not, or no longer."""
+"""Returns the time of an action; None if it was not done or was undone."""
 
 
 async def tell_mentioned(effects: Effects, event: PostCreated, mark: int) -> Outcome:
-    """Notify the members whom a new post mentions."""
     if not event.mention_ids:
         return None
     return await effects.aside.begin(_tell_named(effects, event.post_id, event.mention_ids, event.post_id))
 
 
 async def tell_newly_mentioned(effects: Effects, event: PostUpdated, mark: int) -> Outcome:
-    """Notify the members whom an edit mentions for the first time, with the time of the edit."""
+    """Notify the members that an edit mentions for the first time, with the time of the edit."""
     if not event.mentions_added:
         return None
     return await effects.aside.begin(_tell_named(effects, event.post_id, event.mentions_added, event.revision_id))
@@ -196,10 +194,10 @@ async def _tell_named(effects: Effects, post_id: int, members: Sequence[int], ti
 
 
 async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int | None:
-    """Notify the members who watch the author, unless the post answers somebody else, or mentions them anyway."""
+    """Notify the members who watch the author, unless the post is a reply to another author or mentions them anyway."""
     if event.visibility is Visibility.DIRECT:
         return None
-    # The watchers first: most authors have none, and then the post need not be read.
+    # Read the watchers first: most authors have none, and then the post need not be read.
     page = await _page(effects, event.author_id, WATCHED_BY, mark)
     post = await _post(effects, event.post_id) if page else None
     if post is None or (post.parent_id and post.parent_author_id != post.author_id):
@@ -210,7 +208,7 @@ async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int 
 
 
 async def tell_sharers(effects: Effects, event: PostUpdated, mark: int) -> int | None:
-    """Notify the members who shared a post whose wording changed, unless the edit mentions them for the first time."""
+    """Notify the members who shared an edited post, unless the edit mentions them for the first time."""
     post = await _post(effects, event.post_id)
     if post is None or not event.revision_id:
         return None
@@ -221,7 +219,6 @@ async def tell_sharers(effects: Effects, event: PostUpdated, mark: int) -> int |
 
 
 async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> Outcome:
-    """Notify the author of a like."""
     return None if event.member_id == event.author_id else await effects.aside.begin(_tell_of_like(effects, event))
 
 
@@ -231,7 +228,6 @@ async def _tell_of_like(effects: Effects, event: LikeChanged) -> None:
 
 
 async def tell_of_reaction(effects: Effects, event: ReactionChanged, mark: int) -> Outcome:
-    """Notify the author of an emoji that somebody put on their post."""
     return None if event.member_id == event.author_id else await effects.aside.begin(_tell_of_reaction(effects, event))
 
 
@@ -244,7 +240,7 @@ async def _settle_of_post(
     effects: Effects, event: LikeChanged | ReactionChanged, notice: Notice, done: Standing
 ) -> None:
     async def stands() -> int | None:
-        # What members did to a post that is gone goes too, a little later.
+        # Reactions to a deleted post are deleted too, a little later.
         return await done() if await _post(effects, event.post_id) is not None else None
 
     await _settle(effects, event.author_id, notice, stands, await _post(effects, event.post_id))
@@ -267,7 +263,6 @@ async def _tell_of_share(effects: Effects, event: ShareCreated) -> None:
 
 
 async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> Outcome:
-    """Notify the member who is followed."""
     if is_tag(event.source_id):
         return None
     stands = _began(effects, event.follower_id, FOLLOWS, event.source_id)
@@ -276,7 +271,7 @@ async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> O
 
 
 async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
-    """Notify the member who gets a follow request. Either side may have ended the request, each at their own end."""
+    """Notify the recipient of a follow request. Either side may have ended the request on its own shard."""
     asks = _began(effects, event.member_id, REQUESTS, event.other_id)
     asked = _stands(effects, event.other_id, REQUESTED_BY, event.member_id)
 
@@ -288,7 +283,6 @@ async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) ->
 
 
 async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | None:
-    """Notify the owner of a poll that is over, and everybody who voted in it."""
     poll = (await effects.graph.obj_get((event.poll_id,))).get(event.poll_id)
     post = await _post(effects, poll.post_id) if isinstance(poll, Poll) else None
     if post is None or not isinstance(poll, Poll):
@@ -301,7 +295,6 @@ async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | No
 
 
 async def tell_of_refusal(effects: Effects, event: PublishRefused, mark: int) -> int | None:
-    """Notify the author of a scheduled post that could not be published."""
     node = (await effects.graph.obj_get((event.scheduled_id,))).get(event.scheduled_id)
     if isinstance(node, ScheduledPost) and node.refused:
         await note(effects, node.owner_id, unpublished(node), event.time)
@@ -309,7 +302,7 @@ async def tell_of_refusal(effects: Effects, event: PublishRefused, mark: int) ->
 
 
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
-    """Delete these notifications of a member; one read, and one commit where there is anything to delete."""
+    """Delete these notifications of a member; one read, and at most one commit."""
     await _end(effects, member_id, await _told(effects, member_id, notices))
 
 
@@ -328,7 +321,7 @@ async def _end(effects: Effects, member_id: int, told: Told) -> None:
 
 
 async def tell(effects: Effects, member_id: int, notice: Notice, time: int, post: Post | None) -> None:
-    """Notify a member as their policy says: at once, held back, or not at all."""
+    """Notify a member according to their policy: immediately, held, or not at all."""
     treatment = await reception(effects, member_id, notice, post)
     if treatment is Treatment.ACCEPT:
         await note(effects, member_id, notice, time)
@@ -342,7 +335,7 @@ async def _hold(effects: Effects, member_id: int, notice: Notice, time: int) -> 
     await effects.graph.commit(batch)
     between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES,), (notice.actor_id,))
     if between[ACCEPTS_NOTICES]:
-        # The member has accepted the sender meanwhile, perhaps before this one was among the held ones.
+        # The member has accepted the sender meanwhile, perhaps before this notification was held.
         held = (await effects.graph.assoc_get(member_id, (HELD,), (notice.id,)))[HELD]
         again = Batch(batch.shard)
         release(again, member_id, held.values())
@@ -350,7 +343,7 @@ async def _hold(effects: Effects, member_id: int, notice: Notice, time: int) -> 
 
 
 async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> None:
-    """Store a notification, tell the member's connected clients, and have messages sent to those that are closed."""
+    """Store a notification, update the member's connected clients, and queue web push messages."""
     batch = Batch(shard_of(member_id))
     for due in await push.due(effects, member_id, notice, time):
         batch.emit(due)
@@ -360,20 +353,20 @@ async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> N
 
 
 async def _settle(effects: Effects, member_id: int, notice: Notice, stands: Standing, post: Post | None) -> None:
-    """Notify the member of an act exactly if it is done at this moment."""
+    """Notify the member of an action exactly if it is in effect at this moment."""
     if member_id == notice.actor_id:
         return
     time = await stands()
     while True:
         if time is None:
             told = await _told(effects, member_id, (notice,))
-            # Looked up again after the notification was: what was told by then is of an act that is over, and not of the next one,
-            # which may have been done and told in between.
+            # Check again after reading the notification: one stored by then belongs to an undone action, not to the next one,
+            # which may have been done and notified in between.
             if await stands() is None:
                 await _end(effects, member_id, told)
         else:
             await tell(effects, member_id, notice, time, post)
-        # It may have been taken back, or done again, meanwhile; the event of that may even have been worked off already.
+        # The action may have been undone or repeated meanwhile, and that event may have been processed already.
         time, before = await stands(), time
         if time == before:
             return
@@ -388,7 +381,7 @@ def _stands(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
 
 
 def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
-    """As `_stands`, for a follow or request: changing its terms does not begin it anew."""
+    """Like `_stands`, for a follow or request: changing its terms does not restart it."""
 
     async def began() -> int | None:
         found = await association(effects.graph, id1, atype, id2)
@@ -398,7 +391,7 @@ def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
 
 
 async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:
-    """Notify each member. Nobody is notified of their own acts, except that their poll is over."""
+    """Notify each member, except of their own actions; poll owners are notified of their own poll."""
     others = [member for member in members if member != notice.actor_id or notice.kind is Kind.POLL]
     await asyncio.gather(*(tell(effects, member, notice, time, post) for member in others))
 
@@ -420,24 +413,23 @@ _RETRACTION_PAGE = 200
 
 
 async def forget_mentions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Retract the notifications of members whom the post mentioned."""
     notice = Notice(Kind.MENTION, event.author_id, event.post_id)
     await asyncio.gather(*(forget(effects, member, (notice,)) for member in event.mention_ids))
     return None
 
 
 async def forget_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Retract the author's notifications of likes, while it is still known who liked the post."""
+    """Retract the author's notifications of likes, before the list of likes is cleared."""
     return await _forget(effects, event, LIKED_BY, Kind.LIKE, mark)
 
 
 async def forget_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Retract the author's notifications of shares, while it is still known who shared the post."""
+    """Retract the author's notifications of shares, before the list of shares is cleared."""
     return await _forget(effects, event, SHARED_BY, Kind.SHARE, mark)
 
 
 async def forget_reactions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Retract the author's notifications of emoji, while it is still known who put which on the post."""
+    """Retract the author's notifications of emoji, before the list of reactions is cleared."""
 
     def notices(who: Assoc) -> list[Notice]:
         return [Notice(Kind.REACTION, who.id2, event.post_id, place.emoji) for place in chosen_of(who)]
@@ -461,11 +453,11 @@ async def _forget_page(
 
 _STAFF_PAGE = 100
 _RECENT_MS = 86_400_000
-"""How long a member is new, in milliseconds: a change of an older profile is not told."""
+"""Milliseconds for which a member is new: changes of older profiles are not notified."""
 
 
 async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChanged, mark: int) -> int | None:
-    """Notify moderators of a new member, once their address is confirmed. Imported members joined elsewhere, and are not told."""
+    """Notify moderators of a new member, once their address is confirmed. Imported members are skipped."""
     member = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
     if not isinstance(member, Member) or member.dated or member.unconfirmed:
         return None
@@ -476,7 +468,6 @@ async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChan
 
 
 async def tell_of_report(effects: Effects, event: ReportFiled, mark: int) -> int | None:
-    """Notify moderators of a report."""
     report = (await effects.graph.obj_get((event.report_id,))).get(event.report_id)
     if not isinstance(report, Report):
         return None

@@ -1,4 +1,4 @@
-"""Web push messages that are due are written, encrypted and sent, beside the jobs that follow."""
+"""Write, encrypt and send due web push messages, concurrently with later jobs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from shoal.push.sender import Courier, Sent
 _log = logging.getLogger("shoal.push")
 
 _GIVEN_UP_MS = 48 * 3_600_000
-"""A message that could not be sent for so long is given up: nobody wants it any more."""
+"""Milliseconds after which an unsent message is abandoned, because it is outdated."""
 
 
 async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Sequence[PushDue]:
-    """Return the messages that a notification is to bring about, for the commit that makes it; none where it is there already.
+    """Return the web push messages for a notification, to be added to its commit; none if the notification exists already.
 
-    One read; up to two more where the member has subscriptions.
+    Takes one read, and up to two more if the member has subscriptions.
     """
     if effects.courier is None:
         return ()
@@ -52,7 +52,6 @@ async def due(effects: Effects, member_id: int, notice: Notice, time: int) -> Se
 async def _allowed(
     effects: Effects, member_id: int, actor_id: int, wanted: Sequence[tuple[int, PushSubscription]]
 ) -> list[tuple[int, PushSubscription]]:
-    """Return those subscriptions whose policy lets messages about this actor through."""
     between = await effects.graph.assoc_get(member_id, (FOLLOWS, FOLLOWED_BY), (actor_id,))
     allowed = {"all"}
     if between[FOLLOWS]:
@@ -63,7 +62,7 @@ async def _allowed(
 
 
 async def send(effects: Effects, event: PushDue, mark: int) -> asyncio.Future[None] | None:
-    """Begin to send a message, unless what it is about was taken back, or the session has ended, or it is two days old."""
+    """Start sending a message, unless its notification was retracted, the session has ended, or it is two days old."""
     courier = effects.courier
     if courier is None or milliseconds_of(effects.new_id(0)) - milliseconds_of(event.asked) > _GIVEN_UP_MS:
         return None
@@ -82,7 +81,7 @@ async def _send(effects: Effects, courier: Courier, event: PushDue, held: Assoc)
 
 
 async def _told(effects: Effects, courier: Courier, event: PushDue, where: PushSubscription) -> NoticeToSend | None:
-    """Return what the message says; None where there is nothing to say, or nobody to say it to, any more."""
+    """Return the content of the message; None if its notification or recipient no longer exists."""
     graph = effects.graph
     told = await association(graph, event.member_id, NOTIFIED, event.notice_id)
     if told is None or told.time != event.time:
@@ -105,7 +104,7 @@ async def _told(effects: Effects, courier: Courier, event: PushDue, where: PushS
 
 
 async def _end(effects: Effects, event: PushDue, held: Assoc) -> None:
-    """End a subscription that its push service does not know any more, unless it was renewed meanwhile."""
+    """Delete a subscription that its push service no longer knows, unless it was renewed meanwhile."""
     now = await association(effects.graph, event.member_id, PUSHES, event.token_id)
     if now is None or now.data != held.data:
         return

@@ -37,9 +37,9 @@ from shoal.graph.schema import (
 
 
 async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> int | None:
-    """Apply the inverse in its own store. It keeps its time, so a second time changes nothing.
+    """Apply the inverse in its own store. It keeps its time, so repeating it changes nothing.
 
-    The post or poll may have been deleted since, and all that led to it cleared: this has to be cleared too then.
+    If the post or poll was deleted and cleared meanwhile, the inverse is cleared too.
     """
     await _put(effects, AssocOp(*event.op))
     await clear_late(effects, event.op)
@@ -47,7 +47,7 @@ async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> int
 
 
 async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """Make both ends of a follow agree before anything is made of it: either may have been written first.
+    """Make both halves of a follow agree before they are used: either may have been written first.
 
     Otherwise entries that are pushed while older ones are merged would be missed.
     """
@@ -56,13 +56,13 @@ async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> in
 
 
 async def settle_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
-    """Make both ends of a follow request agree: either may have been written first."""
+    """Make both halves of a follow request agree: either may have been written first."""
     await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
     return None
 
 
 async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> int | None:
-    """Put a post into the lists of its tags before it is pushed, or those who read a list meanwhile would miss it.
+    """Add a post to the lists of its tags before it is pushed; otherwise concurrent readers of a list would miss it.
 
     With a single store, its commit has done so already.
     """
@@ -71,13 +71,13 @@ async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> int | 
 
 
 async def settle_added_tags(effects: Effects, event: PostUpdated, mark: int) -> int | None:
-    """Put an edited post into the lists of the tags that were added, before it is pushed."""
+    """Add an edited post to the lists of the added tags before it is pushed."""
     await _settle(effects, event.post_id, TAGGED, event.tags_added)
     return None
 
 
 async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
-    """Apply those inverses of an object's associations that have not arrived, whatever their times; one read when alone."""
+    """Apply the inverses of an object's associations that have not arrived, whatever their times; one read if there are none."""
     if not id2s or not effects.across:
         return
     for id2, assoc in (await effects.graph.assoc_get(id1, (atype,), id2s))[atype].items():
@@ -85,14 +85,14 @@ async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Seque
 
 
 async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
-    """Apply inverses that have not arrived; two reads when all have."""
+    """Apply inverses that have not arrived; two reads if all have."""
     if not id2s or not effects.across:
         return
     held = (await effects.graph.assoc_get(id1, (atype,), id2s))[atype]
     times = [assoc.time for assoc in held.values()]
     if not times:
         return
-    # All of them have one time: that of the post. One that has another is applied in vain.
+    # All have the time of the post. Applying one with another time has no effect.
     arrived = await effects.graph.assoc_ranges(
         list(held), ASSOC_TYPES[atype.inverse], Cursor(before=times[0] + 1, after=times[0] - 1, limit=1)
     )
@@ -102,9 +102,9 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
 
 
 async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -> None:
-    """Compare both ends, one read each.
+    """Compare both halves, with one read each.
 
-    An end that is alive alone has not reached the other, or the other was ended since.
+    If only one is alive, it has not reached the other, or the other was ended since.
     """
     inverse = ASSOC_TYPES[atype.inverse]
     here, there = await _held(effects, id1, atype, id2), await _held(effects, id2, inverse, id1)
@@ -115,10 +115,10 @@ async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -
 
 
 async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None:
-    """Copy this end to the other, which refuses it if it was ended later: then end this one too."""
+    """Copy this half to the other, which refuses it if it was ended later; then end this half too."""
     await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
     if await _held(effects, op.id2, other, op.id1) is None:
-        # Just so late that this association ends, and none that began after it.
+        # The time ends this association, and none that began after it.
         await _put(effects, op._replace(time=op.time + 1, alive=False, data=b"", silent=True))
 
 
@@ -133,46 +133,46 @@ async def _put(effects: Effects, op: AssocOp) -> None:
 
 
 async def end_follows(effects: Effects, event: Blocked, mark: int) -> int | None:
-    """End the blocked member's follow, or follow request, to the blocker, unless the block is gone by now."""
+    """Delete the blocked member's follow or follow request to the blocker, unless the block was removed."""
     await _end_if_blocked(effects, event.blocked_id, event.blocker_id)
     await _end_request(effects, event.blocked_id, event.blocker_id)
     return None
 
 
 async def end_blocked_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """End a follow that began while the block was being made: one of the two events comes after both commits."""
+    """Delete a follow that began concurrently with the block: one of the two events comes after both commits."""
     if not is_tag(event.source_id):
         await _end_if_blocked(effects, event.follower_id, event.source_id)
     return None
 
 
 async def end_vain_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
-    """End a follow request that was made during a block, or while the other member accepted."""
+    """Delete a follow request that was created during a block, or concurrently with its acceptance."""
     await _end_request(effects, event.member_id, event.other_id)
     return None
 
 
 async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """End watching and endorsing when there is no follow any more, and the request when there is one."""
+    """Delete watching and endorsing if there is no follow any more, and the request if there is one."""
     member, source = event.follower_id, event.source_id
     if is_tag(source):
         return None
     await _end_request(effects, member, source)
-    # Looked at before the follow is: what is found here began before, and what may begin later is left alone.
+    # Read before the follow: associations found here began earlier, and later ones must be kept.
     watches, endorses = await _held(effects, member, WATCHES, source), await _held(effects, member, ENDORSES, source)
     if (watches is None and endorses is None) or await _held(effects, member, FOLLOWS, source):
         return None
     if endorses is not None:
         await _end_just(effects, AssocOp(member, ENDORSES.number, source, endorses.time, alive=False))
     if watches is not None:
-        # The far end first: as long as the near one is there, the work is found again.
+        # The inverse half first: while the forward half exists, a repeated run finds the work again.
         await _end_just(effects, AssocOp(source, WATCHED_BY.number, member, watches.time, alive=False))
         await _end_just(effects, AssocOp(member, WATCHES.number, source, watches.time, alive=False))
     return None
 
 
 async def _end_just(effects: Effects, op: AssocOp) -> None:
-    """End an association that has this time; one that began later stays."""
+    """Delete an association with this time; one that began later stays."""
     batch = Batch(shard_of(op.id1))
     batch.put(op._replace(time=op.time + 1, plain=True))
     await effects.graph.commit(batch)
@@ -203,13 +203,12 @@ async def _severed(effects: Effects, one: int, other: int) -> bool:
 
 
 _LISTS = 1_000
-"""More than anybody may have."""
+"""More than a member may have."""
 _MEMBERS = 100
-"""Members of a list that are checked before other jobs have a turn."""
+"""Members of a list that are checked before other jobs run."""
 
 
 async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """Take a source that was unfollowed off all lists of the member who followed it."""
     owner, source = event.follower_id, event.source_id
     if is_tag(source) or source == owner:
         return None
@@ -223,7 +222,7 @@ async def trim_lists(effects: Effects, event: FollowChanged, mark: int) -> int |
 
 
 async def trim_list(effects: Effects, event: ListChanged, mark: int) -> int | None:
-    """Take members off a list whom its owner no longer follows, or all of them when it was deleted."""
+    """Remove members that the owner no longer follows, or all members of a deleted list."""
     page = await effects.graph.assoc_range(event.list_id, LISTS, Cursor(before=mark or MAX_TIME, limit=_MEMBERS))
     listed = {assoc.id2: assoc for assoc in page}
     if not listed:
@@ -236,7 +235,7 @@ async def trim_list(effects: Effects, event: ListChanged, mark: int) -> int | No
 
 
 async def _take_off_list(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:
-    """End both ends of each, the list's own last: while that is there, a repeated run finds the work again."""
+    """Delete both halves, that of the list last: while it exists, a repeated run finds the work again."""
     for id_, listed in members.items():
         await _end_membership(
             effects, AssocOp(id_, LISTED_IN.number, list_id, listed.time + 1, alive=False, plain=True)

@@ -27,36 +27,35 @@ from shoal.graph.payloads.posts import reports_of
 from shoal.graph.schema import POST_REPORTED_BY, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST
 
 _MOST = 1_000
-"""Members who reported a post that are looked at: the newest."""
+"""Newest reporters of a post that are considered."""
 _OFTEN = 3
-"""A reporter with so many dismissed reports, more than upheld ones, is often wrong."""
+"""A reporter with at least this many dismissed reports, and more dismissed than upheld ones, does not count."""
 
 
 async def review_reported(effects: Effects, event: ReportFiled, mark: int) -> int | None:
-    """Hold the posts that now enough members have reported."""
     await _review_posts(effects, event.report_id, filed=True)
     return None
 
 
 async def review_closed(effects: Effects, event: VerdictChanged, mark: int) -> int | None:
-    """Let the posts of a report follow the moderators' word, or what is left without it."""
+    """Update the review of reported posts after a decision, or after a reopened report."""
     await _review_posts(effects, event.report_id)
     return None
 
 
 async def _review_posts(effects: Effects, report_id: int, *, filed: bool = False) -> None:
     report = (await effects.graph.obj_get((report_id,))).get(report_id)
-    # Members who report themselves neither hold their posts nor have them cleared.
+    # Reports of one's own account neither hold posts nor clear them.
     if not isinstance(report, Report) or report.reporter_id == report.target_id:
         return
-    # Of two reports at once on two stores, the later one must see the earlier one at the post.
+    # Of two concurrent reports on two stores, the later must see the earlier at the post.
     await settle_links(effects, report.reporter_id, REPORTS_POST, report.post_ids)
     for post_id in report.post_ids:
         await _review(effects, post_id, report.id, filed=filed)
 
 
 async def _review(effects: Effects, post_id: int, report_id: int, *, filed: bool = False) -> None:
-    """Bring the review of a post up to date. A further report of one that is in review already changes nothing."""
+    """Update the review of a post. A new report changes nothing if the post is in review already."""
 
     async def attempt() -> bool:
         post = (await effects.graph.obj_get((post_id,))).get(post_id)
@@ -72,7 +71,7 @@ async def _review(effects: Effects, post_id: int, report_id: int, *, filed: bool
         await effects.graph.commit(batch)
         return True
 
-    # Reports may have been closed or opened since they were read: then it is decided again.
+    # Reports may have been closed or reopened since they were read: decide again.
     while await retry_on_conflict(attempt):
         pass
 
@@ -94,7 +93,7 @@ async def _reviewed(effects: Effects, post: Post, report_id: int) -> Review:
 
 
 async def _counting(effects: Effects, page: Collection[Assoc], members: Mapping[int, Member]) -> int:
-    """Return how many of the reporters count: those who are there, were no new members, and are not often wrong."""
+    """Return the number of reporters that count: existing, old enough accounts that are not often wrong."""
     old = [
         reporter.id2
         for reporter in page
@@ -113,11 +112,11 @@ _VERDICTS = (REPORT_UPHELD, REPORT_DISMISSED)
 
 
 async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> int | None:
-    """Notify the reporter exactly if the report is closed at this moment; one that is open again is not told of any more."""
+    """Notify the reporter exactly if the report is closed at this moment; retract the notification of a reopened one."""
     report = (await effects.graph.obj_get((event.report_id,))).get(event.report_id)
     if not isinstance(report, Report):
         return None
-    # Nobody but the reporter: moderators do not sign what they decide.
+    # The actor is the reporter: moderators stay anonymous.
     notice = Notice(Kind.VERDICT, report.reporter_id, report.id)
     time = await _closed(effects, report)
     while True:
@@ -131,7 +130,7 @@ async def tell_reporter(effects: Effects, event: VerdictChanged, mark: int) -> i
 
 
 async def _closed(effects: Effects, report: Report) -> int | None:
-    """Return the time of the verdict; None when there is none, or none any more."""
+    """Return the time of the decision; None if the report is open."""
     found = await effects.graph.assoc_get(report.reporter_id, _VERDICTS, (report.id,))
     times = [held[report.id].time for held in found.values() if report.id in held]
     return max(times, default=None)

@@ -1,7 +1,7 @@
-"""Publishing to connected clients: what came, changed or went, and whose follows, lists or filters changed.
+"""Publish changes to connected clients: posts, shares, follows, lists, filters and sessions.
 
-This is done before timelines are written, which may take a while: a listener reads the entry from the graph, where it
-is already. Telling twice or late does no harm.
+Runs before timelines are written, which may take a while: a client reads the entry from the graph, where it already is. Duplicate
+and late updates are harmless.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ from shoal.streaming import updates
 
 
 async def tell_post(effects: Effects, event: PostCreated, mark: int) -> int | None:
-    """Publish a new post."""
     update = updates.PostCreated(event.post_id, event.author_id, event.visibility, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
     return None
 
 
 async def tell_edit(effects: Effects, event: PostUpdated, mark: int) -> int | None:
-    """Publish an edit, also to those who have the post by a tag that it kept or lost; not for a deleted post."""
+    """Publish an edit, also to readers of added and removed tags; nothing for a deleted post."""
     post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id)
     if not isinstance(post, Post):
         return None
@@ -46,7 +45,7 @@ async def tell_edit(effects: Effects, event: PostUpdated, mark: int) -> int | No
 
 
 async def tell_reaction(effects: Effects, event: ReactionChanged, mark: int) -> int | None:
-    """Publish that the emoji on a post changed, to everybody who would hear of an edit."""
+    """Publish a change of the emoji on a post to everyone who would receive an edit."""
     post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id)
     if isinstance(post, Post):
         tags = tuple(map(tag_id, post.tags))
@@ -56,14 +55,13 @@ async def tell_reaction(effects: Effects, event: ReactionChanged, mark: int) -> 
 
 
 async def tell_deletion(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Publish a deletion."""
     update = updates.PostDeleted(event.post_id, event.author_id, event.visibility, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
     return None
 
 
 async def tell_hiding(effects: Effects, event: PostHidden, mark: int) -> int | None:
-    """Publish that a post was hidden. It may be visible again by now: each listener looks."""
+    """Publish that a post was hidden. It may be visible again by now: each listener checks."""
     post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id)
     if isinstance(post, Post):
         tags = tuple(map(tag_id, post.tags))
@@ -73,50 +71,46 @@ async def tell_hiding(effects: Effects, event: PostHidden, mark: int) -> int | N
 
 
 async def tell_narrowing(effects: Effects, event: PostNarrowed, mark: int) -> int | None:
-    """Publish that a post is for fewer people, to everybody who heard of it before: each listener looks whether they are left."""
+    """Publish a narrowed visibility to the former audience: each listener checks whether it may still see the post."""
     update = updates.PostNarrowed(event.post_id, event.author_id, event.before, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
     return None
 
 
 async def tell_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
-    """Publish a share."""
     await _tell(effects, updates.ShareCreated(event.share_id, event.author_id))
     return None
 
 
 async def tell_unshare(effects: Effects, event: ShareDeleted, mark: int) -> int | None:
-    """Publish that a share was taken back, or its post deleted."""
+    """Publish that a share or its post was deleted."""
     await _tell(effects, updates.ShareDeleted(event.share_id, event.author_id))
     return None
 
 
 async def tell_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """Publish that a member's follows have to be read again."""
     await _tell(effects, updates.FollowChanged(event.follower_id, event.source_id))
     return None
 
 
 async def tell_list(effects: Effects, event: ListChanged, mark: int) -> int | None:
-    """Publish that the members of a list have to be read again."""
     await _tell(effects, updates.ListChanged(event.list_id, event.owner_id))
     return None
 
 
 async def tell_filters(effects: Effects, event: FiltersChanged, mark: int) -> int | None:
-    """Publish that a member's filters have to be read again."""
     await _tell(effects, updates.FiltersChanged(event.member_id))
     return None
 
 
 async def end_sessions(effects: Effects, event: SessionsEnded, mark: int) -> int | None:
-    """Publish that these tokens were revoked: their connections are closed."""
+    """Publish that these tokens were revoked, which closes their connections."""
     await _tell(effects, updates.SessionsEnded(event.member_id, event.token_ids))
     return None
 
 
 async def end_listening(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
-    """Publish that a member was suspended: their connections are closed."""
+    """Publish that a member was suspended, which closes their connections."""
     member = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
     if not isinstance(member, Member) or member.suspended:
         await _tell(effects, updates.MemberSuspended(event.member_id))

@@ -1,4 +1,4 @@
-"""All asynchronous behaviour on one screen: event -> consequences, in the order in which they run."""
+"""Event -> consumers, in the order in which they run: all asynchronous behavior in one place."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _log = logging.getLogger(__name__)
 
 
 async def leave_to_newer(_effects: Effects, _event: FutureEvent, _mark: int) -> NoReturn:
-    """Put an event back that this version does not know, however often it is met. It costs no attempt."""
+    """Return an event unknown to this version to the queue, however often. It does not count as an attempt."""
     _say()
     raise NewerNeeded("only a newer Shoal knows this event")
 
@@ -89,7 +89,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.look_at_post,
         indexing.count_comment,
     ),
-    # It enters timelines where its date puts it, and is found; nobody is told, and what it answers is no more active for it.
+    # Imported posts enter timelines at their date and are indexed; they send no notifications and make no post active.
     PostImported: (relationships.settle_tags, home.push_post, indexing.look_at_post),
     PostUpdated: (
         relationships.settle_added_tags,
@@ -101,7 +101,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.look_at_post,
     ),
     PostNarrowed: (
-        # Home timelines keep it, as they keep a post that lost a tag: readers leave it out, and whom it is still for have it.
+        # Home timelines keep the entry, like that of a post that lost a tag: readers filter it.
         streaming.tell_narrowing,
         conversations.go_on,
         cleanup.end_shares_of_narrowed,

@@ -1,1 +1,1 @@
-"""Values and pure rules: no I/O, and nothing of the rest of Shoal."""
+"""Values and pure rules, without I/O and without dependencies on other packages of Shoal."""

@@ -1,4 +1,4 @@
-"""Audit log entries: the closed list of verbs, targets and actors, and the throttling of repeated events.
+"""Audit log entries: the verbs, targets and actors, and the throttling of repeated events.
 
 Repeats are logged at the 1st, 10th, 100th ... occurrence per hour. The number of distinct keys per hour is bounded; the excess
 is counted together. Counts are per process.
@@ -20,13 +20,13 @@ from shoal.core.text import check_text
 MAX_REASON = 5_000
 """Characters of a reason."""
 MAX_NAME = 255
-"""Characters of the name of a target; what is longer is cut."""
+"""Characters of a target's name; longer ones are truncated."""
 MAX_ADDRESS = 45
 """Characters of an address: the longest IPv6 address."""
 
 
 class AuditVerb(StrEnum):
-    """An act that leaves an entry in the audit log. The values are stored, and never change their meaning."""
+    """An action recorded in the audit log. The values are stored, and never change their meaning."""
 
     MEMBER_SUSPENDED = "member.suspended"
     MEMBER_UNSUSPENDED = "member.unsuspended"
@@ -88,8 +88,6 @@ class AuditVerb(StrEnum):
 
 
 class TargetKind(StrEnum):
-    """Kinds of targets of an act."""
-
     MEMBER = "member"
     POST = "post"
     TAG = "tag"
@@ -103,51 +101,51 @@ class TargetKind(StrEnum):
 
 
 class AuditTarget(NamedTuple):
-    """The thing that an act was done to, as it was at the time."""
+    """The target of an action, in its state at the time."""
 
     kind: TargetKind
     id: int = 0
-    """0 for what has no id."""
+    """0 for a target without an id."""
     name: str = ""
     member_id: int = 0
-    """Id of the member whose it is; 0 for nobody's."""
+    """Id of the member who owns it; 0 for none."""
 
 
 class Actor(NamedTuple):
-    """The actor of what is done with a bundle: who does it, from where, and why."""
+    """The acting member, from where and why."""
 
     member_id: int = 0
-    """0 for the command line, and for somebody who is not logged in."""
+    """0 for the command line, and for an anonymous client."""
     name: str = ""
     address: str = ""
     """The client's IP address; empty inside the process."""
     reason: str = ""
 
     def because(self, reason: str) -> Actor:
-        """Return it with a reason. Raises `InvalidInput` for one that is too long."""
+        """Return a copy with a reason. Raises `InvalidInput` if it is too long."""
         return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
 
     def proved(self, member: Member) -> Actor:
-        """Return it as that of a member who has just proved who they are, whoever the browser was logged in as until then."""
+        """Return a copy for a member who has just authenticated, whoever was logged in before."""
         return self._replace(member_id=member.id, name=member.name)
 
 
 NOBODY = Actor()
-"""Nobody in particular: the command line, or the server itself."""
+"""The command line, or the server itself."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
-    """One entry of the audit log, without its id and the moment, which its place in the list says."""
+    """An entry of the audit log, without its id and time, which are in the list."""
 
     verb: AuditVerb
     actor_id: int
-    """0 for the command line, and for somebody who was not logged in."""
+    """0 for the command line, and for an anonymous client."""
     actor_name: str
     kind: TargetKind
     target_id: int
     target_name: str
     address: str = ""
-    """The client's IP address; empty for an act inside the process, and where a member's own list has it."""
+    """The client's IP address; empty inside the process, or if a member's own list has it."""
     holder_id: int = 0
     """Id of the member whose own list has the address; 0 for none."""
     reason: str = ""
@@ -155,7 +153,7 @@ class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
 
 
 def entry_of(verb: AuditVerb, actor: Actor, target: AuditTarget, details: dict[str, str | int]) -> AuditEntry:
-    """Return the entry of an act. The address of an act on one's own account is for the member's own list."""
+    """Return the entry of an action. The address of an action on one's own account goes to the member's own list."""
     own = bool(actor.address and target.member_id) and actor.member_id in (0, target.member_id)
     return AuditEntry(
         verb=verb,
@@ -172,32 +170,29 @@ def entry_of(verb: AuditVerb, actor: Actor, target: AuditTarget, details: dict[s
 
 
 def member_target(member: Member) -> AuditTarget:
-    """Return a member as a target."""
     return AuditTarget(TargetKind.MEMBER, member.id, member.name, member.id)
 
 
 def post_target(post: Post) -> AuditTarget:
-    """Return a post as a target. It has no name; its author is somebody else than who acts."""
+    """Return a post as a target, without a name and without the author, who is not the actor."""
     return AuditTarget(TargetKind.POST, post.id)
 
 
 def report_target(report: Report) -> AuditTarget:
-    """Return a report as a target."""
     return AuditTarget(TargetKind.REPORT, report.id)
 
 
 def invitation_target(invitation: Invitation) -> AuditTarget:
-    """Return an invitation as a target. Its code is a secret, so it has no name."""
+    """Return an invitation as a target, without a name, since its code is secret."""
     return AuditTarget(TargetKind.INVITATION, invitation.id, member_id=invitation.owner_id)
 
 
 def ip_target(block: IpBlock) -> AuditTarget:
-    """Return a blocked network as a target."""
     return AuditTarget(TargetKind.IP, block.id, block.network)
 
 
 def verb_of(text: str) -> AuditVerb:
-    """Return the verb of this name. Raises `InvalidInput`, which lists them all."""
+    """Parse a verb. Raises `InvalidInput` with the list of verbs."""
     try:
         return AuditVerb(text)
     except ValueError:
@@ -208,16 +203,16 @@ HOUR_MS = 3_600_000
 
 
 class Repeat(NamedTuple):
-    """A repeat that is to be told."""
+    """A repeat to be logged."""
 
     times: int
-    """How often it happened in this hour."""
+    """Number of occurrences in this hour."""
     together: bool
-    """Whether it stands for many different things, those beyond the bound."""
+    """Whether it aggregates the keys beyond the limit."""
 
 
 class RepeatCounter:
-    """Counts what is repeated within an hour. `most` bounds the different things of an hour, and so the memory."""
+    """Counts repeats per hour. `most` limits the distinct keys of an hour, and so the memory."""
 
     def __init__(self, most: int = 500) -> None:
         self._most = most
@@ -226,7 +221,7 @@ class RepeatCounter:
         self._beyond = 0
 
     def count(self, what: str, now: int) -> Repeat | None:
-        """Count once more at a moment in Unix milliseconds. None: it was told lately."""
+        """Count one occurrence at a time in Unix milliseconds. Returns None if it need not be logged."""
         if now // HOUR_MS != self._hour:
             self._hour, self._counts, self._beyond = now // HOUR_MS, {}, 0
         together = what not in self._counts and len(self._counts) >= self._most

@@ -24,7 +24,7 @@ from shoal.core.model import Node
 from shoal.core.text import MAX_USER_NAME, normalized_email
 
 HISTORY_DAYS = 7
-"""Days of refused attempts that are kept, today included."""
+"""Days of refused attempts that are kept, including today."""
 MAX_DOMAIN = 253
 _MAX_TYPED_DOMAIN = 4 * MAX_DOMAIN
 """Characters of a domain in Unicode: several may become one in ASCII."""
@@ -40,33 +40,33 @@ class AttemptDay(NamedTuple):
     day: int
     uses: int
     seen: bytes
-    """A map of bits; each client address sets one."""
+    """A bitmap; each client address sets one bit."""
 
     @property
     def accounts(self) -> int:
-        """Estimate of the number of client addresses."""
+        """Estimated number of client addresses."""
         unset = _BITS - int.from_bytes(self.seen).bit_count()
         return round(_BITS * math.log(_BITS / max(unset, 1)))
 
 
 class EmailDomainBlock(Node, frozen=True, tag="email_domain_block"):
-    """Nobody signs up with an e-mail address of this domain, or of one below it."""
+    """Refuses sign-ups with email addresses of this domain and its subdomains."""
 
     domain: str
     """In lower case and ASCII (IDNA)."""
     days: tuple[AttemptDay, ...] = ()
-    """Refused attempts, newest day first; a day without any is left out."""
+    """Refused attempts, newest day first, without days that have none."""
 
 
 class CanonicalEmailBlock(Node, frozen=True, tag="canonical_email_block"):
-    """Nobody signs up with an e-mail address whose canonical form has this hash."""
+    """Refuses sign-ups with email addresses whose canonical form has this hash."""
 
     digest: str
     """SHA-256, 64 hexadecimal digits in lower case."""
 
 
 def check_domain(text: str) -> str:
-    """The form in which a domain is compared. Raises `InvalidInput`."""
+    """Return the normalized form of a domain. Raises `InvalidInput`."""
     domain = ascii_domain(text.strip().removesuffix("."))
     if len(domain) > MAX_DOMAIN or _DOMAIN.fullmatch(domain) is None:
         raise InvalidInput("Domain is not a valid domain name", field="domain")
@@ -74,7 +74,7 @@ def check_domain(text: str) -> str:
 
 
 def ascii_domain(text: str) -> str:
-    """A domain in lower case and ASCII; what cannot be written so stays as it is, in lower case."""
+    """Return a domain in lower case and ASCII, or only in lower case if it cannot be encoded."""
     # The codec normalizes, which takes quadratic time for combining marks.
     if len(text) > _MAX_TYPED_DOMAIN:
         return text.lower()
@@ -85,23 +85,23 @@ def ascii_domain(text: str) -> str:
 
 
 def domains_of(address: str) -> list[str]:
-    """The domain of an e-mail address and all domains above it, the narrowest first."""
+    """Return the domain of an email address and all its parent domains, most specific first."""
     labels = ascii_domain(address.rpartition("@")[2].removesuffix(".")).split(".")
     return [".".join(labels[start:]) for start in range(len(labels))]
 
 
 def canonical_digest(address: str) -> str:
-    """Return the hash of the canonical form of an e-mail address, as Mastodon computes it.
+    """Return the hash of the canonical form of an email address, as Mastodon computes it.
 
     The form is NFKC, in lower case, without dots and `+tag` in the name, and with the domain in ASCII (IDNA). Raises
-    `InvalidInput` for a text that is no address.
+    `InvalidInput` for an invalid address.
     """
     name, domain = _canonical(address)
     return _digest(name, ascii_domain(domain))
 
 
 def canonical_digests(address: str) -> tuple[str, ...]:
-    """Return the hashes by which an e-mail address may be blocked: blocks from before IDNA have the domain in Unicode."""
+    """Return the hashes by which an email address may be blocked: blocks from before IDNA have the domain in Unicode."""
     name, domain = _canonical(address)
     domain = ascii_domain(domain)
     return tuple(dict.fromkeys((_digest(name, domain), _digest(name, _unicode_domain(domain)))))
@@ -124,7 +124,7 @@ def _unicode_domain(domain: str) -> str:
 
 
 def check_digest(text: str) -> str:
-    """The hash of a canonical e-mail address. Raises `InvalidInput`."""
+    """Return a normalized hash of a canonical email address. Raises `InvalidInput`."""
     digest = text.strip().lower()
     if _DIGEST.fullmatch(digest) is None:
         raise InvalidInput(
@@ -134,7 +134,7 @@ def check_digest(text: str) -> str:
 
 
 def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBlock:
-    """The block with one more refused attempt, by a client address, at a moment in Unix milliseconds."""
+    """Return the block with one more refused attempt, by a client address, at a time in Unix milliseconds."""
     today = now // _DAY_MS
     bit = int.from_bytes(blake2b(client.encode(), digest_size=8, key=block.id.to_bytes(8)).digest()) % _BITS
     kept = {day.day: day for day in block.days if today - HISTORY_DAYS < day.day}
@@ -145,14 +145,13 @@ def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBloc
 
 
 def history(block: EmailDomainBlock, now: int) -> list[AttemptDay]:
-    """The last days of refused attempts, today first; a day without any counts 0."""
+    """Return the last days of refused attempts, today first, including days without any."""
     today = now // _DAY_MS
     kept = {day.day: day for day in block.days}
     return [kept.get(day, AttemptDay(day, 0, b"")) for day in range(today, today - HISTORY_DAYS, -1)]
 
 
 MAX_NETWORK = 64
-"""Characters of a network in CIDR notation."""
 _REMEMBERED = 4_096
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 """IPv4 addresses written as IPv6."""
@@ -165,15 +164,11 @@ class IpSeverity(StrEnum):
     """Effect of an IP block, from the mildest to the most severe; each includes those before it."""
 
     SIGN_UP_REQUIRES_APPROVAL = "sign_up_requires_approval"
-    """Members who sign up from there wait until somebody lets them in."""
     SIGN_UP_BLOCK = "sign_up_block"
-    """Nobody signs up from there."""
     NO_ACCESS = "no_access"
-    """Every request from there is refused."""
 
     @property
     def rank(self) -> int:
-        """Position in the order of severity."""
         return list(IpSeverity).index(self)
 
 
@@ -187,15 +182,15 @@ class IpBlock(Node, frozen=True, tag="ip_block"):
     expires_at: int = 0
     """Unix milliseconds; 0 for never."""
     ticket_id: int = 0
-    """Ticket of its expiry on the agenda; 0 for a block that does not expire."""
+    """Agenda ticket of its expiry; 0 for a block that does not expire."""
 
     def in_force(self, now: int) -> bool:
-        """Whether it has not expired at a moment in Unix milliseconds."""
+        """Return whether it has not expired at a time in Unix milliseconds."""
         return not self.expires_at or now < self.expires_at
 
 
 def check_network(text: str) -> str:
-    """The form in which a network, or a single address, is compared. Raises `InvalidInput`."""
+    """Return the normalized form of a network or a single address. Raises `InvalidInput`."""
     try:
         network = _plain(ipaddress.ip_network(text.strip()[: MAX_NETWORK + 1], strict=False))
     except ValueError:
@@ -204,14 +199,12 @@ def check_network(text: str) -> str:
 
 
 def contains(network: str, address: str) -> bool:
-    """Whether a client's address is in a network that `check_network` gave."""
+    """Return whether a client's address is in a network returned by `check_network`."""
     parsed = _parsed(address)
     return parsed is not None and parsed in ipaddress.ip_network(network)
 
 
 class IpTable:
-    """IP blocks, looked up by address."""
-
     def __init__(self, blocks: Iterable[IpBlock] = ()) -> None:
         self._by_length: dict[tuple[int, int], dict[int, list[IpBlock]]] = {}
         for block in blocks:
@@ -221,7 +214,7 @@ class IpTable:
             group.setdefault(start, []).append(block)
         self.is_empty = not self._by_length
         self.blocks_of = lru_cache(maxsize=_REMEMBERED)(self._find)
-        """The blocks that an address falls under, expired or not."""
+        """The blocks that contain an address, including expired ones."""
 
     def _find(self, address: str) -> tuple[IpBlock, ...]:
         parsed = _parsed(address)
@@ -237,7 +230,7 @@ class IpTable:
 
 
 def most_severe(blocks: Iterable[IpBlock], now: int) -> IpSeverity | None:
-    """The greatest severity of blocks that are in force at a moment in Unix milliseconds; None where there are none."""
+    """Return the highest severity of the blocks in force at a time in Unix milliseconds; None if there are none."""
     found = [block.severity for block in blocks if block.in_force(now)]
     return max(found, key=lambda severity: severity.rank, default=None)
 
@@ -260,16 +253,16 @@ def _plain(network: _Network) -> _Network:
 LEAST_PART = 3
 """Characters of a part: a shorter one would refuse too many names."""
 _PLAIN = str.maketrans("0123456789", "oizeasgtbg", "_")
-"""Digits as the letters that they are written for; underscores are left out."""
+"""Digits as the letters that they stand for; underscores are removed."""
 
 
 class NameBlock(Node, frozen=True, tag="name_block"):
-    """Nobody signs up with a user name that is this word, or has it in it."""
+    """Refuses sign-ups with user names that equal this word, or contain it."""
 
     word: str
     """In its plain form."""
     part: bool = False
-    """Whether names that have it in them are refused too."""
+    """Whether names that contain it are refused too."""
 
 
 def plain(text: str) -> str:
@@ -278,7 +271,7 @@ def plain(text: str) -> str:
 
 
 def check_word(text: str, *, part: bool) -> str:
-    """Return the plain form of a word that is to be blocked. Raises `InvalidInput`."""
+    """Return the plain form of a word to be blocked. Raises `InvalidInput`."""
     word, least = plain(text), LEAST_PART if part else 1
     if not (least <= len(word) <= MAX_USER_NAME and word.isascii() and word.isalpha()):
         raise InvalidInput(
@@ -288,7 +281,7 @@ def check_word(text: str, *, part: bool) -> str:
 
 
 def key_text(word: str, *, part: bool) -> str:
-    """Return the text of the key that leads to the block of a word in its plain form."""
+    """Return the text of the key that leads to the block of a plain word."""
     return f"{'*' if part else '='}{word}"
 
 

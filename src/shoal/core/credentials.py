@@ -55,7 +55,7 @@ _HEAD_BYTES = _STAMP_BYTES + _RANDOM_BYTES
 
 
 class ChallengeKey(Node, frozen=True, tag="challenge_key"):
-    """The key by which all processes of a network know their challenges. It is made once, and never changes."""
+    """The key by which all processes of a server verify challenges. It is created once, and never changes."""
 
     secret: bytes
 
@@ -64,23 +64,23 @@ class Purpose(StrEnum):
     """The purpose of a challenge."""
 
     LOG_IN = "log_in"
-    """A passkey alone, of a member who is not known before."""
+    """Login with a passkey alone, of a member not known before."""
     SECOND = "second"
-    """A passkey besides the password."""
+    """Login with a passkey in addition to the password."""
     CONFIRM = "confirm"
-    """A passkey of a member who is logged in and changes how they log in."""
+    """Confirmation by a logged-in member who changes how they log in."""
     ADD = "add"
-    """A new passkey."""
+    """Registration of a new passkey."""
 
 
 def new_challenge(secret: bytes, purpose: Purpose, member_id: int, now: int) -> bytes:
-    """Return a challenge, made at a moment in Unix milliseconds; `member_id` is 0 where the member is not known."""
+    """Return a challenge created at a time in Unix milliseconds; `member_id` is 0 if the member is not known."""
     head = now.to_bytes(_STAMP_BYTES) + secrets.token_bytes(_RANDOM_BYTES)
     return head + _mac(secret, head, purpose, member_id)
 
 
 def is_good(secret: bytes, challenge: bytes, purpose: Purpose, member_id: int, now: int) -> bool:
-    """Return whether this is a challenge of the network for this purpose and member, and not too old."""
+    """Return whether this server created the challenge for this purpose and member, and it has not expired."""
     head, mac = challenge[:_HEAD_BYTES], challenge[_HEAD_BYTES:]
     if len(mac) != _MAC_BYTES or not hmac.compare_digest(mac, _mac(secret, head, purpose, member_id)):
         return False
@@ -88,7 +88,7 @@ def is_good(secret: bytes, challenge: bytes, purpose: Purpose, member_id: int, n
 
 
 def made_at(challenge: bytes) -> int:
-    """Return when a challenge was made, in Unix milliseconds."""
+    """Return the creation time of a challenge, in Unix milliseconds."""
     return int.from_bytes(challenge[:_STAMP_BYTES])
 
 
@@ -98,77 +98,70 @@ def _mac(secret: bytes, head: bytes, purpose: Purpose, member_id: int) -> bytes:
 
 
 MOST_CHARACTERS = 8_000
-"""Characters of an answer of a device, as JSON."""
+"""Characters of a device's response, as JSON."""
 MOST_NAME = 50
-"""Characters of the name of a passkey."""
+"""Characters of a passkey's name."""
 _MOST_CREDENTIAL = 1_023
-"""Bytes of a credential's id, as WebAuthn has it."""
+"""Bytes of a credential id, as limited by WebAuthn."""
 _MOST_KEY = 1_024
 _HANDLE_BYTES = 8
 _PORTS = {"http": 80, "https": 443}
-"""Ports that browsers leave out of an origin."""
+"""Ports that browsers omit from an origin."""
 _ALGORITHMS = (-7, -8, -257)
-"""ES256, EdDSA and RS256: every device has one of them."""
+"""ES256, EdDSA and RS256: every device supports one of them."""
 
 
 class Passkey(msgspec.Struct, frozen=True, array_like=True):
-    """The public half of a passkey, and how it was used."""
-
     credential: bytes
-    """The id that the device gave it."""
+    """The id that the device assigned."""
     key: bytes
     """The public key as COSE (RFC 9052)."""
     name: str
     made_at: int
-    """Unix milliseconds, as `used_at`."""
+    """Unix milliseconds, like `used_at`."""
     used_at: int = 0
-    """When it was last used; 0: never."""
+    """Time of the last use; 0: never."""
     count: int = 0
-    """Signatures that its device has counted; 0 where it does not count."""
+    """The signature counter of the device; 0 if it has none."""
 
     @property
     def id(self) -> str:
-        """A short text that names it on pages, made of the credential's id."""
+        """A short identifier for pages, derived from the credential id."""
         return sha256(self.credential).digest()[:8].hex()
 
 
 class Site(NamedTuple):
-    """The site that passkeys are for: they answer to no other."""
-
     origin: str
-    """Scheme, host and port, as browsers tell it."""
+    """Scheme, host and port, as sent by browsers."""
     host: str
     """The host alone: WebAuthn's `rp.id`."""
     title: str
 
 
 class BadAnswer(Exception):
-    """The answer of a device that does not prove anything."""
+    """An invalid response of a device."""
 
 
 class Assertion(NamedTuple):
-    """A signed challenge, not yet checked."""
+    """A signed challenge, not yet verified."""
 
     member_id: int
-    """The member that the device says it is of; 0 where it says none."""
+    """The member that the device claims; 0 for none."""
     credential: bytes
     challenge: bytes
     signatures: int
-    """How many the device has counted, with this one; 0 where it does not count."""
     verified: bool
-    """Whether the device has made sure that its owner holds it: by a PIN, a finger or a face."""
+    """Whether the device verified its owner, by a PIN, fingerprint or face."""
     raw: Any
 
 
 class NewKey(NamedTuple):
-    """A passkey that was just made in a device, not yet checked."""
-
     challenge: bytes
     raw: Any
 
 
 def site_of(root: str, title: str) -> Site:
-    """Return the site of the root of all addresses, as browsers spell it, however it was typed.
+    """Return the site of a root URL, normalized like in browsers.
 
     https://Bücher.Example.org:443      https://xn--bcher-kva.example.org, xn--bcher-kva.example.org
     """
@@ -179,7 +172,7 @@ def site_of(root: str, title: str) -> Site:
 
 
 def _in_ascii(host: str) -> str:
-    """Return a host, in lower case, as DNS has it. One that is no name of a host stays as it is."""
+    """Return a host in lower case, as in DNS. An invalid host name is returned unchanged."""
     if host.isascii():
         return host
     try:
@@ -189,19 +182,19 @@ def _in_ascii(host: str) -> str:
 
 
 def handle_of(member_id: int) -> bytes:
-    """Return what a device keeps as the user of a passkey."""
+    """Return the user handle that a device stores with a passkey."""
     return member_id.to_bytes(_HANDLE_BYTES)
 
 
 def is_answer(text: str) -> bool:
-    """Return whether a text is an answer of a device, and not a code that somebody typed."""
+    """Return whether a text is a device's response rather than a typed code."""
     return text.startswith("{")
 
 
 def asking_options(site: Site, challenge: bytes, known: Sequence[Passkey], *, verified: bool) -> dict[str, Any]:
-    """Return what `navigator.credentials.get` is called with, as JSON values; without `known` passkeys for any of this site.
+    """Return the options of `navigator.credentials.get`, as JSON values; without `known`, any passkey of this site is accepted.
 
-    `verified`: the device must make sure that its owner holds it.
+    `verified`: the device must verify its owner.
     """
     wanted = UserVerificationRequirement.REQUIRED if verified else UserVerificationRequirement.PREFERRED
     asked, _ = _server(site).authenticate_begin(_known(known) or None, wanted, challenge)
@@ -211,7 +204,7 @@ def asking_options(site: Site, challenge: bytes, known: Sequence[Passkey], *, ve
 def making_options(
     site: Site, challenge: bytes, known: Sequence[Passkey], member_id: int, name: str, display_name: str
 ) -> dict[str, Any]:
-    """Return what `navigator.credentials.create` is called with, as JSON values, for a device that has no `known` passkey."""
+    """Return the options of `navigator.credentials.create`, as JSON values, for a device without any `known` passkey."""
     user = PublicKeyCredentialUserEntity(id=handle_of(member_id), name=name, display_name=display_name or name)
     asked, _ = _server(site).register_begin(
         user,
@@ -224,7 +217,7 @@ def making_options(
 
 
 def read_assertion(text: str) -> Assertion:
-    """Return the answer to `asking_options`. Raises `BadAnswer` for a malformed one."""
+    """Parse the response to `asking_options`. Raises `BadAnswer` if it is malformed."""
     try:
         raw = AuthenticationResponse.from_dict(_object(text))
         said, handle = raw.response.authenticator_data, raw.response.user_handle or b""
@@ -242,9 +235,9 @@ def read_assertion(text: str) -> Assertion:
 
 
 def check_assertion(site: Site, passkey: Passkey, found: Assertion, *, verified: bool) -> None:
-    """Raise `BadAnswer` unless this passkey has signed, for this site; the challenge itself is for the caller to check.
+    """Raise `BadAnswer` unless this passkey signed the challenge, for this site. The caller checks the challenge itself.
 
-    `verified`: the device must have made sure that its owner holds it.
+    `verified`: the device must have verified its owner.
     """
     wanted = UserVerificationRequirement.REQUIRED if verified else UserVerificationRequirement.PREFERRED
     server = _server(site)
@@ -257,12 +250,12 @@ def check_assertion(site: Site, passkey: Passkey, found: Assertion, *, verified:
 
 
 def is_copy(passkey: Passkey, found: Assertion) -> bool:
-    """Return whether a good signature was made by a copy of the passkey, as its count tells."""
+    """Return whether the signature counter shows that a valid signature is from a copy of the passkey."""
     return found.signatures <= passkey.count and (found.signatures, passkey.count) != (0, 0)
 
 
 def read_new_key(text: str) -> NewKey:
-    """Return the answer to `making_options`. Raises `BadAnswer` for a malformed one."""
+    """Parse the response to `making_options`. Raises `BadAnswer` if it is malformed."""
     try:
         raw = RegistrationResponse.from_dict(_object(text))
         return NewKey(raw.response.client_data.challenge, raw)
@@ -271,9 +264,9 @@ def read_new_key(text: str) -> NewKey:
 
 
 def made(site: Site, found: NewKey, name: str, now: int) -> Passkey:
-    """Return the passkey of an answer. Raises `BadAnswer` unless it was made for this site, with a key that we can check.
+    """Return the passkey of a response. Raises `BadAnswer` unless it was created for this site, with a supported key.
 
-    The challenge itself is for the caller to check.
+    The caller checks the challenge itself.
     """
     server = _server(site)
     _, state = server.register_begin(
@@ -301,7 +294,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _check_framing(raw: Any) -> None:
-    """Refuse what was asked for by a page of ours inside one of another site."""
+    """Refuse responses requested by our page inside a frame of another site."""
     if raw.response.client_data.cross_origin:
         raise BadAnswer("another site has asked for it")
 
@@ -333,33 +326,32 @@ STEP_SECONDS = 30
 _KEY_BYTES = 20
 _DIGITS = 6
 _AROUND = (0, -1, 1)
-"""Steps beside that of the clock whose codes count."""
+"""Offsets of the accepted time steps."""
 RECOVERY_CODES = 10
 _RECOVERY_CHARACTERS = 10
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Letters and digits that are not taken for each other: ten of them are 49 bits."""
+"""Characters that are not easily confused: ten of them have 49 bits."""
 
 
 class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
-    """A key for codes, and the recovery codes that are left."""
+    """A TOTP secret, and the remaining recovery codes."""
 
     key: bytes
-    """The secret that the app and we share; empty where passkeys are the second factor, without an app."""
+    """The secret shared with the app; empty if the second factor is passkeys without an app."""
     used: int = 0
-    """The newest step whose code was used."""
+    """The latest time step whose code was used."""
     recovery: tuple[bytes, ...] = ()
-    """Hashes of the recovery codes that are left."""
     since: int = 0
     """When it was turned on, in Unix milliseconds."""
 
 
 def new_key() -> str:
-    """Return a new secret as apps take it: 32 characters of base32."""
+    """Return a new secret for an app: 32 characters of base32."""
     return base64.b32encode(secrets.token_bytes(_KEY_BYTES)).decode()
 
 
 def key_of(text: str) -> bytes:
-    """Return the secret of a text as `new_key` made it; none for another text."""
+    """Decode a secret from `new_key`; empty for an invalid text."""
     try:
         found = base64.b32decode(text)
     except ValueError:
@@ -368,18 +360,18 @@ def key_of(text: str) -> bytes:
 
 
 def address_of(key: str, name: str, title: str) -> str:
-    """Return what a QR code tells an app: the secret, whose it is and where (the `otpauth` scheme)."""
+    """Return the `otpauth` URI for a QR code: the secret, account and site."""
     return pyotp.TOTP(key, name=name, issuer=title).provisioning_uri()
 
 
 def new_recovery_codes() -> tuple[list[str], tuple[bytes, ...]]:
-    """Return ten recovery codes and their hashes; the codes are shown this once."""
+    """Return ten recovery codes and their hashes; the codes are shown only once."""
     codes = ["".join(secrets.choice(_ALPHABET) for _ in range(_RECOVERY_CHARACTERS)) for _ in range(RECOVERY_CODES)]
     return [f"{code[:5]}-{code[5:]}" for code in codes], tuple(_hash(code) for code in codes)
 
 
 def used(factor: SecondFactor, code: str, now: int) -> SecondFactor | None:
-    """Return the factor after this code was used, in Unix milliseconds; None for a code that does not count (any more)."""
+    """Return the factor after using this code at a time in Unix milliseconds; None for an invalid code."""
     typed = "".join(code.split()).replace("-", "").lower()
     if len(typed) == _DIGITS and typed.isascii() and typed.isdigit():
         return _by_app(factor, typed, now // 1000 // STEP_SECONDS)
@@ -403,26 +395,24 @@ def _hash(code: str) -> bytes:
 
 
 class Login(Node, frozen=True, tag="login"):
-    """A member's credentials: an e-mail address (may be empty) and an argon2id hash (empty: cannot log in)."""
+    """A member's credentials: an email address (may be empty) and an argon2id hash (empty: cannot log in)."""
 
     member_id: int
     email: str = ""
     password: str = ""
     reason: str = ""
-    """Why they want to join, in their own words, where new members need approval."""
+    """The sign-up reason in the member's words, if new members need approval."""
     confirmed: bool = False
-    """Whether a mail to the address was read: a link that only it had was opened."""
+    """Whether a link mailed to the address was opened."""
     needs_approval: bool = False
     """Whether a member who is `unconfirmed` waits for moderators too."""
-    networks: tuple[bytes, ...] = ()  # hashes of those from which the member logged in, newest first
+    networks: tuple[bytes, ...] = ()  # hashes of the networks from which the member logged in, newest first
     kept: tuple[tuple[str, int], ...] = ()
-    """Former addresses that can be brought back, oldest first, each with when it becomes free (Unix ms)."""
+    """Former addresses that can be restored, oldest first, each with the time when it becomes free (Unix ms)."""
     voided: tuple[tuple[int, int], ...] = ()
-    """Links that bring an address back are void whose ids lie between two of these: a thief who changed the address twice had one
-    sent, too."""
+    """Id ranges of void undo links: a thief who changed the address twice got one of those mails, too."""
     second: SecondFactor | None = None
-    """The second factor that is asked for besides the password; None for none."""
     passkeys: tuple[Passkey, ...] = ()
     """Oldest first."""
     confirm_by: int = 0
-    """Until when a member who is `unconfirmed` may confirm, where the mail was sent again; Unix milliseconds."""
+    """Until when an `unconfirmed` member may confirm, if the mail was sent again; Unix milliseconds."""

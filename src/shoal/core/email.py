@@ -22,30 +22,24 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class MailKind(StrEnum):
-    """The subject of a mail. The first four have a link that does something, once."""
+    """The subject of a mail. The first four have a single-use link."""
 
     RESET = "reset"
-    """Somebody forgot their password: the link sets another."""
+    """Sets another password."""
     CONFIRM = "confirm"
-    """A new member gave this address: the link says that it is theirs."""
+    """Confirms the address of a new member."""
     CHANGE = "change"
-    """A member wants to be reached at this address: the link makes it theirs."""
+    """Sent to a new address: makes it the member's."""
     UNDO = "undo"
-    """To the address that a member had before: the link brings it back."""
+    """Sent to the former address: restores it."""
     RENEWED = "renewed"
-    """The password was changed."""
     APPROVED = "approved"
-    """A moderator let a new member in."""
     NEW_PLACE = "new_place"
-    """Somebody logged in from a network that nobody did so from before."""
+    """A login from a new network."""
     SECOND_ON = "second_on"
-    """Logins ask for a second factor from now on."""
     SECOND_OFF = "second_off"
-    """They ask for none any more."""
     PASSKEY_ADDED = "passkey_added"
-    """The member logs in by another passkey, too."""
     PASSKEY_REMOVED = "passkey_removed"
-    """A passkey logs in no more."""
     COPIED = "copied"
     """A copy of a passkey was used, and refused."""
 
@@ -56,50 +50,49 @@ PROOF_MS: Mapping[MailKind, int] = {
     MailKind.CHANGE: _DAY_MS,
     MailKind.UNDO: 7 * _DAY_MS,
 }
-"""Milliseconds for which the link of a mail is good, by its kind; the other kinds have none."""
+"""Lifetime of a mail's link in milliseconds, by kind; the other kinds have none."""
 TRIED_MS = _DAY_MS
-"""Milliseconds after which a mail is given up that could not be sent, if its link is not over before."""
+"""Milliseconds after which an unsent mail is abandoned, unless its link expires earlier."""
 
 
 class Proof(Node, frozen=True, tag="proof"):
-    """Behind a link in a mail, until it is used or over: who opens it reads the mail of this address."""
+    """An email token, stored until it is used or expires: opening its link proves access to this mailbox."""
 
     member_id: int
     kind: MailKind
     address: str
     secret_hashes: tuple[bytes, ...]
-    """Hashes of the secrets in all its letters: one may be lost on its way, or sent twice."""
+    """Hashes of the secrets of all its mails: one may be lost, or sent twice."""
     generation: int
-    """The member's `generation` when it was asked for: a new password ends links that were asked for before."""
+    """The member's `generation` at the request: a new password voids earlier links."""
     expires_at: int
     """Unix milliseconds."""
     ticket_id: int
 
 
 def given_up_at(kind: MailKind, asked_at: int) -> int:
-    """Return when a mail that could not be sent is given up, in Unix milliseconds."""
+    """Return when an unsent mail is abandoned, in Unix milliseconds."""
     return asked_at + min(TRIED_MS, PROOF_MS.get(kind, TRIED_MS))
 
 
 ALGORITHM = "HMAC-SHA256"
 BITS = 256
-"""Bits of a hash that are compared: all."""
+"""Compared bits of a hash: all."""
 SALT_BYTES = 16
 MOST_HASHES = 2_000
-"""Addresses that are looked up at once."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class ContactSalt(Node, frozen=True, tag="contact_salt"):
-    """The salt under which a network hashes e-mail addresses. It is made once, and never changes."""
+    """The salt with which a server hashes email addresses. It is created once, and never changes."""
 
     salt: bytes
 
 
 def hash_address(salt: str, address: str) -> str:
-    """Return the hash of an e-mail address, 64 hexadecimal digits; case and spaces around the address do not matter.
+    """Return the hash of an email address, 64 hexadecimal digits, ignoring case and surrounding spaces.
 
-    `salt` is that of the network, in hexadecimal digits. Raises `InvalidInput` for what is no address or no salt.
+    `salt` is that of the server, in hexadecimal. Raises `InvalidInput` for an invalid address or salt.
     """
     try:
         key = bytes.fromhex(salt)
@@ -109,7 +102,7 @@ def hash_address(salt: str, address: str) -> str:
 
 
 def check_hashes(hashes: Sequence[str]) -> tuple[str, ...]:
-    """Return the hashes, each once. Raises `TooLarge` past 2,000, and `InvalidInput` for what is none."""
+    """Return the hashes without duplicates. Raises `TooLarge` past 2,000, and `InvalidInput` for an invalid one."""
     if len(hashes) > MOST_HASHES:
         raise TooLarge(f"hashes: at most {MOST_HASHES}, not {len(hashes)}", field="hashes")
     for digest in hashes:

@@ -1,4 +1,4 @@
-"""One emoji, in the one form in which Shoal stores it.
+"""Normalization of emoji to the one form that Shoal stores.
 
 An emoji is what Unicode recommends for general interchange (RGI): a single one or a sequence, such as a flag, a keycap, a
 skin tone or several joined to one. Senders may leave out variation selectors, so several texts mean the same emoji:
@@ -14,7 +14,7 @@ from emoji import EMOJI_DATA, STATUS
 from shoal.core.errors import InvalidInput
 
 _SELECTOR = "\ufe0f"
-"""VARIATION SELECTOR-16: the character before it is shown as an emoji, not as a text."""
+"""VARIATION SELECTOR-16: the preceding character is displayed as an emoji rather than as text."""
 _WHOLE = {
     text.replace(_SELECTOR, ""): text
     for text, facts in EMOJI_DATA.items()
@@ -23,7 +23,7 @@ _WHOLE = {
 
 
 def checked_emoji(text: str) -> str:
-    """Return the fully qualified form of an emoji. Raises `InvalidInput` for anything that is not exactly one."""
+    """Return the fully qualified form of an emoji. Raises `InvalidInput` unless the text is exactly one."""
     found = _WHOLE.get(text.replace(_SELECTOR, ""))
     if found is None:
         raise InvalidInput("must be a single emoji", field="emoji")

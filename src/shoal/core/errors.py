@@ -1,7 +1,7 @@
 """Errors that Shoal raises on purpose, with messages that are safe to show to users.
 
-Every message says what was wrong and what is allowed. Anything else that is raised is "internal": logged in full, shown
-as one fixed sentence. One table in `http/errors.py` maps these errors to statuses.
+Every message states what was wrong and what is allowed. Any other exception is "internal": logged in full, and shown as one fixed
+sentence. One table in `shoal.http.errors` maps these errors to statuses.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ _ERRNO = re.compile(r"\[Errno -?\d+\] ")
 
 
 class ShoalError(Exception):
-    """The root of everything Shoal raises on purpose; `str(error)` may be shown to anybody."""
+    """The base class of Shoal's errors; `str(error)` may be shown to any user."""
 
 
 class InvalidInput(ShoalError):
-    """A value is malformed, missing or past its maximum. `field` names it, in the caller's words."""
+    """A value is malformed, missing or past its maximum. `field` names it, in the caller's terms."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
@@ -28,19 +28,19 @@ class TooLarge(InvalidInput):
 
 
 class TooShort(InvalidInput):
-    """Fewer characters than are needed."""
+    """Fewer characters than the minimum."""
 
 
 class Reserved(InvalidInput):
-    """A name that only the operator may give."""
+    """A name that only the operator may assign."""
 
 
 class Unsupported(InvalidInput):
-    """A file of a type that is not accepted."""
+    """A file type that is not accepted."""
 
 
 class Unfit(InvalidInput):
-    """A combination or a moment that is not allowed, though each value by itself is valid."""
+    """A combination or time that is not allowed, although each value by itself is valid."""
 
 
 class UnexpectedMentions(Unfit):
@@ -52,57 +52,55 @@ class UnexpectedMentions(Unfit):
 
 
 class Taken(InvalidInput):
-    """A name that must be unique belongs to somebody already."""
+    """A unique name or value that is in use."""
 
 
 class Disallowed(InvalidInput):
-    """A value that moderators have blocked, such as an e-mail address at a certain domain."""
+    """A value that moderators have blocked, such as an email address at a certain domain."""
 
 
 class Unauthenticated(ShoalError):
-    """No token, or one that is unknown, expired or revoked; or a wrong password."""
+    """A missing, unknown, expired or revoked token, or a wrong password."""
 
 
 class CodeNeeded(Unauthenticated):
-    """The password is right, and a code of the second factor is missing."""
+    """The password is correct, and a second-factor code is missing."""
 
 
 class InvalidToken(Unauthenticated):
-    """A token that is unknown, expired or revoked."""
-
     def __init__(self) -> None:
         super().__init__("The access token is invalid")
 
 
 class NotAllowed(ShoalError):
-    """The caller is known, and may not do this."""
+    """The caller is authenticated, but not allowed to do this."""
 
 
 class Leaving(NotAllowed):
-    """The member asked for their account to be deleted; they may come back (`come_back`) before that begins."""
+    """The member requested the deletion of their account; they may cancel it (`come_back`) before it begins."""
 
 
 class Unconfirmed(NotAllowed):
-    """The member must first open the link in a mail, which shows that the address is theirs."""
+    """The member must first open the confirmation link in a mail."""
 
 
 class SecondFactorNeeded(NotAllowed):
-    """The network asks moderators and admins for a second factor, and this one has none."""
+    """The server requires a second factor of moderators and admins, and this one has none."""
 
     def __init__(self) -> None:
         super().__init__("Moderators and admins need a second factor here: turn it on in the settings of the web app")
 
 
 class NotFound(ShoalError):
-    """There is no such thing, or none that the viewer may know of: the two look alike everywhere."""
+    """The object does not exist, or is hidden from the viewer: the two are indistinguishable everywhere."""
 
 
 class Gone(ShoalError):
-    """The thing existed, and was removed for good (a suspended member)."""
+    """The object existed, and was removed permanently (a suspended member)."""
 
 
 class Conflict(ShoalError):
-    """Somebody changed the thing in between; reading it again and repeating is safe."""
+    """The object was changed concurrently; it is safe to read it again and retry."""
 
 
 class TooMany(ShoalError):
@@ -114,11 +112,11 @@ class TooMany(ShoalError):
 
 
 class TooManyMails(TooMany):
-    """Several mails were asked for already, for one account or from one network."""
+    """Too many mails were requested, for one account or from one network."""
 
 
 class Unavailable(ShoalError):
-    """The store cannot take this now; nothing was done and the same request may be sent again after `retry_after` seconds."""
+    """The store is unavailable; nothing was done, and the request may be retried after `retry_after` seconds."""
 
     def __init__(self, message: str, *, retry_after: float = 5.0) -> None:
         super().__init__(message)
@@ -126,21 +124,21 @@ class Unavailable(ShoalError):
 
 
 class OutcomeUnknown(Unavailable):
-    """A change was sent to the store, and no answer came back: it may have been stored, or not.
+    """A change was sent to the store without a response: it may have been stored, or not.
 
-    Nothing that belongs to the change may be undone. Read again to learn the outcome, or repeat a request that is recognised.
+    Nothing that belongs to the change may be undone. Read again to learn the outcome, or retry an idempotent request.
     """
 
 
 class NotYet(Unavailable):
-    """Other work comes first; this will have its turn."""
+    """Other work has to be done first; retry later."""
 
     rest_seconds = 0.5
-    """How long a job rests that met it."""
+    """Backoff of a job that raises this."""
 
 
 class NewerNeeded(NotYet):
-    """A newer Shoal wrote this, and only a newer one can read it or act on it."""
+    """Data of a newer Shoal, which only a newer one can read or process."""
 
     rest_seconds = 5.0
 
@@ -150,28 +148,28 @@ class InUse(Unavailable):
 
 
 class StorageFull(Unavailable):
-    """The disk has no room. Nothing was stored; reading goes on."""
+    """The disk is full. Nothing was stored; reads still work."""
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether it is certain that nothing was stored, so that files made for the change can be deleted."""
+    """Return whether nothing was stored for certain, so that files created for the change can be deleted."""
     return isinstance(error, ShoalError) and not isinstance(error, OutcomeUnknown)
 
 
 def of_other_version(found: int, ours: int) -> str:
-    """Return what is wrong, and what to do, about a store whose tables have another schema version."""
+    """Describe a store with another schema version, and the fix."""
     if found > ours:
         return f"was written by a newer Shoal (schema version {found}; this one reads {ours}): use that one, or a newer one"
     return f"is of an older Shoal (schema version {found}; this one reads {ours}): start `shoal serve` once, which upgrades it"
 
 
 def missing_package(package: str, extra: str) -> str:
-    """Say which optional dependency of Shoal has a package that is not installed, and how to install it."""
+    """Describe a missing optional dependency, and how to install it."""
     return f"needs the package {package}: run `pip install -e '.[{extra}]'` in the directory with Shoal's source"
 
 
 def with_cause(error: Exception) -> str:
-    """Describe an error to the operator: when something cannot be reached, with what the system says of it."""
+    """Describe an error to the operator, with the system's message if something is unavailable."""
     words = in_words(error)
     cause: BaseException | None = error
     while isinstance(cause, ShoalError):
@@ -183,7 +181,7 @@ def with_cause(error: Exception) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """Describe an error in one line, with the path that it is about, and without the system's error number."""
+    """Describe an error in one line, with the path concerned, and without the error number of the system."""
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"{error.filename} is not there"
     if isinstance(error, OSError) and error.filename and error.strerror:

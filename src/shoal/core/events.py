@@ -1,8 +1,6 @@
-"""Facts that are committed with the graph and acted on later. `consumers/table.py` lists the consequences of each.
+"""Events that are committed with the graph and processed later. `shoal.consumers.table` lists the consumers of each.
 
-An event carries what its consequences would otherwise have to read again, and nothing that may change in between.
-
-Glossary (`docs/glossary.md`): loud, owed.
+An event carries what its consumers would otherwise have to read again, and nothing that may change in between.
 """
 
 from __future__ import annotations
@@ -16,15 +14,11 @@ from shoal.core.model import Visibility
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The base class of all events."""
-
     trace: bytes = b""
-    """The span of the request or job that caused it, in the 25 bytes of `observability/tracing.py`; empty outside any trace."""
+    """The span of the request or job that caused it, in the 25 bytes of `observability.tracing`; empty outside any trace."""
 
 
 class PostCreated(Event, frozen=True, tag="post_created"):
-    """A post or a comment was written."""
-
     post_id: int
     author_id: int
     visibility: Visibility = Visibility.PUBLIC
@@ -35,11 +29,11 @@ class PostCreated(Event, frozen=True, tag="post_created"):
 
 
 class PostImported(PostCreated, frozen=True, tag="post_imported"):
-    """A post that was written elsewhere, earlier, came with its author's archive. Nobody is told of it."""
+    """An older post from elsewhere was imported with its author's archive. No member is notified."""
 
 
 class PostUpdated(Event, frozen=True, tag="post_updated"):
-    """A post was edited. The event names the tags and mentions that were added, and the tags that were removed."""
+    """A post was edited. The event has the added tags and mentions, and the removed tags."""
 
     post_id: int
     author_id: int
@@ -47,15 +41,15 @@ class PostUpdated(Event, frozen=True, tag="post_updated"):
     tags_added: tuple[int, ...] = ()
     tags_removed: tuple[int, ...] = ()
     mention_ids: tuple[int, ...] = ()
-    """Every member whom the post mentions now."""
+    """All members whom the post mentions now."""
     mentions_added: tuple[int, ...] = ()
     """Members whom the post did not mention before the edit."""
     revision_id: int = 0
-    """The `Revision` that keeps the former wording, made at the moment of the edit; 0 when there is none."""
+    """The `Revision` with the former content, created with the edit; 0 for none."""
 
 
 class PostNarrowed(Event, frozen=True, tag="post_narrowed"):
-    """A post is for fewer people than `before`. The event names its tags and mentions from before."""
+    """The visibility of a post was narrowed from `before`. The event has its tags and mentions from before."""
 
     post_id: int
     author_id: int
@@ -66,7 +60,7 @@ class PostNarrowed(Event, frozen=True, tag="post_narrowed"):
 
 
 class PostDeleted(Event, frozen=True, tag="post_deleted"):
-    """A post was deleted. The consequences remove what belongs to it."""
+    """A post was deleted. The consumers remove what belongs to it."""
 
     post_id: int
     author_id: int
@@ -77,31 +71,30 @@ class PostDeleted(Event, frozen=True, tag="post_deleted"):
 
 
 class PostHidden(Event, frozen=True, tag="post_hidden"):
-    """A post was taken out of everybody's sight but its author's, or out of public lists."""
+    """A post was hidden from all but its author, or removed from public lists."""
 
     post_id: int
 
 
 class TagsUsed(Event, frozen=True, tag="tags_used"):
-    """The tags of a public post were added, changed or removed, so the tag cloud has to count it anew.
+    """The tags of a public post were added, changed or removed, so the tag cloud has to be updated.
 
-    A post's versions follow each other, so there is at most one such event for each version.
+    There is at most one such event per version of a post.
     """
 
     post_id: int
     version: int
-    """Version of the post after the change."""
     author_id: int
     written: int
     """When the post was written, in Unix milliseconds."""
     at: int
-    """When the change was made, in Unix milliseconds."""
+    """Time of the change, in Unix milliseconds."""
     changes: tuple[tuple[str, str, int], ...]
-    """The canonical tag, as it was typed, and +1 (it came) or -1 (it went)."""
+    """The canonical tag, its form as typed, and +1 (added) or -1 (removed)."""
 
 
 class SuspensionChanged(Event, frozen=True, tag="suspension_changed"):
-    """A member was suspended, or is no longer."""
+    """A member was suspended or restored."""
 
     member_id: int
 
@@ -112,63 +105,57 @@ class ShareCreated(Event, frozen=True, tag="share_created"):
     share_id: int
     author_id: int
     shared_id: int = 0
-    """The post that was shared, if another member wrote it; 0 otherwise."""
+    """The shared post, if another member wrote it; 0 otherwise."""
 
 
 class ShareDeleted(Event, frozen=True, tag="share_deleted"):
-    """A member took a share back."""
-
     share_id: int
     author_id: int
 
 
 class FollowChanged(Event, frozen=True, tag="follow_changed"):
-    """A member began or ceased to follow a source of posts: a member, or a tag (its id is negative)."""
+    """A member followed or unfollowed a source of posts: a member, or a tag (its id is negative)."""
 
     follower_id: int
     source_id: int
 
 
 class LoudnessLost(Event, frozen=True, tag="loudness_lost"):
-    """A loud source has few followers left; `at` is the time of the mark that says so."""
+    """The demotion of a high-fan-out source began; `at` is the time of its mark."""
 
     source_id: int
     at: int
 
 
 class LikeChanged(Event, frozen=True, tag="like_changed"):
-    """A member began or ceased to like a post."""
-
     member_id: int
     post_id: int
     author_id: int
     at: int = 0
-    """When the like began, as an id; 0 when it ended."""
+    """When the like began, as an id; 0 if it ended."""
 
 
 class ReactionChanged(Event, frozen=True, tag="reaction_changed"):
-    """A member put an emoji on a post, or took it off."""
+    """A member added an emoji to a post, or removed it."""
 
     member_id: int
     post_id: int
     author_id: int
     place_id: int
-    """The id at which the emoji is counted on the post."""
+    """The id of the emoji's position on the post."""
     emoji: str
     at: int = 0
-    """When the emoji was put there, as an id; 0 when it was taken off."""
+    """When the emoji was added, as an id; 0 if it was removed."""
 
 
 class RequestChanged(Event, frozen=True, tag="request_changed"):
-    """A member asked to follow another who is locked, or asks no longer."""
+    """A member requested to follow a locked member, or the request ended."""
 
     member_id: int
     other_id: int
 
 
 class PollEnded(Event, frozen=True, tag="poll_ended"):
-    """A poll is over: nobody can vote any more."""
-
     poll_id: int
 
 
@@ -180,19 +167,17 @@ class PollRemoved(Event, frozen=True, tag="poll_removed"):
 
 
 class ReportFiled(Event, frozen=True, tag="report_filed"):
-    """A member was reported."""
-
     report_id: int
 
 
 class VerdictChanged(Event, frozen=True, tag="verdict_changed"):
-    """Moderators closed a report, or opened it again."""
+    """Moderators closed or reopened a report."""
 
     report_id: int
 
 
 class PublishRefused(Event, frozen=True, tag="publish_refused"):
-    """A scheduled post could not be published, for the first time since its moment was set."""
+    """A scheduled post could not be published, for the first time since its time was set."""
 
     scheduled_id: int
     time: int
@@ -200,46 +185,38 @@ class PublishRefused(Event, frozen=True, tag="publish_refused"):
 
 
 class FiltersChanged(Event, frozen=True, tag="filters_changed"):
-    """A member changed their filters."""
-
     member_id: int
 
 
 class ListChanged(Event, frozen=True, tag="list_changed"):
-    """A list of members was changed or deleted."""
-
     list_id: int
     owner_id: int
 
 
 class AlbumDeleted(Event, frozen=True, tag="album_deleted"):
-    """An album was deleted. Its photos leave it; the posts stay."""
-
     album_id: int
 
 
 class MediaUploaded(Event, frozen=True, tag="media_uploaded"):
-    """A video or sound was uploaded, and has to be converted before it can be shown."""
+    """A video or sound was uploaded, and must be converted before it can be shown."""
 
     media_id: int
 
 
 class MediaDescribed(Event, frozen=True, tag="media_described"):
-    """The description of media that are attached to posts was changed."""
-
     media_id: int
 
 
 class FilesReleased(Event, frozen=True, tag="files_released"):
-    """Files that nothing uses any more: their keys in the media store, including those of copies."""
+    """Unused files: their keys in the media store, including those of copies."""
 
     keys: tuple[str, ...]
 
 
 class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
-    """Tokens of a member were revoked: the ones listed, or all that existed.
+    """Tokens of a member were revoked: the listed ones, or all.
 
-    With `every`, `token_ids` holds the newest of them.
+    With `every`, `token_ids` has the newest of them.
     """
 
     member_id: int
@@ -254,72 +231,72 @@ class ProfileChanged(Event, frozen=True, tag="profile_changed"):
 
 
 class MemberRegistered(Event, frozen=True, tag="member_registered"):
-    """Somebody joined with an e-mail address. The address lies on another shard, only reserved so far."""
+    """A member registered with an email address, which is on another shard and only reserved so far."""
 
     member_id: int
     address: str
 
 
 class MemberRemoved(Event, frozen=True, tag="member_rejected"):
-    """A member was deleted: rejected, or gone by their own will. Their e-mail address lies on another shard."""
+    """A member was rejected or deleted. Their email address is on another shard."""
 
     member_id: int
     address: str
 
 
 class EmailChanged(Event, frozen=True, tag="email_changed"):
-    """A member is reached at another e-mail address. It lies on another shard, only reserved so far."""
+    """A member changed their email address. The new one is on another shard, and only reserved so far."""
 
     member_id: int
     address: str
     freed: tuple[str, ...] = ()
-    """Addresses that are theirs no more. Others are kept for a while, so that they can have them back."""
+    """Released addresses. Others are kept for a while, so that the member can restore them."""
 
 
 class MailDue(Event, frozen=True, tag="mail_due"):
-    """A mail is to be sent. Its link has no secret before it is written, so none lies in an outbox."""
+    """A mail is to be sent. The secret of its link is generated on sending, so that no outbox contains it."""
 
     kind: MailKind
     asked: int
-    """When it was asked for, as an id. Of a link it is the proof's id, unless it is on another shard than the member."""
+    """When it was requested, as an id; also the id of the email token, unless that is on another shard than the member."""
     member_id: int = 0
-    """To whom; 0 where that is found by the `account`."""
+    """The recipient; 0 if identified by the `account`."""
     generation: int = 0
-    """The member's `generation` when it was asked for: a new password ends what was asked before."""
+    """The member's `generation` at the request: a new password voids earlier requests."""
     account: str = ""
-    """The user name or e-mail address that somebody typed who forgot their password."""
+    """The user name or email address typed to reset a password."""
     address: str = ""
-    """Where it goes; empty: to the address that the member has."""
+    """The recipient's address; empty: the member's."""
     language: str = ""
-    """The language of the page on which it was asked for; empty: the member's."""
+    """The language of the page that requested it; empty: the member's."""
     place: str = ""
-    """The network address that somebody logged in from."""
+    """The network address of a login."""
     passkey: str = ""
-    """The name of the passkey that it is about."""
+    """The name of the passkey concerned."""
 
 
 class PushDue(Event, frozen=True, tag="push_due"):
-    """A message about a notification is to be sent to one of the member's apps."""
+    """A push message about a notification is to be sent to one of the member's apps."""
 
     member_id: int
     token_id: int
     """The session of the app."""
     notice_id: int
     time: int
-    """When the notification was made, as the id that it has in the list."""
+    """The id of the notification in the list."""
     asked: int
-    """When the message was asked for, as an id."""
+    """When the message was requested, as an id."""
 
 
 class Blocked(Event, frozen=True, tag="blocked"):
-    """A member blocked another, who must not follow them any more."""
+    """A member blocked another, whose follow must end."""
 
     blocker_id: int
     blocked_id: int
 
 
 class InverseOp(NamedTuple):
-    """The other end of an association, as owed to another store: see `graph/contract.py`."""
+    """The inverse half of an association, pending for another store: see `graph/contract.py`."""
 
     id1: int
     atype: int
@@ -337,7 +314,7 @@ class InverseOwed(Event, frozen=True, tag="inverse_owed"):
 
 
 class FutureEvent(Event, frozen=True, tag=""):
-    """An event that only a newer Shoal knows: it is kept as it came, and left to a newer process."""
+    """An event known only to a newer Shoal: it is stored unchanged, and left to a newer process."""
 
     data: bytes
 
@@ -387,12 +364,11 @@ _decoder: msgspec.msgpack.Decoder[_KnownEvent] = msgspec.msgpack.Decoder(_KnownE
 
 
 def encode(event: Event) -> bytes:
-    """Encode an event for an outbox."""
     return event.data if isinstance(event, FutureEvent) else _encoder.encode(event)
 
 
 def decode(data: bytes) -> AnyEvent:
-    """Decode an event. One of an unknown kind, or with a value that is none here, is a `FutureEvent`."""
+    """Decode an event. One with an unknown kind or value becomes a `FutureEvent`."""
     try:
         return _decoder.decode(data)
     except msgspec.ValidationError:

@@ -27,8 +27,6 @@ class FilterAction(StrEnum):
 
 
 class FilterContext(StrEnum):
-    """Where a filter applies."""
-
     HOME = "home"
     NOTIFICATIONS = "notifications"
     PUBLIC = "public"
@@ -37,22 +35,20 @@ class FilterContext(StrEnum):
 
 
 class FilterKeyword(NamedTuple):
-    """A word or phrase that a filter looks for."""
-
     id: int
     keyword: str
     whole_word: bool = True
 
 
 class FilterPost(NamedTuple):
-    """A post that a filter matches, whatever its text."""
+    """A post that a filter matches regardless of its text."""
 
     id: int
     post_id: int
 
 
 class Filter(Node, frozen=True, tag="filter"):
-    """A rule of a member's about posts that they do not want to read."""
+    """A member's rule for posts to hide or mark."""
 
     owner_id: int
     title: str
@@ -61,7 +57,7 @@ class Filter(Node, frozen=True, tag="filter"):
     expires_at: int = 0
     """Unix milliseconds; 0 for never."""
     irreversible: bool = False
-    """Whether matching posts are left out of the home timeline and the notifications altogether."""
+    """Whether matching posts are removed from the home timeline and the notifications."""
     keywords: tuple[FilterKeyword, ...] = ()
     posts: tuple[FilterPost, ...] = ()
 
@@ -71,7 +67,7 @@ _BETWEEN = "\0"
 
 
 class Text:
-    """The pieces of a text (its words, its warning, what its pictures show), prepared for searching."""
+    """The pieces of a text (words, warning, media descriptions), prepared for searching."""
 
     __slots__ = ("_starts", "folded")
 
@@ -80,7 +76,7 @@ class Text:
         self._starts: list[int] | None = None
 
     def next_word(self, at: int) -> int:
-        """Return where the first word begins at or after a position; -1 after the last."""
+        """Return the start of the first word at or after a position; -1 after the last."""
         if self._starts is None:
             self._starts = _starts(self.folded)
         place = bisect_left(self._starts, at)
@@ -88,21 +84,18 @@ class Text:
 
 
 class _Word(msgspec.Struct, frozen=True):
-    """A keyword, prepared for searching."""
-
     shown: str
     folded: str
     begins: bool
-    """Whether it must stand at the start of a word."""
+    """Whether it must be at the start of a word."""
     ends: bool
 
     def stands_in(self, text: Text) -> bool:
-        """Return whether the text contains the keyword."""
         folded, size = text.folded, len(self.folded)
         at = folded.find(self.folded)
         while at >= 0:
             if self.begins and at and _is_word(folded[at - 1]):
-                # On to the next word in one step: a long run of letters must not be tried from each of them.
+                # Skip to the next word: trying each position of a long run of letters would be quadratic.
                 at = text.next_word(at)
                 if at < 0:
                     return False
@@ -115,19 +108,16 @@ class _Word(msgspec.Struct, frozen=True):
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A filter, prepared for matching."""
-
     filter: Filter
     words: tuple[_Word, ...]
     posts: frozenset[int]
 
     def keywords_in(self, text: Text) -> tuple[str, ...]:
-        """Return the keywords that the text contains, as they were typed."""
         return tuple(word.shown for word in self.words if word.stands_in(text))
 
 
 def compiled(filter_: Filter) -> Compiled:
-    """Prepare a filter for matching. Keywords that match alike are kept once."""
+    """Prepare a filter for matching. Equivalent keywords are kept once."""
     words = {(word.folded, word.begins, word.ends): word for word in map(_word, filter_.keywords) if word.folded}
     return Compiled(filter_, tuple(words.values()), frozenset(post.post_id for post in filter_.posts))
 
@@ -144,12 +134,11 @@ def _word(keyword: FilterKeyword) -> _Word:
 
 
 def _is_word(character: str) -> bool:
-    """Return whether a character belongs to a word: a letter, digit or mark, or a connector such as the underscore."""
+    """Return whether a character is part of a word: a letter, digit or mark, or a connector such as the underscore."""
     return character.isalnum() or category(character) in {"Mn", "Mc", "Me", "Pc"}
 
 
 def _starts(folded: str) -> list[int]:
-    """Return the positions where words begin, in order."""
     found: list[int] = []
     inside = False
     for at, character in enumerate(folded):

@@ -30,7 +30,7 @@ from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.text import parse
 
 MAX_HANDLE = 400
-"""Maximum characters of a handle or link as it is given: the longest name, the longest domain, and the path around them."""
+"""Maximum characters of a handle or link as typed: the longest name, the longest domain, and the path around them."""
 
 INSTAGRAM = "instagram.com"
 X = "x.com"
@@ -46,19 +46,19 @@ _NAMES = {
 }
 """Names that the sites allow; those of Bluesky are domains or decentralized identifiers."""
 _NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,62}[a-z0-9_])?")
-"""A name anywhere else, as Mastodon has them."""
+"""A name on any other site, by the rules of Mastodon."""
 _MAX_DOMAIN = 253
 _PAGES = {
     INSTAGRAM: frozenset({"accounts", "direct", "explore", "p", "reel", "reels", "stories", "tv"}),
     X: frozenset({"compose", "explore", "hashtag", "home", "i", "intent", "messages", "search", "settings", "share"}),
 }
-"""Paths of a site that would pass for names."""
+"""Paths of a site that look like names."""
 _LINK = re.compile(r"(?:https?://)?([^/?#\s@:]+)(?::[0-9]{1,5})?/([^?#\s]*)", re.IGNORECASE)
 _IN_BLUESKY = re.compile(r"(?<![\w.@/-])@?([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.bsky\.social)(?![\w-])", re.IGNORECASE)
 
 
 class ForeignHandle(NamedTuple):
-    """An account elsewhere, in lower case. `site` is the domain of its server, empty where only a name is known."""
+    """An account elsewhere, in lower case. `site` is the domain of its server, empty if only a name is known."""
 
     name: str
     site: str = ""
@@ -68,15 +68,12 @@ class ForeignHandle(NamedTuple):
 
     @property
     def user_name(self) -> str:
-        """The name without what Bluesky adds to it: one that the same person may have chosen here."""
+        """The name without the suffix of Bluesky: the user name that the same person may have here."""
         return self.name.removesuffix(".bsky.social") if self.site == BLUESKY else self.name
 
 
 def read_handle(text: str, site: str = "") -> ForeignHandle | None:
-    """Return the account that an address, a link, a DID, a handle of Bluesky or a bare name (at `site`) names.
-
-    None for anything else.
-    """
+    """Parse an address, a link, a DID, a Bluesky handle or a bare name (at `site`). Return None for anything else."""
     if len(text) > MAX_HANDLE:
         return None
     text = text.strip()
@@ -93,7 +90,7 @@ def read_handle(text: str, site: str = "") -> ForeignHandle | None:
 
 
 def handles_in(text: str) -> Iterator[ForeignHandle]:
-    """Yield the accounts that a row of a profile names, by links and whole addresses. Some may come twice."""
+    """Yield the accounts in a profile field, from links and full addresses. Duplicates are possible."""
     for span in parse(text):
         found = _of_link(span.value) if span.kind == "link" else _at(span.value, span.domain)
         if found is not None:
@@ -113,7 +110,7 @@ def _of_link(link: str) -> ForeignHandle | None:
         return None
     site = _site(match[1])
     path = [part for part in match[2].lower().split("/") if part]
-    # Mastodon's older addresses, those of Bluesky, and those that Instagram's app opens.
+    # Old Mastodon paths, those of Bluesky, and those of Instagram's app.
     if len(path) > 1 and path[0] == {BLUESKY: "profile", INSTAGRAM: "_u"}.get(site, "users"):
         del path[0]
     elif site == BLUESKY:
@@ -137,10 +134,10 @@ def _bare(name: str) -> ForeignHandle | None:
     return ForeignHandle(name) if _NAME.fullmatch(name) else None
 
 
-# The accounts of a follow list are of few sites.
+# The accounts of a follow list are on few sites.
 @lru_cache(maxsize=1_024)
 def _site(domain: str) -> str:
-    """Return the one domain that a site has here."""
+    """Return the canonical domain of a site."""
     site = ascii_domain(domain.removesuffix("."))
     for prefix in ("www.", "m.", "mobile."):
         # `m.social` is a domain of its own.
@@ -151,9 +148,8 @@ def _site(domain: str) -> str:
 
 MAX_ARCHIVE_BYTES = 4 * 1024 * 1024
 MOST_HANDLES = 10_000
-"""Accounts of one follow list."""
 _MOST_VALUES = 50 * MOST_HANDLES
-"""Commas of a document: Bluesky has the most values for each account, thirty."""
+"""Commas per document: Bluesky has the most values per account, thirty."""
 _HEADERS = ("account address", "account", "address", "acct", "handle", "username", "user name", "did")
 _MOST_COLUMNS = 50
 _X_PREFIX = re.compile(rb"window\.YTD\.[a-z_]{1,40}\.part[0-9]{1,6}\s*=\s*")
@@ -164,15 +160,15 @@ _UNKNOWN = (
 
 
 class FollowList(NamedTuple):
-    """Accounts that somebody follows elsewhere, each once, in the order of the list."""
+    """Accounts followed elsewhere, without duplicates, in the order of the list."""
 
     handles: tuple[ForeignHandle, ...]
     unreadable: int
-    """Entries that name nobody: numbers of X, accounts that are gone, anything that is no handle."""
+    """Entries that identify no account: numeric ids of X, deleted accounts, invalid handles."""
 
 
 class _ListedText(msgspec.Struct, frozen=True):
-    """A link of Instagram; newer archives leave the value out."""
+    """A link of Instagram; newer archives omit the value."""
 
     value: str = ""
     href: str = ""
@@ -212,9 +208,9 @@ _decoder = msgspec.json.Decoder(_Document | tuple[str | _Entry, ...])
 
 
 def read_archive(data: bytes) -> FollowList:
-    """Return the accounts that a file of an archive says its owner follows.
+    """Return the followed accounts in a file of an archive.
 
-    Raises `TooLarge` past 4 MiB or 10,000 entries, and `InvalidInput` for what is no follow list.
+    Raises `TooLarge` past 4 MiB or 10,000 entries, and `InvalidInput` if it is not a follow list.
     """
     if len(data) > MAX_ARCHIVE_BYTES:
         raise TooLarge(f"file: at most {MAX_ARCHIVE_BYTES} bytes, not {len(data)}", field="file")
@@ -267,19 +263,19 @@ def _in_document(document: _Document) -> Iterator[ForeignHandle | None]:
 
 def _of_entry(entry: _Entry) -> ForeignHandle | None:
     if entry.following is not None:
-        # The link of most accounts has a number (`intent/user?user_id=`), which nobody's profile names.
+        # Most links have a numeric id (`intent/user?user_id=`), which appears in no profile.
         return read_handle(entry.following.user_link) if "/" in entry.following.user_link else None
     if entry.value is not None:
         return read_handle(entry.value.subject, BLUESKY)
-    # Bluesky's word for a handle that no longer leads to its account.
+    # Bluesky's value for a handle that no longer resolves to its account.
     known = "" if entry.handle == "handle.invalid" else entry.handle
     return read_handle(known) or read_handle(entry.did, BLUESKY)
 
 
 def _in_csv(plain: bytes) -> Iterator[ForeignHandle | None]:
-    """Yield the account of each row, from the column of a known name or else the first.
+    """Yield the account of each row, from the column with a known name, or else the first.
 
-    Without such a column, at least one must say at which site it is: other texts have rows, too.
+    Without such a column, at least one account must have a site: other texts have rows, too.
     """
     whole = False
     column: int | None = None
@@ -299,6 +295,6 @@ def _in_csv(plain: bytes) -> Iterator[ForeignHandle | None]:
 
 
 def _column(header: Sequence[str]) -> int | None:
-    """Return the column of the accounts; None where the first row is no header."""
+    """Return the column of the accounts; None if the first row is not a header."""
     names = [name.strip().lower() for name in header[:_MOST_COLUMNS]]
     return next((names.index(known) for known in _HEADERS if known in names), None)

@@ -1,7 +1,7 @@
 """64-bit ids in Instagram's layout: 41 bits of milliseconds since 2024-01-01 UTC, 13 of logical shard, 10 of sequence.
 
-Ids of one shard are ordered by the moment they were made, need no coordination, and say where their object lives. They
-stay below 2**63 until 2058. Ids made from a name (`named`) are negative, so they never meet one made from a clock.
+Ids of one shard are ordered by creation time, need no coordination, and contain the shard of their object. They stay below 2**63
+until 2058. Ids derived from a name (`named`) are negative, so they never equal one derived from a clock.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ EPOCH_MS = 1_704_067_200_000
 """2024-01-01T00:00:00Z in Unix milliseconds."""
 
 BACKDATED_UNTIL_MS = EPOCH_MS + 10 * 86_400_000
-"""The end of the ten days that imports take for all that is older: an id from before it need not tell the true moment."""
+"""End of the ten days that imports use for all older objects: an id from before it may not have the true time."""
 
 SHARD_BITS = 13
 SEQUENCE_BITS = 10
 BLOCK = 256
-"""Ids in a block (`IdMaker.block`): 4 blocks to a millisecond of a shard."""
+"""Ids per block (`IdMaker.block`): 4 blocks per millisecond of a shard."""
 MAX_ID = 2**63 - 1
 
 SPREAD = 0x9E3779B97F4A7C15
-"""2^64 divided by the golden ratio: the upper bits of a product with it depend on all bits of an id (Knuth, The Art of
-Computer Programming 3, 6.4)."""
+"""2^64 divided by the golden ratio, for multiplicative hashing (Knuth, The Art of Computer Programming 3, 6.4).
+
+The upper bits of a product with it depend on all bits of an id.
+"""
 
 _SEQUENCES = 1 << SEQUENCE_BITS
 _TIME_SHIFT = SHARD_BITS + SEQUENCE_BITS
@@ -35,34 +37,34 @@ _SHARD_MASK = SHARDS - 1
 
 
 def compose(milliseconds: int, shard: int, sequence: int = 0) -> int:
-    """An id from Unix milliseconds (not before the epoch), a shard 0..8191 and a sequence 0..1023."""
+    """Return an id for Unix milliseconds (not before the epoch), a shard 0..8191 and a sequence 0..1023."""
     if milliseconds < EPOCH_MS:
         raise ValueError("an id cannot say a moment before 2024-01-01T00:00:00Z")
     return (milliseconds - EPOCH_MS) << _TIME_SHIFT | shard << SEQUENCE_BITS | sequence
 
 
 def shard_of(id_: int) -> int:
-    """The logical shard, 0..8191, that the object of this id lives on."""
+    """Return the logical shard, 0..8191, of the object with this id."""
     return id_ >> SEQUENCE_BITS & _SHARD_MASK
 
 
 def milliseconds_of(id_: int) -> int:
-    """When the id was made, in Unix milliseconds."""
+    """Return the creation time of an id, in Unix milliseconds."""
     return (id_ >> _TIME_SHIFT) + EPOCH_MS
 
 
 def moment_of(id_: int) -> datetime:
-    """When the id was made, in UTC."""
+    """Return the creation time of an id, in UTC."""
     return datetime.fromtimestamp(milliseconds_of(id_) / 1000, UTC)
 
 
 def floor_at(milliseconds: int) -> int:
-    """The smallest id that says this moment: a cursor made of a time. Moments before the epoch give 0."""
+    """Return the smallest id of this time, as a cursor. Times before the epoch give 0."""
     return max(0, milliseconds - EPOCH_MS) << _TIME_SHIFT
 
 
 def named(space: str, name: str) -> int:
-    """The id of a thing that a name alone identifies (a tag): negative, on the shard of the name.
+    """Return the id of an object identified by its name alone (a tag): negative, on the shard of the name.
 
     It takes 63 bits of the MD5 digest of the name, 13 of which are its shard: of a million names two share an id with a
     probability of 1e-7.
@@ -78,23 +80,22 @@ def _now_ms() -> int:
 
 
 class IdMaker:
-    """Makes ids for every shard of one process; call it with a shard.
+    """Generates ids for every shard of one process; call it with a shard.
 
-    Ids of a shard never repeat and never decrease, even when the clock is set back: the maker continues from its last id, and
-    borrows from the next millisecond when 1,024 in one were not enough. Two makers, or one that was restarted after its clock was
-    set back, can make the same id. The store refuses the second use (`graph.contract.Batch.fresh`), and the caller takes the next
-    id.
+    Ids of a shard never repeat and never decrease, even if the clock is set back: the maker continues from its last id, and
+    borrows from the next millisecond after 1,024 in one. Two makers, or one that was restarted after its clock was set back, can
+    generate the same id. The store refuses the second use (`graph.contract.Batch.fresh`), and the caller takes the next id.
     """
 
     def __init__(self, clock: Callable[[], int] = _now_ms, *, first: int = 0) -> None:
         self._clock = clock
-        # Where the sequence of a millisecond begins: makers that begin in different places seldom meet.
+        # Start of the sequence in each millisecond: makers with different starts rarely collide.
         self._first = first
-        # Per shard: milliseconds since the epoch * 1024 + sequence, of the last id given out.
+        # Per shard: milliseconds since the epoch * 1024 + sequence, of the last id.
         self._last: dict[int, int] = {}
 
     def now(self) -> int:
-        """Return the moment by the clock of the ids, in Unix milliseconds."""
+        """Return the current time of the id clock, in Unix milliseconds."""
         return self._clock()
 
     def __call__(self, shard: int) -> int:
@@ -104,8 +105,8 @@ class IdMaker:
     def block(self, shard: int) -> int:
         """Return the first of `BLOCK` consecutive ids.
 
-        Blocks are aligned: two of them are equal or have no id in common. If the store guards the first id, because it names an
-        object, all others are unique among the ids of blocks without a guard of their own.
+        Blocks are aligned: two of them are equal or disjoint. If the store guards the first id, because it is an object, all
+        others are unique among the ids of blocks.
         """
         ticks = -(-self._next(shard) // BLOCK) * BLOCK
         self._last[shard] = ticks + BLOCK - 1

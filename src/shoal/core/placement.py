@@ -1,8 +1,8 @@
-"""Where a member lives: the MD5 scheme of Boeger, "Methods for scaling a large member base" (2006).
+"""Placement of members: the MD5 scheme of Boeger, "Methods for scaling a large member base" (2006).
 
-From the hex digest of the lower-case user name in UTF-8: `a` (digits 0-1, mod 64) names one of 64 data sources, `b` (digits
-2-3, mod 64) and `c` (digits 4-5, mod 128) two more directory levels. `a/b/c` makes 524,288 directories; the user name that
-ends the path makes it unique. `a` and `c` together are the logical shard of 13 bits that every id of the member carries.
+From the hex digest of the lower-case user name in UTF-8: `a` (digits 0-1, mod 64) selects one of 64 data sources, `b` (digits
+2-3, mod 64) and `c` (digits 4-5, mod 128) two more directory levels. `a/b/c` makes 524,288 directories; the user name at the end
+makes the path unique. `a` and `c` together are the 13-bit logical shard in every id of the member.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SHARDS = DATA_SOURCES * SHARDS_PER_SOURCE
 
 
 class Placement(NamedTuple):
-    """The three levels of one name: `a` in 0..63, `b` in 0..63, `c` in 0..127."""
+    """The three levels of a name: `a` in 0..63, `b` in 0..63, `c` in 0..127."""
 
     a: int
     b: int
@@ -29,18 +29,18 @@ class Placement(NamedTuple):
 
 
 def place(name: str) -> Placement:
-    """The placement of a name; case does not matter."""
-    # MD5 spreads names evenly; it guards nothing here.
+    """Return the placement of a name, ignoring case."""
+    # MD5 is only used for even distribution.
     first, second, third = md5(name.lower().encode(), usedforsecurity=False).digest()[:3]
     return Placement(first % DATA_SOURCES, second % 64, third % SHARDS_PER_SOURCE)
 
 
 def media_path(user_name: str) -> str:
-    """The member's directory in the media store, `a/b/c/<user_name>`, without a slash at either end."""
+    """Return the member's directory in the media store, `a/b/c/<user_name>`, without a slash at either end."""
     a, b, c = place(user_name)
     return f"{a}/{b}/{c}/{user_name.lower()}"
 
 
 def source_of(shard: int) -> int:
-    """The data source (0..63) that a logical shard belongs to."""
+    """Return the data source (0..63) of a logical shard."""
     return shard // SHARDS_PER_SOURCE

@@ -1,6 +1,6 @@
-"""Names and where they are placed, for programs in other languages: `docs/placement-conformance.csv`.
+"""Names with their placement, for programs in other languages: `docs/placement-conformance.csv`.
 
-A line is `name,a,b,c,shard,path`, without quotation marks, as no name here has a comma. The first line names the columns.
+A line is `name,a,b,c,shard,path`, without quotation marks, since no name contains a comma. The first line names the columns.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ NAMES = (
 )
 """Plain names, case, an empty one, other scripts, and lengths around the ends of a block of MD5 (55, 56, 64 bytes).
 
-A capital sigma at the end of a word is not among them: its lower case depends on its neighbours, and not every language knows
-that. User names of Shoal are made of 37 characters, so none has one.
+A capital sigma at the end of a word is excluded: its lower case depends on its neighbors, which not every language implements.
+User names of Shoal have 37 characters to choose from, without it.
 """
 
 COLUMNS = "name,a,b,c,shard,path"

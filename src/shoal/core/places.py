@@ -27,21 +27,20 @@ DEFAULT_RADIUS_KM = 10.0
 
 
 class Place(NamedTuple):
-    """Where a post was made: degrees, latitude -90..90, longitude -180..180."""
+    """The location of a post: degrees, latitude -90..90, longitude -180..180."""
 
     latitude: float
     longitude: float
 
 
 class PlacePrecision(StrEnum):
-    """A member's choice of how exactly the places of their new posts are stored."""
+    """The precision with which the places of a member's new posts are stored."""
 
     EXACT = "exact"
     M100 = "100m"
     KM = "1km"
     KM10 = "10km"
     NONE = "none"
-    """Places are not stored."""
 
 
 _STEPS = {PlacePrecision.M100: 0.001, PlacePrecision.KM: 0.01, PlacePrecision.KM10: 0.1}
@@ -49,19 +48,18 @@ _STEPS = {PlacePrecision.M100: 0.001, PlacePrecision.KM: 0.01, PlacePrecision.KM
 
 
 class Disk(NamedTuple):
-    """Everything within `radius_km` of a place, as the crow flies. Make one with `disk`."""
+    """All places within `radius_km` of a place (great-circle distance). Create it with `disk`."""
 
     latitude: float
     longitude: float
     radius_km: float
 
     def has(self, place: Place | None) -> bool:
-        """Whether a post with this place lies in it."""
         return place is not None and distance_km(self.latitude, self.longitude, *place) <= self.radius_km
 
 
 def disk(latitude: float, longitude: float, radius_km: float = DEFAULT_RADIUS_KM) -> Disk:
-    """Return the disk around a place. Raises `InvalidInput` for a place off the globe, and a radius not of 0.1 to 500 km."""
+    """Return the disk around a place. Raises `InvalidInput` for an invalid place, and a radius outside 0.1 to 500 km."""
     centre = checked_place((latitude, longitude))
     if not MIN_RADIUS_KM <= radius_km <= MAX_RADIUS_KM:
         raise InvalidInput(f"radius_km: {MIN_RADIUS_KM:g} to {MAX_RADIUS_KM:g} kilometres", field="radius_km")
@@ -69,7 +67,7 @@ def disk(latitude: float, longitude: float, radius_km: float = DEFAULT_RADIUS_KM
 
 
 def checked_place(place: tuple[float, float]) -> Place:
-    """Return the place of a latitude and a longitude. Raises `InvalidInput` for one that is not on the globe."""
+    """Return the place of a latitude and a longitude. Raises `InvalidInput` if it is not on the globe."""
     latitude, longitude = place
     if not (math.isfinite(latitude) and math.isfinite(longitude) and abs(latitude) <= 90 and abs(longitude) <= 180):
         raise InvalidInput("place: latitude is -90 to 90 and longitude -180 to 180 degrees", field="place")
@@ -77,21 +75,21 @@ def checked_place(place: tuple[float, float]) -> Place:
 
 
 def rounded(place: Place | None, precision: PlacePrecision) -> Place | None:
-    """Return the place as it is stored: the nearest point of a grid as wide as the precision; None for `NONE`.
+    """Return the place as stored: the nearest point of a grid as wide as the precision; None for `NONE`.
 
-    Steps of longitude grow towards the poles, where degrees are narrow, so that the grid is as wide everywhere:
+    Steps of longitude grow towards the poles, where degrees are narrow, so that the grid has the same width everywhere:
 
         1km    47.3769, 8.5417  ->  47.38, 8.536265       steps of 0.01 and 0.01477 degrees
         1km    78.2232, 15.6267 ->  78.22, 15.626616      steps of 0.01 and 0.04899 degrees
 
-    A whole number of steps goes round the earth, so a place that is rounded already stays as it is.
+    A whole number of steps covers the circle of latitude, so rounding is idempotent.
     """
     if place is None or precision is PlacePrecision.NONE:
         return None
     if precision is PlacePrecision.EXACT:
         return place
     step = _STEPS[precision]
-    # Adding zero makes of -0.0 a plain one.
+    # Adding zero turns -0.0 into 0.0.
     latitude = round(round(place.latitude / step) * step, 6) + 0.0
     steps = max(1, int(360 * math.cos(math.radians(latitude)) / step))
     longitude = round(place.longitude * steps / 360) * 360 / steps
@@ -110,26 +108,26 @@ def distance_km(latitude: float, longitude: float, other_latitude: float, other_
 
 
 MOST = 40
-"""The most cells that cover a disk."""
+"""Maximum number of cells that cover a disk."""
 _REACH_KM = {6: 11.0, 4: 77.0, 2: 500.0}
-"""The sizes (resolutions of H3), and the largest radius for which each is used."""
+"""The cell sizes (resolutions of H3), and the largest radius for which each is used."""
 _MARGIN = 1.02
-"""Allowance for edges of cells that are no great circles. The smallest cells are a thousand times as wide as a rounding error."""
+"""Tolerance for cell edges that are not great circles. The smallest cells are a thousand times as wide as a rounding error."""
 
 
 def cells_of(place: Place) -> tuple[str, ...]:
-    """Return the cells that a place lies in, the smallest first."""
+    """Return the cells that contain a place, smallest first."""
     h3 = _h3()
     return tuple(h3.latlng_to_cell(place.latitude, place.longitude, size) for size in _REACH_KM)
 
 
 @lru_cache(maxsize=1_024)
 def cover(disk: Disk) -> tuple[str, ...]:
-    """Return at most `MOST` cells of one size that together have every place of a disk."""
+    """Return at most `MOST` cells of one size that together cover a disk."""
     h3 = _h3()
     size = next(size for size, reach in _REACH_KM.items() if disk.radius_km <= reach)
     start = h3.latlng_to_cell(disk.latitude, disk.longitude, size)
-    # Cells that meet the disk are neighbours of each other, so from its middle all of them are reached.
+    # Cells that intersect the disk are connected, so all are reached from its center.
     found, seen, frontier = [start], {start}, [start]
     while frontier:
         beside = {cell for each in frontier for cell in h3.grid_disk(each, 1)} - seen
@@ -140,7 +138,7 @@ def cover(disk: Disk) -> tuple[str, ...]:
 
 
 def _meets(h3: Any, cell: str, disk: Disk) -> bool:
-    """Whether a cell may have places of the disk: whether the circle around the cell does."""
+    """Return whether a cell may intersect the disk: whether the circle around the cell does."""
     centre = h3.cell_to_latlng(cell)
     width = max(distance_km(*centre, *corner) for corner in h3.cell_to_boundary(cell))
     apart = distance_km(disk.latitude, disk.longitude, *centre)
@@ -149,5 +147,5 @@ def _meets(h3: Any, cell: str, disk: Disk) -> bool:
 
 @cache
 def _h3() -> Any:
-    """Return the library. It is loaded when the first place comes, so that a start without any is not slower."""
+    """Return the library, imported on first use to keep startup fast."""
     return importlib.import_module("h3")

@@ -27,7 +27,7 @@ from shoal.core.model import Member, Node, Role
 from shoal.core.tokens import text_of
 
 Inviters = Literal["off", "staff", "members"]
-"""Members who may invite: nobody, moderators and admins, or every member."""
+"""Who may invite: no member, moderators and admins, or every member."""
 
 SECRET_BYTES = 16
 MOST_USES = 100
@@ -35,64 +35,61 @@ LEAST_SECONDS = 3_600
 MOST_SECONDS = 30 * 86_400
 USUAL_SECONDS = 7 * 86_400
 HOLD_MS = 120_000
-"""Milliseconds for which a use is held at most: longer than any store takes for a commit."""
+"""Maximum milliseconds of a hold: longer than any commit takes."""
 
 
 class Hold(NamedTuple):
-    """A use by somebody who is signing up."""
+    """A use reserved for a sign-up in progress."""
 
     member_id: int
-    """The id that they will have."""
+    """The id of the future member."""
     name: str
-    """The user name that they asked for. Only one of those who hold a use for the same name can get it."""
+    """The requested user name. Only one of the holds for the same name can succeed."""
     until: int
     """Unix milliseconds."""
 
 
 class Invitation(Node, frozen=True, tag="invitation"):
-    """A link by which somebody may sign up."""
+    """A link that allows sign-ups."""
 
     owner_id: int
     secret: bytes
-    """The unguessable part of the code. It is stored as it is, so that the owner can copy the link again."""
+    """The unguessable part of the code, stored in plain so that the owner can copy the link again."""
     most: int = 0
-    """How many may sign up by it; 0: any number."""
+    """Maximum number of sign-ups; 0: unlimited."""
     used: int = 0
-    """How many members there are by it."""
+    """Number of members who signed up with it."""
     expires_at: int = 0
-    """Unix milliseconds; 0: it has no end."""
+    """Unix milliseconds; 0: never."""
     follow: bool = False
-    """Whether a member who comes by it follows the owner."""
+    """Whether new members follow the owner."""
     holds: tuple[Hold, ...] = ()
 
     @property
     def code(self) -> str:
-        """The text by which it is used: the end of the link."""
+        """The code at the end of the link."""
         return text_of(self.id, self.secret)
 
     @property
     def created_at(self) -> int:
-        """When it was made, in Unix milliseconds."""
         return milliseconds_of(self.id)
 
     def is_over(self, now: int) -> bool:
-        """Return whether its time is over, at a moment in Unix milliseconds."""
         return 0 < self.expires_at <= now
 
     def is_used_up(self) -> bool:
-        """Return whether as many as may have signed up by it, or are about to."""
+        """Return whether all uses are taken or held."""
         return 0 < self.most <= self.used + len({hold.name for hold in self.holds})
 
     def is_open(self, now: int) -> bool:
-        """Return whether somebody may sign up by it, at a moment in Unix milliseconds."""
         return not self.is_over(now) and not self.is_used_up()
 
     def admits(self, name: str) -> bool:
-        """Return whether there is a use for this user name: one that is left, or one that is held for the same name."""
+        """Return whether there is a use for this user name: a free one, or one held for the same name."""
         return not self.is_used_up() or any(hold.name == name for hold in self.holds)
 
     def settled(self, now: int, members: Collection[int]) -> Invitation:
-        """Return it without the holds whose time is over; of those, the ones that became `members` are uses."""
+        """Return it without expired holds; those that became `members` count as uses."""
         ended = [hold for hold in self.holds if hold.until <= now]
         came = sum(hold.member_id in members for hold in ended)
         return msgspec.structs.replace(
@@ -100,14 +97,14 @@ class Invitation(Node, frozen=True, tag="invitation"):
         )
 
     def without(self, member_id: int, *, came: bool) -> Invitation:
-        """Return it without the hold of a member; if they `came`, that is a use. It stays as it is where nothing is held."""
+        """Return it without the hold of a member, which becomes a use if they `came`. Idempotent."""
         left = tuple(hold for hold in self.holds if hold.member_id != member_id)
         used = self.used + (came and len(left) < len(self.holds))
         return msgspec.structs.replace(self, used=used, holds=left)
 
 
 class Invited(NamedTuple):
-    """A new member's invitation: the id that a use is held for, who invited them, and whether they follow them."""
+    """A new member's invitation: the id of the held use, the inviter, and whether to follow them."""
 
     member_id: int
     inviter: Member
@@ -115,7 +112,6 @@ class Invited(NamedTuple):
 
 
 def may_invite(inviters: Inviters, member: Member) -> bool:
-    """Return whether a member may invite others."""
     if member.suspended or member.disabled or inviters == "off":
         return False
     return inviters == "members" or member.role is not Role.NONE
@@ -123,18 +119,18 @@ def may_invite(inviters: Inviters, member: Member) -> bool:
 
 ROUNDS = 5_000
 MAX_BITS = 20
-"""Bits that may be asked for: a million tries on average."""
+"""Maximum difficulty in bits: a million attempts on average."""
 GOOD_SECONDS = 3_600
-"""Seconds for which a proof is good, from when its work was given out."""
+"""Lifetime of a proof in seconds, from when its challenge was issued."""
 _AHEAD_SECONDS = 120
-"""How much later than ours another process's clock may be."""
+"""Seconds by which another process's clock may be ahead."""
 _PROOF = re.compile(r"([0-9]{1,12}):([0-9]{1,10})", re.ASCII)
 
 
 def is_proof(proof: str, domain: str, name: str, bits: int, now: int) -> bool:
-    """Return whether a text proves work of so many bits for a user name on the server `domain`; `now` is in Unix seconds.
+    """Return whether a text proves work of `bits` for a user name on the server `domain`; `now` is in Unix seconds.
 
-    It hashes once, some 2 ms, unless the text is malformed or too old.
+    It hashes once, about 2 ms, unless the text is malformed or too old.
     """
     found = _PROOF.fullmatch(proof)
     if found is None:
@@ -148,7 +144,7 @@ def is_proof(proof: str, domain: str, name: str, bits: int, now: int) -> bool:
 
 
 def find_proof(domain: str, name: str, bits: int, now: int) -> str:
-    """Return a proof, after 2 to the power of `bits` tries on average: for programs that sign up, and for tests."""
+    """Find a proof, after 2^`bits` attempts on average, for client programs and tests."""
     number = 0
     while not is_proof(proof := f"{now}:{number}", domain, name, bits, now):
         number += 1

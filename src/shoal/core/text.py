@@ -27,12 +27,12 @@ MAX_MARKS = 30
 """Maximum combining marks in a row, as in the Stream-Safe Text Format (UAX #15, section 13)."""
 
 BYTES_PER_CHARACTER = 16
-"""Bytes that a text may have for each character of its maximum: one character may be many code points."""
+"""Maximum bytes of a text per character of its maximum: one character may have many code points."""
 _MORE_BYTES = 4_096
-"""Bytes that a post may have besides, for links longer than it."""
+"""Additional bytes of a post, for long links."""
 
 LINK_LENGTH = 23
-"""Characters that a link counts for in a text's length, however long it is: the number Mastodon's clients use."""
+"""Characters that a link counts as, regardless of its length: the number that Mastodon's clients use."""
 
 _RESERVED = """
     about abuse account accounts admin administrator api app assets auth authorize bookmarks comments developers everyone
@@ -42,19 +42,19 @@ _RESERVED = """
     streaming suggestions support system tags terms timeline timelines trends users web webmaster www
 """
 RESERVED = frozenset(_RESERVED.split())
-"""User names that only the operator may give: they are paths of ours, or could pass for those in charge."""
+"""User names that only the operator may assign: paths of the server, and names that suggest authority."""
 
 _EXPLICIT_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
-"""Blocks whose characters are read from right to left by default, and marks of that direction."""
-# What ends a link wherever it stands: space, controls, marks of direction (they would show another address than the one
-# that opens), quotation marks and the punctuation of scripts that write no spaces.
+"""Blocks whose characters are right-to-left by default, and marks of that direction."""
+# Characters that end a link anywhere: spaces, controls, direction marks (which could display another address than the one that
+# opens), quotation marks, and the punctuation of scripts without spaces.
 _END = (
     r"\s\x00-\x1f\x7f-\x9f\u00ab\u00bb\u200b-\u201f\u2026\u202a-\u202e\u2060-\u206f\u3001-\u3003\u3008-\u3011"
     r"\u3014-\u301b\ud800-\udfff\ufeff\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f\uff3b\uff3d\uff5b\uff5d\uff5f-\uff64"
     r"()<>\"`\\"
 )
-# Part of a link only where something better follows: a sentence may end with a link.
+# Part of a link only if followed by a stronger character: a link may end a sentence.
 _WEAK = r".,:;!?'*~|^{}\[\]"
 _NOT_HOST = rf"{_END}\x00-,./:-@\[-^{{-\x7f"
 _LABEL = rf"[^{_NOT_HOST}_\-][^{_NOT_HOST}]*+"
@@ -62,8 +62,8 @@ _HOST = rf"{_LABEL}(?:\.{_LABEL})*"
 _IN_PARENTHESES = rf"\((?:[^{_END}]++|\([^{_END}]*+\))*\)"
 _TAIL = rf"(?:[{_WEAK}]*+(?:[^{_END}{_WEAK}]++|{_IN_PARENTHESES}))+"
 
-# Every alternative begins with its rarest character and then looks back, so the search goes from one `@`, `#` or `:` to
-# the next without stopping in between. A user name is never case-folded here: `ſ` and `K` (the Kelvin sign) are not in it.
+# Every alternative begins with its rarest character and then looks back, so the search skips from one `@`, `#` or `:` to the
+# next. User names are not case-folded here, which excludes `ſ` and `K` (the Kelvin sign).
 _SPANS = re.compile(
     rf"@(?<![\w/=]@)([A-Za-z0-9_]{{1,{MAX_USER_NAME}}}+)(?![A-Za-z0-9_])(?:@({_HOST}))?"
     r"|#(?<![\w/&)]#)([0-9A-Za-z_\x80-\U0010ffff]++)"
@@ -73,16 +73,16 @@ _SPANS = re.compile(
 )
 _DOMAIN, _TAG = 2, 3  # groups of the pattern
 
-# May stand inside a tag but not at its ends: middle dots, wave dashes, the non-joiner that Persian is written with, and the
-# joiner of Indic conjuncts.
+# Allowed inside a tag but not at its ends: middle dots, wave dashes, the non-joiner of Persian, and the joiner of Indic
+# conjuncts.
 _SEPARATORS = "\u00b7\u30fb\uff65\u301c\uff5e\u200c\u200d"
 _JOINER = "\u200d"
 _VIRAMA = 9
-"""The combining class of the signs that a joiner follows in a conjunct, such as ක්‍ෂ."""
+"""The combining class of the signs before a joiner in a conjunct, such as ක්‍ෂ."""
 _WAVE_DASH = {0xFF5E: 0x301C}
-"""The full-width tilde to the wave dash, for which Japanese keyboards type it: in NFKC it would be an ASCII tilde."""
+"""Full-width tilde to wave dash, which Japanese keyboards type for it: NFKC would make it an ASCII tilde."""
 _DOTTED_I = re.compile("i\u0307+")
-_FOLDED_LENGTH = 3  # the most code points that case folding makes of one
+_FOLDED_LENGTH = 3  # maximum code points that case folding makes of one
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 # The half-width voiced sound marks of katakana are letters whose compatibility decomposition is a combining mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
@@ -108,8 +108,8 @@ _NO_EMAIL = f"an e-mail address is name@domain, at most {MAX_EMAIL} characters"
 class Span(NamedTuple):
     """A mention, tag or link, at `text[start:end]`.
 
-    `value` is what it names: the lower-case user name, the canonical tag, the link as typed. `domain` is lower-case,
-    and set only where a mention has one (`@user@domain`).
+    `value` is the lower-case user name, the canonical tag, or the link as typed. `domain` is lower-case, and set only for a
+    mention with one (`@user@domain`).
     """
 
     kind: Literal["mention", "tag", "link"]
@@ -121,7 +121,7 @@ class Span(NamedTuple):
 
 @lru_cache(maxsize=64)  # the length, mentions and tags of a new text are read in turn
 def parse(text: str) -> tuple[Span, ...]:
-    """Return the mentions, tags and links of a text, in order, never overlapping. Names are not looked up."""
+    """Return the mentions, tags and links of a text, in order, without overlaps. Names are not looked up."""
     if "@" not in text and "#" not in text and "://" not in text:
         return ()
     spans: list[Span] = []
@@ -139,7 +139,7 @@ def parse(text: str) -> tuple[Span, ...]:
                 spans.append(Span("tag", start, end, canonical_tag(name)))
         else:
             start -= 5 if text[start - 1] in "sS" else 4
-            # A tag in a script that writes no spaces may already have taken the "http".
+            # A tag in a script without spaces may already include the "http".
             if start >= end:
                 end = match.end()
                 spans.append(Span("link", start, end, text[start:end]))
@@ -147,17 +147,16 @@ def parse(text: str) -> tuple[Span, ...]:
 
 
 def canonical_tag(name: str) -> str:
-    """Return the one form that all spellings of a tag share: NFKC, case-folded. Applying it twice changes nothing.
+    """Return the canonical form shared by all spellings of a tag: NFKC, case-folded. Idempotent.
 
-    The dot above that folding leaves of `İ` is removed, so `#İstanbul` is `#istanbul`; the dotless `ı` is another letter.
-
-    Any string has one, so that the beginning of a tag can be looked up; "" for a string that is too long to be a tag.
+    The dot above that folding leaves of `İ` is removed, so `#İstanbul` is `#istanbul`; the dotless `ı` is another letter. Any
+    string has a canonical form, so that prefixes of tags can be looked up; "" for a string that is too long to be a tag.
     """
     if len(name) > MAX_TAG:
         return ""
     if name.isascii():
         return name.lower()
-    # Lower case may compose with a mark where upper case does not (H and a line below), hence twice.
+    # Twice, because lower case may compose with a mark where upper case does not (H and a line below).
     canonical = normalized("NFKC", normalized("NFKC", name.translate(_WAVE_DASH)).casefold())
     if "i\u0307" in canonical:
         canonical = normalized("NFKC", _DOTTED_I.sub("i", canonical))
@@ -165,7 +164,7 @@ def canonical_tag(name: str) -> str:
 
 
 def check_tag(name: str) -> str:
-    """Return the canonical form of a tag given with or without its `#`. Raises `InvalidInput` if it is not a tag."""
+    """Return the canonical form of a tag, given with or without its `#`. Raises `InvalidInput` if it is not a tag."""
     name = name.removeprefix("#")
     if not _TAG_RUN.fullmatch(name) or _leading_tag(name) != name:
         raise InvalidInput(
@@ -177,7 +176,7 @@ def check_tag(name: str) -> str:
 
 @lru_cache(maxsize=64)  # the tags of a new post and their spellings are read in turn
 def tags_of(text: str) -> tuple[tuple[str, str], ...]:
-    """Return a text's tags as (canonical, displayed) pairs, in order; each once, displayed as it was first typed."""
+    """Return a text's distinct tags as (canonical, displayed) pairs, in order, displayed as first typed."""
     tags: dict[str, str] = {}
     for span in parse(text):
         if span.kind == "tag":
@@ -186,15 +185,13 @@ def tags_of(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def mentions_of(text: str, domain: str = "") -> tuple[str, ...]:
-    """Return the lower-case names of local members that a text mentions, in order, each once: without a domain, or with
-    ours.
-    """
+    """Return the distinct lower-case names of local members mentioned in a text, in order: without a domain, or with ours."""
     here = ("", domain.lower())
     return tuple(dict.fromkeys(span.value for span in parse(text) if span.kind == "mention" and span.domain in here))
 
 
 def character_count(text: str) -> int:
-    """Return the length of a text in characters as people count them: grapheme clusters (UAX #29)."""
+    """Return the length of a text in user-perceived characters: grapheme clusters (UAX #29)."""
     if text.isascii():
         return len(text)
     # A flag is two regional indicators, and `\X` takes time quadratic in a run of them.
@@ -218,7 +215,7 @@ Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 def normalized(form: Form, text: str) -> str:
     """Return a Unicode normalization form of any text, without the combining marks past `MAX_MARKS` in a row.
 
-    Normalization sorts each run of marks in time quadratic in its length, so text from outside is normalized only here.
+    Normalization sorts each run of marks in time quadratic in its length, so untrusted text is normalized only here.
     """
     return text if text.isascii() else normalize(form, _without_many_marks(text))
 
@@ -232,22 +229,21 @@ def _without_many_marks(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text has no visible character: only spaces, controls and characters that are drawn as nothing."""
+    """Return whether a text has no visible character: only spaces, controls and characters without a glyph."""
     return _VISIBLE.search(text) is None
 
 
 def visible(text: str) -> str:
-    """Return the visible characters of a text: two texts that have the same look alike."""
+    """Return the visible characters of a text: texts with equal results look alike."""
     shown: str = _INVISIBLE_RUN.sub("", text)
     return shown
 
 
 def isolated(text: str) -> str:
-    """Return a short text for use within another one, such as a name in a sentence, whose direction it must not change.
+    """Return a short text for use within another, such as a name in a sentence, without affecting its direction.
 
-    Embeddings, overrides and isolates are removed, as in Unicode Standard Annex #9, 6.5. Text from right to left is put
-    between FIRST STRONG ISOLATE and POP DIRECTIONAL ISOLATE, which work in attributes, mails and notifications too.
-    Applied twice, the result is the same.
+    Embeddings, overrides and isolates are removed, as in Unicode Standard Annex #9, 6.5. Right-to-left text is enclosed in FIRST
+    STRONG ISOLATE and POP DIRECTIONAL ISOLATE, which work in attributes, mails and notifications too. Idempotent.
     """
     if text.isascii():
         return text
@@ -274,7 +270,7 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
     if wrong:
         raise InvalidInput(f"{field} has a character that is not text: U+{ord(wrong[0]):04X}", field=field)
     composed = normalized("NFC", text)
-    # Some marks are two marks in this form, and what is returned must pass this check again.
+    # Some marks become two marks in this form, and the result must pass this check again.
     if _has_many_marks(text) or _has_many_marks(composed):
         raise InvalidInput(f"{field}: at most {MAX_MARKS} combining marks in a row", field=field)
     actual = length(composed)
@@ -284,23 +280,20 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
 
 
 def with_line_ends(text: str) -> str:
-    """Return a text from elsewhere with lines that end as they do here."""
     return _LINE_ENDS.sub("\n", text)
 
 
 def as_text(text: str) -> str:
-    """Return a text from elsewhere with such lines, and without the characters that `check_text` refuses."""
+    """Return an untrusted text with normalized line ends, without the characters that `check_text` refuses."""
     text = _without_many_marks(_NOT_TEXT.sub("", with_line_ends(text)))
     composed = normalized("NFC", text)
     return _without_many_marks(composed) if _has_many_marks(composed) else text
 
 
 def check_user_name(name: str, *, reserved: bool = False) -> str:
-    """Return the lower-case form of a user name for a new member, or raise `InvalidInput`.
+    """Return the lower-case form of a user name for a new member. Raises `InvalidInput`.
 
-    Does not check whether the name is taken.
-
-    With `reserved`, names that only the operator may give are allowed too.
+    Does not check whether the name is taken. With `reserved`, names that only the operator may assign are allowed.
     """
     if not _USER_NAME.fullmatch(name):
         wrong = TooLarge if len(name) > MAX_USER_NAME else InvalidInput
@@ -315,14 +308,14 @@ def check_user_name(name: str, *, reserved: bool = False) -> str:
 
 
 def normalized_email(address: str) -> str:
-    """Return the form of an e-mail address by which it is unique: NFKC, in lower case. Raises `InvalidInput` for other texts.
+    """Return the form in which an email address is unique: NFKC, in lower case. Raises `InvalidInput` for an invalid one.
 
-    Addresses that `check_email` refuses have one too: members from before it was strict may have them.
+    It accepts addresses that `check_email` refuses: members from before it was strict may have them.
     """
     address = address.strip()
     if len(address) > MAX_EMAIL:
         raise TooLarge(_NO_EMAIL, field="email")
-    # As in a tag, twice: lower case may compose with a mark where upper case does not.
+    # Twice, as for a tag: lower case may compose with a mark where upper case does not.
     address = normalized("NFKC", normalized("NFKC", address).lower())
     if not address.isprintable() or not _EMAIL.fullmatch(address):
         raise InvalidInput(_NO_EMAIL, field="email")
@@ -330,10 +323,10 @@ def normalized_email(address: str) -> str:
 
 
 def check_email(address: str) -> str:
-    """Return the normalized form of an e-mail address that a member may have, or raise `InvalidInput`.
+    """Return the normalized form of an email address that a member may have. Raises `InvalidInput`.
 
     The name must be a dot-atom (RFC 5322, 3.2.3) without `!`, `%` and `|`, by which mail servers route to other addresses or
-    programs, and without `?`, as in encoded words. Only the shape is checked.
+    programs, and without `?`, as in encoded words. Only the syntax is checked.
     """
     address = normalized_email(address)
     if len(address) > MAX_EMAIL or not _STRICT_EMAIL.fullmatch(address):
@@ -348,7 +341,7 @@ def plain_excerpt(text: str, limit: int) -> str:
         return line
     head = line[: limit - 1]
     if not line[limit - 1].isspace():
-        # Without a space there is one long word, or a script that has none: cut anywhere.
+        # Without a space there is one long word, or a script without spaces: cut anywhere.
         head = head.rpartition(" ")[0] or head
     return head.rstrip() + "…"
 
@@ -358,10 +351,10 @@ def _too_long(actual: int, field: str, maximum: int) -> TooLarge:
 
 
 def _leading_tag(run: str) -> str:
-    """Return the tag that a run (its ASCII characters: letters, digits, underscores) begins with, or ""."""
+    """Return the tag at the start of a run (whose ASCII characters are letters, digits and underscores), or ""."""
     if run.isascii():
         return "" if len(run) > MAX_TAG or run.isdigit() else run
-    # One more than allowed tells whether it is too long, without reading all of a hostile run.
+    # One more than the maximum shows whether it is too long, without reading all of a hostile run.
     if len(name := _tag_characters(run[: MAX_TAG + 1])) > MAX_TAG:
         return ""
     name = name.rstrip(_SEPARATORS)
@@ -369,11 +362,11 @@ def _leading_tag(run: str) -> str:
 
 
 def _tag_characters(run: str) -> str:
-    """Return the longest prefix made of letters, marks, decimal digits, connectors and separators."""
+    """Return the longest prefix of letters, marks, decimal digits, connectors and separators."""
     if run.isalpha():
         return run
     for at, character in enumerate(run):
-        # A mark at the head belongs to the `#`: the keycap emoji is one.
+        # A leading mark belongs to the `#`, as in the keycap emoji.
         if not (_kind(character) in "LNP" or (at and _may_follow(run[at - 1], character))):
             return run[:at]
     return run
@@ -381,40 +374,40 @@ def _tag_characters(run: str) -> str:
 
 def _may_follow(before: str, character: str) -> bool:
     """Return whether a mark or separator may follow a character in a tag."""
-    # Elsewhere a joiner is invisible, and two tags that look alike would differ.
+    # Elsewhere a joiner is invisible, so two tags could look alike and differ.
     if character == _JOINER:
         return combining(before) == _VIRAMA
     return character in _SEPARATORS or _kind(character) == "M"
 
 
 def _kind(character: str) -> str:
-    """Classify a character: L letter, M mark, N decimal digit, P connector (as the underscore), - not in a tag."""
+    """Classify a character: L letter, M mark, N decimal digit, P connector (such as the underscore), - not in a tag."""
     found = category(character)
     return found[0] if found[0] in "LM" or found in ("Nd", "Pc") else "-"
 
 
 def _is_tag(name: str) -> bool:
-    """Return whether these characters make a tag: they need a letter or connector, and a canonical form alike."""
+    """Return whether these characters make a tag: they need a letter or connector, and a valid canonical form."""
     if _has_many_marks(name) or not any(_kind(character) in "LP" for character in name):
         return False
     if len(name) * _FOLDED_LENGTH <= MAX_TAG and is_normalized("NFKC", name):
         return True
-    # Folding may make the tag too long. Some letters stand for several characters, even spaces (U+FDFA), which no URL can carry.
+    # Folding may make the tag too long. Some letters expand to several characters, even spaces (U+FDFA), which no URL can carry.
     canonical = canonical_tag(name)
     return canonical != "" and canonical == _tag_characters(canonical).rstrip(_SEPARATORS)
 
 
 LINK_SHOWN = 30
-"""How many characters of a link are shown, after its scheme."""
+"""Displayed characters of a link, after its scheme."""
 
 _BLANK_LINES = re.compile(r"\n{2,}")
 
 
 def to_html(text: str, *, mentions: Mapping[str, str], tag_url: Callable[[str], str], domain: str = "") -> str:
-    """A text as safe HTML; no text gives "".
+    """Return a text as safe HTML; "" for an empty text.
 
-    `mentions` says the account URL of a lower-case user name: a name that it has not, or one at a domain that is not
-    ours (`domain`), stays plain text. `tag_url` is called with a canonical tag. Both must give http(s) addresses.
+    `mentions` maps lower-case user names to account URLs: a missing name, or one at a domain other than ours (`domain`), stays
+    plain text. `tag_url` is called with a canonical tag. Both must return http(s) addresses.
     """
     text = text.strip("\n")
     if not text:
@@ -438,7 +431,7 @@ def _plain(text: str) -> str:
 
 
 def _markup(text: str, span: Span, mentions: Mapping[str, str], tag_url: Callable[[str], str], domain: str) -> str:
-    """One span as HTML; "" for a mention of nobody here."""
+    """Return the HTML of a span; "" for a mention without a local account."""
     if span.kind == "link":
         return _link(span.value)
     typed = text[span.start + 1 : span.end]

@@ -1,10 +1,10 @@
-"""The words of a text, as search indexes store them and as people search for them: one rule for every backend.
+"""Tokenization of text for search, with the same rule for every backend.
 
 A text is folded: NFKC, no case, no accents, no strokes and hooks of Latin letters (`ł` is `l`, `æ` is `ae`), neither
 Arabic nor Hebrew vowel signs. Its words are runs of letters, digits and the marks that belong to them; an emoji is a word
-by itself. Scripts that write no blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese), and Korean, where endings stick to
-words, are cut into pairs of neighbours: `日本語` is stored as `日本`, `本語`, and its last character, `語`. So every part of it
-is found: a longer one as pairs that follow each other, a single character as the beginning of a pair.
+by itself. Scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese), and Korean, where endings stick to words, are
+split into pairs of adjacent characters: `日本語` is stored as `日本`, `本語`, and its last character, `語`. So every part of it is
+found: a longer one as consecutive pairs, a single character as the beginning of a pair.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LETTER_WITH = re.compile("LATIN SMALL LETTER ([A-Z]) WITH .+")
 
 
 class _Letters(dict[int, int | str]):
-    """A translation table of letters that have no decomposition, such as those with a stroke, to their base letters."""
+    """A translation table from letters without a decomposition, such as those with a stroke, to their base letters."""
 
     def __missing__(self, code: int) -> int | str:
         match = _LETTER_WITH.fullmatch(name(chr(code), ""))
@@ -53,14 +53,14 @@ _LETTERS = _Letters(
 
 
 class Clause(NamedTuple):
-    """Words that must follow each other. With `open`, the last need only be the beginning of a word."""
+    """Consecutive words. With `open`, the last may be the beginning of a word."""
 
     words: tuple[str, ...]
     open: bool = False
 
 
 class _Characters(dict[int, int | str]):
-    """A translation table for folded text: characters of words stay, all others become a blank."""
+    """A translation table for folded text: word characters stay, all others become a space."""
 
     def __missing__(self, code: int) -> int | str:
         character = chr(code)
@@ -73,7 +73,7 @@ _CHARACTERS = _Characters()
 
 
 def fold(text: str) -> str:
-    """Fold a text: remove the differences that people ignore when they search."""
+    """Fold a text: remove the differences that a search ignores."""
     if text.isascii():
         return text.lower()
     bare = normalized("NFD", normalized("NFKC", text).casefold())
@@ -81,7 +81,6 @@ def fold(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in order, as an index stores them."""
     words = _words(text)
     if len(set(words)) == len(words):
         return words
@@ -95,7 +94,7 @@ def words_of(text: str) -> list[str]:
 
 
 def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
-    """Make a search clause of a text: its words in sequence; None when it has none.
+    """Return the search clause of a text: its words in sequence; None if it has none.
 
     With `open_ended`, the last word may be the beginning of a longer one.
     """
@@ -104,7 +103,7 @@ def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
         return None
     last = words[-1]
     if _is_paired(last) and len(last) == 1:
-        # The single character that ends a run: it is said by the pair before it, or stands for the beginning of one.
+        # The single character at the end of a run: the pair before it implies it, or it is the beginning of a pair.
         if len(words) > 1 and len(words[-2]) > 1 and _is_paired(words[-2]) and words[-2][-1] == last:
             words.pop()
             return Clause(tuple(words), open_ended)

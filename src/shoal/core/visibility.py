@@ -1,4 +1,4 @@
-"""The one rule of who may see what. Every part of Shoal asks it."""
+"""The rules of visibility, shared by all of Shoal."""
 
 from __future__ import annotations
 
@@ -9,34 +9,31 @@ from shoal.core.model import HELD, HIDDEN_BY_MODERATION, OPEN, Member, Post, Rev
 
 
 class Relation(msgspec.Struct, frozen=True):
-    """The viewer's relationship to another member."""
-
     following: bool = False
     followed_by: bool = False
     blocking: bool = False
     blocked_by: bool = False
     muting: bool = False
     muting_notifications: bool = False
-    """Whether the viewer also mutes notifications of what they do."""
+    """Whether the mute includes their notifications."""
     muted_until: int = 0
-    """Unix milliseconds; 0 for a mute without an end."""
+    """Unix milliseconds; 0 for a permanent mute."""
     shares: bool = True
-    """Show boosts by this followee (or requested followee) as well."""
+    """Whether the (requested) follow includes their shares."""
     languages: tuple[str, ...] = ()
-    """Languages to show of this followee (or requested followee); empty for all."""
+    """Languages included in the (requested) follow; empty for all."""
     watching: bool = False
     """Whether the viewer is notified of their posts, or will be once they accept the follow request."""
     requested: bool = False
-    """The viewer has asked to follow them."""
+    """The viewer has requested to follow them."""
     requested_by: bool = False
     endorsed: bool = False
     """Whether the viewer features them on the own profile."""
     note: str = ""
-    """The viewer's private note about them."""
 
     @property
     def severed(self) -> bool:
-        """Whether one of the two has blocked the other."""
+        """Whether either has blocked the other."""
         return self.blocking or self.blocked_by
 
 
@@ -44,7 +41,7 @@ STRANGER = Relation()
 
 
 def may_see(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
-    """Return whether the viewer (None: nobody is logged in) may see this post of this author at all.
+    """Return whether the viewer (None: anonymous) may see this post of this author at all.
 
     A deleted author is None. `relation` is the viewer's to the author.
     """
@@ -52,7 +49,7 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
         return False
     if viewer is not None and viewer == post.author_id:
         return True
-    # `relation.severed`, without a call: this is asked of every entry of every page.
+    # Inlined `relation.severed`: this runs for every entry of every page.
     if relation.blocking or relation.blocked_by or post.hidden & HIDDEN_BY_MODERATION:
         return False
     if post.visibility in OPEN:
@@ -67,7 +64,7 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
 def may_list(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
     """Return whether the post may appear to the viewer unasked, in a timeline or list.
 
-    That is `may_see`, of an author who is not muted. A post that moderators upheld a report of appears to its author only.
+    That is `may_see`, without muted authors. A post with an upheld report appears to its author only.
     """
     if post.review is Review.UPHELD and viewer != post.author_id:
         return False
@@ -77,29 +74,29 @@ def may_list(viewer: int | None, post: Post, author: Member | None, relation: Re
 def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: Relation) -> bool:
     """Return whether a post that passes `may_list` may also appear in the public timelines and under its tags.
 
-    Posts of a silenced author, and those that are held, appear there only to the author's followers and the author.
+    Posts of a silenced author, and held posts, appear there only to the author and their followers.
     """
     return post.visibility is Visibility.PUBLIC and not is_hushed(viewer, post, author, relation)
 
 
 def is_hushed(viewer: int | None, post: Post, author: Member, relation: Relation) -> bool:
-    """Return whether moderation keeps a post from this viewer wherever they do not look for it: in public lists, in search.
+    """Return whether moderation excludes a post from public lists and search for this viewer.
 
-    Its author is silenced, or it is held: it waits for moderators, or they found a report of it right.
+    This applies if its author is silenced, or it is held: in review, or with an upheld report.
     """
     return (author.silenced or post.review in HELD) and not relation.following and viewer != author.id
 
 
 def is_sensitive(post: Post, author: Member) -> bool:
-    """Return whether others see the post as sensitive: its author says so, or moderators do of all their media."""
+    """Return whether others see the post as sensitive, by its author's or the moderators' choice."""
     return post.sensitive or (author.sensitized and bool(post.media))
 
 
 def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
-    """Return whether the terms of a follow (with or without boosts, in which languages) let a post into a home or list.
+    """Return whether the terms of a follow (shares, languages) admit a post to a home timeline or list.
 
-    `relation` is the viewer's to the sharer, or to the author of a post that nobody shared. A post without a language
-    is let in.
+    `relation` is the viewer's to the sharer, or to the author of a post that is not shared. Posts without a language are
+    admitted.
     """
     if share is not None and not relation.shares:
         return False
@@ -107,7 +104,7 @@ def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
 
 
 def may_see_share(viewer: int | None, share: Share, sharer: Member | None, relation: Relation) -> bool:
-    """Return whether the viewer may see that this member shared a post. Whether they may see the post is for `may_see`.
+    """Return whether the viewer may see that this member shared a post. `may_see` decides about the post itself.
 
     A deleted sharer is None. `relation` is the viewer's to the sharer.
     """
@@ -130,18 +127,18 @@ def may_share(viewer: int, post: Post) -> bool:
 
 
 _ORDER = tuple(Visibility)
-"""From everybody to those whom the post names."""
+"""From the widest to the narrowest."""
 
 
 def narrower(visibility: Visibility) -> tuple[Visibility, ...]:
-    """Return the visibilities that a post with this one may be given later."""
+    """Return the visibilities that a post with this one can be narrowed to."""
     return _ORDER[_ORDER.index(visibility) + 1 :]
 
 
 def narrowed(post: Post, to: Visibility | None) -> Visibility:
-    """Return the visibility that an edit gives a post; None leaves it as it is. Raises `InvalidInput` for a wider one.
+    """Return the visibility of a post after an edit; None keeps it. Raises `InvalidInput` for a wider one.
 
-    It is never widened: whoever wrote to a few must be able to rely on it.
+    It is never widened, so that the original audience can rely on it.
     """
     if to is None or to is post.visibility:
         return post.visibility

@@ -1,7 +1,7 @@
-"""The albums of a member, and the photos in them, as a viewer may see them.
+"""Albums of a member and their photos, as a viewer may see them.
 
-A photo is shown to those who may see its post. For others than its owner an album is there as soon as it has a photo for them: so
-the title of an album whose photos are for followers alone tells nobody else anything.
+A photo has the visibility of its post. For other viewers an album exists only if it has a photo that they may see, so the title
+of a followers-only album is not revealed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from shoal.queries.hydration import Entry, Profile, Row, Sight, profiles_by_id, 
 from shoal.queries.pagination import check_limit
 
 PAGE = 12
-"""Albums on a page by default."""
 PHOTOS = 40
-"""Photos on a page by default."""
 _COVERS = 4
 
 
@@ -36,38 +34,32 @@ class Cover(msgspec.Struct, frozen=True):
     photos: int
     first: tuple[Media, ...] = ()
     covered: bool = False
-    """Whether its first photos are sensitive, and not to be shown unasked."""
+    """Whether its first photos are sensitive and hidden by default."""
 
 
 class Albums(NamedTuple):
-    """A page of albums, the newest first. `next` is the `before` of the page that follows; None at the end."""
+    """A page of albums, newest first. `next` is the `before` of the next page; None at the end."""
 
     covers: list[Cover]
     next: int | None
 
 
 class AlbumPhoto(msgspec.Struct, frozen=True):
-    """A photo of an album, and the post that it is from."""
-
     media: Media
     entry: Entry
 
 
 class AlbumPage(msgspec.Struct, frozen=True):
-    """A part of an album."""
-
     album: Album
     owner: Profile
     total: int
     """Photos that the viewer may see."""
     photos: list[AlbumPhoto]
     next: int | None
-    """The `offset` of the page that follows; None at the end."""
+    """The `offset` of the next page; None at the end."""
 
 
 class _Shown(NamedTuple):
-    """A photo that the viewer may see."""
-
     media: Media
     row: Row
 
@@ -87,8 +79,9 @@ async def of_member(reads: Reads, viewer: int | None, member_id: int, before: in
 
 
 async def page(reads: Reads, viewer: int | None, album_id: int, offset: int = 0, limit: int = PHOTOS) -> AlbumPage:
-    """Return part of an album, in its order; at most thirteen reads. Raises `NotFound` for one in which the viewer may see
-    nothing, unless it is their own, and `Gone` where its owner is suspended.
+    """Return a page of an album, in its order; at most thirteen reads.
+
+    Raises `NotFound` for another member's album without visible photos, and `Gone` if its owner is suspended.
     """
     check_limit(Cursor(limit=limit))
     album = (await reads.graph.obj_get((album_id,))).get(album_id)
@@ -109,7 +102,7 @@ async def page(reads: Reads, viewer: int | None, album_id: int, offset: int = 0,
 
 
 async def with_media(reads: Reads, owner_id: int, media_ids: Sequence[int]) -> frozenset[int]:
-    """Return the ids of the owner's albums that have all of these media; none for no media."""
+    """Return the ids of the owner's albums that contain all of these media; none for no media."""
     if not media_ids:
         return frozenset()
     lists = await reads.graph.assoc_ranges(list(media_ids), COLLECTED_IN, Cursor(limit=MOST_PHOTOS))
@@ -119,7 +112,7 @@ async def with_media(reads: Reads, owner_id: int, media_ids: Sequence[int]) -> f
 
 
 async def owned(reads: Reads, member_id: int) -> list[Album]:
-    """Return all albums of a member by their titles alone, newest first; two reads."""
+    """Return all albums of a member without photos, newest first; two reads."""
     listed = await reads.graph.assoc_range(member_id, OWNS_ALBUM, Cursor(limit=MOST_PHOTOS))
     nodes = await reads.graph.obj_get([assoc.id2 for assoc in listed]) if listed else {}
     return [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Album)]
@@ -128,12 +121,12 @@ async def owned(reads: Reads, member_id: int) -> list[Album]:
 async def _look(
     reads: Reads, viewer: int | None, held: Mapping[int, Sequence[Assoc]]
 ) -> tuple[Sight, dict[int, list[_Shown]]]:
-    """Return, for each album, the photos that the viewer may see, in its order."""
+    """Return the photos of each album that the viewer may see, in its order."""
     seen = sight(reads.graph, viewer, unasked=False, lasting=reads.lasting)
     posts = dict.fromkeys(collected_of(assoc).post_id for listed in held.values() for assoc in listed)
     rows = {row[0]: row for row in await seen.look(list(posts))} if posts else {}
     if rows and viewer is not None:
-        # A post that the viewer reported is as if gone; a look does not know.
+        # A post that the viewer reported is hidden, which `look` does not check.
         for id_ in (await reads.graph.assoc_get(viewer, (REPORTS_POST,), list(rows)))[REPORTS_POST]:
             del rows[id_]
     found: dict[int, list[_Shown]] = {}

@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 
 class Remembered(Generic[Key, Answer]):
-    """The latest answers, limited in number and age. Moments are Unix milliseconds by the caller's clock."""
+    """A cache of results with a maximum number and age. Times are Unix milliseconds of the caller's clock."""
 
     def __init__(self, most: int = 2_000, keep_ms: int = 60_000) -> None:
         self._most = most
@@ -38,13 +38,12 @@ class Remembered(Generic[Key, Answer]):
         self._held: dict[Key, tuple[int, Answer]] = {}
 
     def get(self, key: Key, now: int) -> Answer | None:
-        """Return the remembered answer; None when it is missing or too old."""
+        """Return the cached result; None if it is missing or expired."""
         not_noted()
         held = self._held.get(key)
         return held[1] if held is not None and abs(now - held[0]) < self._keep_ms else None
 
     def put(self, key: Key, answer: Answer, now: int) -> None:
-        """Remember an answer; the oldest ones make room."""
         self._held.pop(key, None)
         self._held[key] = (now, answer)
         while len(self._held) > self._most:
@@ -52,9 +51,9 @@ class Remembered(Generic[Key, Answer]):
 
 
 class Renewed(Generic[Answer]):
-    """An answer that is the same for everybody, and is made anew once a minute, once for all who ask meanwhile.
+    """A result shared by all viewers, computed once a minute for all concurrent callers.
 
-    What is being made is finished even if nobody waits for it any more. Moments are Unix milliseconds by the caller's clock.
+    A computation finishes even if no caller waits for it any more. Times are Unix milliseconds of the caller's clock.
     """
 
     def __init__(self, keep_ms: int = 60_000, most_ms: int = 600_000) -> None:
@@ -64,9 +63,9 @@ class Renewed(Generic[Answer]):
         self._making: asyncio.Task[Answer] | None = None
 
     async def get(self, now: int, make: Callable[[], Coroutine[Any, Any, Answer]], *, outdated: bool = False) -> Answer:
-        """Return the answer, at most a minute old, and raise what making it raises.
+        """Return the result, at most a minute old, and raise the errors of computing it.
 
-        With `outdated`, nobody waits for a new one where there is one of the last ten minutes.
+        With `outdated`, return a result of up to ten minutes age without waiting for the new one.
         """
         not_noted()
         held = self._held
@@ -81,7 +80,6 @@ class Renewed(Generic[Answer]):
         return await asyncio.shield(self._making)
 
     def keep(self, answer: Answer, now: int) -> None:
-        """Keep an answer that was made now."""
         self._held = (now, answer)
 
     async def _made(self, now: int, make: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
@@ -92,61 +90,56 @@ class Renewed(Generic[Answer]):
     def _is_made(self, done: asyncio.Task[Answer]) -> None:
         self._making = None
         if not done.cancelled():
-            # Whoever waits for it meets the error too; here nobody may be waiting any more.
+            # Callers that wait get the error too; this marks it as retrieved if there are none.
             done.exception()
 
 
 class Suggested(NamedTuple):
-    """Members who may be suggested to a viewer, the likeliest first, with what speaks for each; about 30 KB."""
+    """Suggested members for a viewer, most relevant first, with the reasons for each; about 30 KB."""
 
     ids: list[int]
     values: NDArray[np.float64]
-    """As `core.ranking.people.values` gives them: shape (ids, reasons)."""
+    """See `core.ranking.people.values`; shape (ids, reasons)."""
     numbers: NDArray[np.float64]
-    """A number for each value, which its words say: followees, followers, kilometres. The same shape."""
+    """The number shown with each value: followees, followers, kilometers. The same shape."""
     friends: NDArray[np.int64]
     """Up to two followees of the viewer who follow each; 0 for none. Shape (ids, 2)."""
     tags: list[tuple[str, ...]]
-    """Tags of each that interest the viewer, as they are shown."""
+    """Tags of each that interest the viewer, as displayed."""
 
 
 class Popular(NamedTuple):
-    """A post that many like, and whether moderators keep it from trends."""
-
     id: int
     untrendable: bool
 
 
 class Trending(NamedTuple):
-    """Posts that trend, and how much others are reacted to."""
-
     posts: list[Popular]
-    """The first first."""
     weights: dict[int, float]
-    """Weight of the reactions of late to each post that may trend."""
+    """Weight of the recent reactions to each post that may trend."""
 
 
 class Near(NamedTuple):
-    """Whom the followees of a member follow. It holds as long as what it was made from is the same."""
+    """Friends of friends of a member, valid while its inputs are unchanged."""
 
     followees: NDArray[np.int64]
     asked: NDArray[np.int64]
-    """Followees who were asked whom they follow."""
+    """Followees whose follows were read."""
     shown: NDArray[np.bool_]
-    """Which of these show it."""
+    """Which of these show their follows."""
     found: FriendsOfFriends
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The graph to read, and the caches in front of it."""
+    """The graph reader, and the caches in front of it."""
 
     graph: RememberingReader
     lasting: Reader
-    """The graph past its cache, for rebuilding timelines."""
+    """Reader that bypasses the cache, for rebuilding timelines."""
     timelines: Timelines
     audiences: Audiences | None
-    """The audiences in this process, which a rebuilt timeline joins; None where followers are read from the graph."""
+    """The follower sets in this process, which a rebuilt timeline joins; None if followers are read from the graph."""
     tags: TagCloud
     length: int = 800
     """Entries of a rebuilt timeline."""
@@ -157,23 +150,22 @@ class Reads:
     search: SearchIndex = field(default_factory=NoIndex)
     trending: Renewed[Trending] = field(default_factory=Renewed)
     suggested: Remembered[tuple[int, int], Suggested] = field(default_factory=lambda: Remembered(1_000))
-    """Members whom a viewer may want to follow, before a check whether they already do."""
+    """Suggestions of a viewer, before the check whether they are followed already."""
     popular: Renewed[list[int]] = field(default_factory=Renewed)
-    """Members who are active and whom many follow."""
+    """Active members with many followers."""
     interests: Remembered[int, PackedInterests] = field(default_factory=lambda: Remembered(200))
-    """Interests of members who read ranked feeds: a few KB each, of one with 5,000 followees 50 KB."""
+    """Interests of readers of ranked feeds: a few KB each, 50 KB with 5,000 followees."""
     near: Remembered[int, Near] = field(default_factory=lambda: Remembered(1_000, 600_000))
-    """Whom the followees of such members follow, at most 26 KB each."""
+    """Friends of friends of these readers, at most 26 KB each."""
     neighbours: Remembered[int, NDArray[np.int64]] = field(default_factory=lambda: Remembered(30_000, 600_000))
-    """The newest followers and followees of authors, at most 0.7 KB each."""
+    """Newest followers and followees of authors, at most 0.7 KB each."""
     being_ranked: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
-    """Feeds that are being ranked, by viewer: one that took too long goes on, so that the next is in time."""
+    """Feeds that are being ranked, by viewer: one that exceeds the deadline continues, so that the next request is in time."""
     readings: Readings = field(default_factory=MemoryReadings)
     history_days: float = 400.0
-    """Days for which the end of a follow is told to the two members."""
+    """Days for which the end of a follow is shown to the two members."""
     staff_second_factor: bool = False
-    """Whether what only moderators and admins are shown is for those with a second factor."""
+    """Whether content for moderators and admins requires a second factor."""
     recipe: Recipe = BALANCED
-    """Weights of ranked feeds for members who have chosen none."""
+    """Recipe for members who have chosen none."""
     tally: PushTally = field(default_factory=PushTally)
-    """Counts what is pulled, beside what is pushed."""

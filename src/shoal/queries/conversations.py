@@ -1,4 +1,4 @@
-"""The conversations of a member: threads of direct posts, the most recently active first."""
+"""Conversations of a member: threads of direct posts, the most recently active first."""
 
 from __future__ import annotations
 
@@ -18,20 +18,18 @@ from shoal.queries.pagination import RowReader, read_items, unsifted
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """A conversation as a member sees it."""
-
     root_id: int
     time: int
     """The cursor."""
     unread: bool
     last: Entry
-    """The newest post in it that is still there."""
+    """The newest post in it that still exists."""
     people: tuple[Profile, ...]
     """The other members in it; the viewer, for a conversation with oneself."""
 
 
 class ConversationPage(NamedTuple):
-    """A page of conversations. `next` is the `before` of the page that follows; None at the end."""
+    """A page of conversations. `next` is the `before` of the next page; None at the end."""
 
     items: list[Conversation]
     next: int | None
@@ -44,10 +42,7 @@ class _Row(NamedTuple):
 
 
 async def page(reads: Reads, viewer: int, cursor: Cursor) -> ConversationPage:
-    """Return a page of the viewer's conversations, without those whose posts are all gone.
-
-    Raises `InvalidInput` for a limit below 1.
-    """
+    """Return a page of the viewer's conversations that still have posts. Raises `InvalidInput` for a limit below 1."""
 
     async def read(at: Cursor) -> list[Assoc]:
         return await reads.graph.assoc_range(viewer, CONVERSES, at)
@@ -60,7 +55,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> ConversationPage:
 
 
 async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
-    """Return one conversation by the post that began it. Raises `NotFound`."""
+    """Return a conversation by its root post. Raises `NotFound`."""
     held = (await reads.graph.assoc_get(viewer, (CONVERSES,), (talk_id(root_id),)))[CONVERSES]
     found = await _shown(reads, viewer, list(held.values()))
     if not found:
@@ -80,7 +75,7 @@ def _time(one: Assoc | Conversation) -> int:
 
 
 async def _with_last(reads: Reads, viewer: int, talks: Sequence[tuple[int, Talk]]) -> list[_Row]:
-    """Find the newest post of each conversation; where that is gone, look at the posts before it too."""
+    """Find the newest existing post of each conversation, reading older posts only if the newest is gone."""
     newest = await _posts(reads, viewer, [talk.post_ids[0] for _, talk in talks])
     lacking = [talk for _, talk in talks if _last(viewer, talk, newest) is None]
     older = await _posts(reads, viewer, [id_ for talk in lacking for id_ in talk.post_ids[1:]]) if lacking else {}
@@ -98,13 +93,13 @@ def _last(viewer: int, talk: Talk, entries: Mapping[int, Entry]) -> Entry | None
 
 
 def _belongs(viewer: int, talk: Talk, post: Post) -> bool:
-    """Return whether a post belongs to this conversation. The post that began the thread may have been public."""
+    """Return whether a post belongs to this conversation. The root of the thread may have been public."""
     takes_part = viewer == post.author_id or any(mention.id == viewer for mention in post.mentions)
     return takes_part and post.visibility is Visibility.DIRECT and root_of(post) == talk.root_id
 
 
 def _others(viewer: int, post: Post) -> list[int]:
-    """Return everybody in a post but the viewer, the author first."""
+    """Return all participants of a post except the viewer, the author first."""
     there = dict.fromkeys((post.author_id, *(mention.id for mention in post.mentions)))
     return [member for member in there if member != viewer]
 

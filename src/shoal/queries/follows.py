@@ -24,14 +24,14 @@ from shoal.queries.context import Reads
 
 _DAY_MS = 86_400_000
 _ASIDE = {atype: ASSOC_TYPES[atype.history] for atype in (FOLLOWS, FOLLOWED_BY)}
-"""The types of a follow, seen from either end, and of what is kept aside while it is alive."""
+"""The follow types from both ends, with the types that keep their history."""
 
 
 class FollowPeriod(NamedTuple):
-    """A time during which a member followed another, in Unix milliseconds.
+    """A period during which a member followed another, in Unix milliseconds.
 
-    `since` is None where it is not known: the follow was imported, or ended before histories were kept. `until` is None
-    while it goes on.
+    `since` is None if unknown: the follow was imported, or ended before histories were kept. `until` is None for a current
+    follow.
     """
 
     since: int | None
@@ -42,20 +42,21 @@ class RelationshipHistory(NamedTuple):
     """When two members followed each other, newest first: at most 20 periods each way."""
 
     following: list[FollowPeriod]
-    """When the viewer followed the other."""
     followed_by: list[FollowPeriod]
-    """When the other followed the viewer."""
     known_since: int
-    """Follows that ended before this moment (Unix milliseconds) are not remembered."""
+    """Follows that ended before this time (Unix milliseconds) are not recorded."""
 
 
 async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
-    """Return when these two followed each other, also where one has blocked the other. Raises `NotFound` for no member."""
+    """Return when these two followed each other, even if either has blocked the other.
+
+    Raises `NotFound` for an unknown member.
+    """
     if not await members_by_id(reads.graph, (other,)):
         raise NotFound("Record not found")
     since = await known_since(reads)
     alive = await reads.lasting.assoc_get(viewer, tuple(_ASIDE), (other,))
-    # Read later: what ends in between is told twice, and not left out.
+    # Read later, so that a follow that ends in between appears twice rather than not at all.
     ended = await reads.lasting.assoc_ended(viewer, (*_ASIDE, *_ASIDE.values()), (other,))
     following, followed_by = [
         told_periods(alive[atype].get(other), [*ended[atype].values(), *ended[aside].values()])
@@ -65,7 +66,7 @@ async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
 
 
 def told_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan]:
-    """Return the periods that a live follow, if there is one, and tombstones tell of, newest first."""
+    """Return the periods recorded by a live follow, if any, and tombstones, newest first."""
     moments = frozenset[int]().union(*(moments_until(row.time, row.data) for row in ended))
     if alive is None:
         return [period for period in periods(moments) if period.until]
@@ -84,30 +85,29 @@ def _dated(period: FollowSpan) -> FollowPeriod:
 
 
 async def known_since(reads: Reads) -> int:
-    """Return from which moment on (Unix milliseconds) every end of a follow is remembered and may be told."""
+    """Return the time (Unix milliseconds) since which every end of a follow is recorded and may be shown."""
     kept = time.time_ns() // 1_000_000 - int(reads.history_days * _DAY_MS)
     return max(kept, await history_kept_since(reads.lasting))
 
 
 async def history_kept_since(graph: Reader) -> int:
-    """Return since when the network keeps histories, in Unix milliseconds; 0: from its beginning."""
+    """Return since when the server keeps histories, in Unix milliseconds; 0: from its beginning."""
     mark = await association(graph, EVERYBODY, HISTORY_KEPT, EVERYBODY)
     return milliseconds_of(mark.time) if mark is not None else 0
 
 
 DAYS = 90
-"""Days of a series by default."""
 MAX_DAYS = 400
 
 _PAGE = 2_000
 _MOST = 100_000
-"""Beginnings, and ends, that are read at most: 0.2 s of each. The series of a member with more begins later."""
+"""Maximum starts, and ends, that are read: 0.2 s for each. The series of a member with more starts later."""
 
 _ReadPage = Callable[[int, AssocType, Cursor], Awaitable[list[Assoc]]]
 
 
 class FollowersOfDay(NamedTuple):
-    """A day (UTC): followers at its end, and how many follows began and ended in it. The last day is today so far."""
+    """A day (UTC): followers at its end, and the follows that began and ended in it. The last day is today so far."""
 
     day: date
     followers: int
@@ -116,7 +116,7 @@ class FollowersOfDay(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The newest of a list, and from which moment on (Unix milliseconds) nothing of it is missing."""
+    """The newest part of a list, which is complete since `whole_since` (Unix milliseconds)."""
 
     rows: list[Assoc]
     whole_since: int
@@ -125,8 +125,8 @@ class _Part(NamedTuple):
 async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersOfDay]:
     """Return the followers of a member over the last `days` (1 to 400), oldest first.
 
-    There are fewer days, or none, where histories are not kept for so long, and for a member whom more than 100,000 began or
-    ceased to follow in that time. Of a member who followed more than 20 times the last 20 count. Raises `InvalidInput`.
+    Fewer days are returned if histories are not kept for that long, or with more than 100,000 starts or ends in that time. Of
+    repeated follows by one member, the last 20 count. Raises `InvalidInput`.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"days: 1 to {MAX_DAYS}", field="days")
@@ -148,12 +148,12 @@ async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersO
 
 
 def _first_whole_day(moment: int) -> int:
-    """The first day, counted from 1970, that begins at this moment or later."""
+    """Return the first day, counted from 1970, that begins at or after this time."""
     return -(-moment // _DAY_MS)
 
 
 async def _newest(read: _ReadPage, member: int, atype: AssocType, since: int) -> _Part:
-    """Read a list back to a moment in Unix milliseconds, or as much of it as is ever read."""
+    """Read a list back to a time in Unix milliseconds, or up to the maximum."""
     rows: list[Assoc] = []
     before = MAX_TIME
     while len(rows) < _MOST:
@@ -162,13 +162,12 @@ async def _newest(read: _ReadPage, member: int, atype: AssocType, since: int) ->
         if len(page) < _PAGE:
             return _Part(rows, since)
         before = page[-1].time
-        # A store in this process answers at once: others have a turn.
+        # A store in this process answers immediately: yield to other tasks.
         await asyncio.sleep(0)
     return _Part(rows, milliseconds_of(rows[-1].time) + 1)
 
 
 def _changes(begun: list[Assoc], ended: list[Assoc]) -> tuple[Counter[int], Counter[int]]:
-    """Count beginnings and ends by day."""
     alive = {row.id2: row for row in begun}
     tombstones: dict[int, list[Assoc]] = {}
     for row in ended:
@@ -185,7 +184,7 @@ def _changes(begun: list[Assoc], ended: list[Assoc]) -> tuple[Counter[int], Coun
 
 
 def _day(moment: int) -> int:
-    """The day of a snowflake, counted from 1970. Ids of imported follows do not tell it: such are from before all days."""
+    """Return the day of a snowflake, counted from 1970. Ids of imported follows have no date and count as before all days."""
     milliseconds = milliseconds_of(moment)
     return (milliseconds if milliseconds >= BACKDATED_UNTIL_MS else EPOCH_MS) // _DAY_MS
 
@@ -196,6 +195,6 @@ def _series(days: range, now: int, gained: Counter[int], lost: Counter[int]) -> 
     for day in reversed(days):
         date_of_day = datetime.fromtimestamp(day * _DAY_MS // 1_000, UTC).date()
         found.append(FollowersOfDay(date_of_day, followers, gained[day], lost[day]))
-        # Who follows while this is read may be in one list and not in the other.
+        # A follow that starts during the reads may be in one list only.
         followers = max(0, followers + lost[day] - gained[day])
     return found[::-1]

@@ -1,10 +1,8 @@
 """The home timeline: the newest posts and shares by the viewer, by their followees and under the tags they follow.
 
-Entries that an irreversible filter of the viewer matches are left out; the others say which filters match them.
-`definition` computes it by pull alone; `page` reads the materialised timeline and must give an equal result once events
-are done.
-
-Glossary (`docs/glossary.md`): audience, loud, stamp.
+Entries that match an irreversible filter of the viewer are removed; the others carry their matching filters. `definition`
+computes the timeline by pull alone; `page` reads the materialized timeline and must give an equal result once all events are
+processed.
 """
 
 from __future__ import annotations
@@ -47,31 +45,28 @@ _outage = ThrottledLog(logging.getLogger(__name__))
 
 _FOLLOWS_PAGE = 20_000
 _SHOWN_AT_ONCE = 500
-"""Entries by position that are hydrated together."""
 
 
 class _Tastes(NamedTuple):
-    """The viewer's choices that decide over every entry."""
+    """The viewer's settings that affect every entry."""
 
     tags: set[int]
-    """The tags that they follow."""
     apart: frozenset[int]
-    """Followees whose posts they read in an exclusive list instead."""
+    """Followees whose posts the viewer reads only in an exclusive list."""
 
 
 _PLAIN = _Tastes(set(), frozenset())
-"""The tastes of a viewer who follows no tags and has no lists."""
 
 
 async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
     """Return a page of the viewer's home timeline.
 
-    A cold timeline is rebuilt first; only the last entry ends the paging. Without `direct`, direct messages are left
-    out: apps for Mastodon expect them, the web app shows them as conversations.
+    An inactive timeline is rebuilt first; only the last entry ends the paging. Without `direct`, direct messages are excluded:
+    Mastodon clients expect them, the web app shows them as conversations.
     """
     with one_request():
         opening = await _opened(reads, viewer, cursor)
-        # Whether these lists are empty is asked at once: mostly they are, and are not asked for one by one below.
+        # These lists are usually empty, so one count replaces the separate reads below.
         held = await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, LOUD))
         plain = not (held[FOLLOWS_TAG] or held[OWNS_LIST])
         tastes = _PLAIN if plain else await _tastes(reads.graph, viewer)
@@ -81,7 +76,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
-    """Return the page that `page` must equal, by pull from everyone the viewer follows, at any price."""
+    """Return the page that `page` must equal, by pulling from all sources at any cost."""
     tastes = await _tastes(reads.graph, viewer)
     sources = await _sources(reads.graph, viewer, tastes.tags)
     sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME)
@@ -91,7 +86,7 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
 
 
 def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes, *, direct: bool = True) -> Folds:
-    """Describe the home as rows: which belong to it, and which leave shares out of it."""
+    """Describe the home timeline as rows: which belong to it, and how shares are folded."""
     seen = sight(reads.graph, viewer, lasting=reads.lasting)
 
     async def sift(ids: Sequence[int]) -> list[Row]:
@@ -105,9 +100,7 @@ def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes, *, di
 
 
 async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
-    """Return the entries that are in the viewer's home at this moment, as `page` would show them, in the order of
-    `ids`.
-    """
+    """Return the entries that are in the viewer's home now, as `page` would show them, in the order of `ids`."""
     with one_request():
         tastes = await _tastes(reads.graph, viewer)
         folds = _folds(reads, viewer, partial(_materialised, reads, viewer), tastes)
@@ -119,20 +112,20 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
 
 
 async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
-    """Return the ids of the newest entries that the viewer's sources have, whether the viewer may see them or not."""
+    """Return the ids of the newest entries of the viewer's sources, regardless of visibility."""
     with one_request():
         return await _materialised(reads, viewer, Cursor(limit=limit))
 
 
 async def pulled(reads: Reads, viewer: int, limit: int) -> list[int]:
-    """Return what `newest` returns, from the lists of the sources alone: no timeline is rebuilt for it, or kept warm."""
+    """Return the result of `newest` from the lists of the sources alone, without rebuilding a timeline or keeping it active."""
     with one_request():
         sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
         return await pull(reads.graph, sources, Cursor(limit=limit))
 
 
 async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list[Entry]:
-    """Return the entries at positions `first` to `last` of all that the sources of the home have, as the viewer may see them."""
+    """Return the visible entries at positions `first` to `last` among all entries of the home's sources."""
     sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
     ids = await stored(reads.graph, sources, first, last)
     shown: list[Entry] = []
@@ -142,7 +135,7 @@ async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list
 
 
 async def warm_up(reads: Reads, viewer: int) -> None:
-    """Rebuild a cold timeline. Concurrent calls wait for one rebuild."""
+    """Rebuild an inactive timeline. Concurrent calls wait for one rebuild."""
     if (under_way := reads.rebuilding.get(viewer)) is not None:
         await asyncio.shield(under_way)
         return
@@ -155,7 +148,7 @@ async def warm_up(reads: Reads, viewer: int) -> None:
 
 
 async def _rebuild(reads: Reads, viewer: int) -> None:
-    """Create, join the audiences, then fill: an entry that is posted in between is pushed, all others are pulled."""
+    """Create, join the follower sets, then fill: an entry posted in between is pushed, all others are pulled."""
     await reads.timelines.create(viewer)
     try:
         sources = await _sources(reads.lasting, viewer, await _followed_tags(reads.lasting, viewer), own=False)
@@ -172,19 +165,22 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
 
 
 class _Opening(NamedTuple):
-    """A timeline that was read beside the stamps of its viewer, for the first part of a page."""
+    """A timeline read together with the viewer's version token, for the first part of a page."""
 
     at: Cursor
     window: Window | None
     loud: Sources
-    """The lists of the sources that were loud when it was read."""
+    """The lists of the sources that were high-fan-out at that moment."""
 
 
 async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
-    """Read the timeline beside the viewer's stamp; None where that would not tell who was loud when it was read."""
+    """Read the timeline together with the viewer's version token.
+
+    Returns None if that cannot tell which sources were high-fan-out at that moment.
+    """
     if not isinstance(reads.graph, AheadGraph):
         return None
-    # As much as a page reads at first.
+    # The size of the first read of a page.
     at = cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))
     try:
         found = await reads.graph.beside_list(
@@ -197,7 +193,7 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
     if opening is None or opening.at != at:
-        # Before the timeline is read: what a source that is loud no more was not pushed is in there by then.
+        # Read before the timeline, which then contains the unpushed entries of a source whose demotion is complete.
         loud = await _loud(reads, viewer)
         window = await _window(reads, viewer, at)
     else:
@@ -215,7 +211,7 @@ async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Open
 
 
 async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | None = None) -> Window | None:
-    """Read the materialised timeline, rebuilt first if cold; None when it is unavailable: then everything is pulled."""
+    """Read the materialized timeline, rebuilt first if inactive; None if it is unavailable and everything is pulled."""
 
     async def read() -> Window | None:
         return await reads.timelines.read(viewer, at)
@@ -225,7 +221,7 @@ async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | Non
         if window is None:
             await warm_up(reads, viewer)
             window = await read()
-        # The question is put again also because it is what keeps a timeline warm.
+        # The repeated read also keeps the timeline active.
         depends_on(read, window)
     except Unavailable:
         _outage.warning("home timelines cannot be reached; a page is pulled")
@@ -234,7 +230,7 @@ async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | Non
 
 
 def _incomplete(window: Window, at: Cursor) -> bool:
-    """Return whether the page reaches down to where the materialised part of the timeline ends."""
+    """Return whether the page reaches the end of the materialized part of the timeline."""
     return window.floor > at.after and (at.oldest_first or len(window.ids) < at.limit)
 
 
@@ -245,7 +241,7 @@ async def _loud(reads: Reads, viewer: int) -> Sources:
 
 
 async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> list[int]:
-    """Read the entries that are never pushed: the viewer's own, which are seen at once, and those of loud sources."""
+    """Read the entries that are never pushed: the viewer's own, which are visible immediately, and high-fan-out ones."""
     mine = await reads.graph.assoc_range(viewer, POSTED, at)
     own = [entry.time for entry in mine]
     if not loud:
@@ -255,7 +251,7 @@ async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> lis
 
 
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:
-    """Return everything that the viewer's home is made of, as lists to merge."""
+    """Return all sources of the viewer's home timeline, as lists to merge."""
     members = [viewer] if own else []
     before = MAX_TIME
     while True:
@@ -276,7 +272,7 @@ async def _tastes(graph: Reader, viewer: int) -> _Tastes:
 
 
 def _belonging(seen: Sight, viewer: int, rows: Sequence[Row], tastes: _Tastes) -> list[Row]:
-    """Keep only entries of sources that the viewer follows at this moment, so that late consequences are never seen."""
+    """Keep only entries of sources that the viewer follows now, so that late consumers have no visible effect."""
     stands = seen.stands
     return [row for row in rows if _belongs(viewer, row, stands, tastes)]
 
@@ -294,21 +290,21 @@ def _belongs(viewer: int, row: Row, stands: Mapping[int, Relation], tastes: _Tas
 
 
 def _comes_by_tag(post: Post) -> bool:
-    """Return whether its tags bring a post home; one that is held comes to the author's followers alone."""
+    """Return whether its tags bring a post to home timelines; a held post reaches only the author's followers."""
     return post.visibility is Visibility.PUBLIC and post.review not in HELD
 
 
 def _brought(row: Row, by: int, stands: Mapping[int, Relation], tastes: _Tastes) -> bool:
-    """Return whether a member whom the viewer follows brings the entry home."""
+    """Return whether a followed member brings the entry to the home timeline."""
     stand = stands[by]
     if not stand.following or by in tastes.apart:
         return False
-    # As a rule a follow brings everything.
+    # Shortcut: by default a follow includes everything.
     return (stand.shares and not stand.languages) or may_come(row[1], row[2], stand)
 
 
 def _in_earshot(viewer: int, post: Post, stands: Mapping[int, Relation]) -> bool:
-    """Return whether the viewer may hear a comment: only who follows both ends does, so strangers' talk stays out."""
+    """Return whether the viewer may see a comment in the timeline, which requires following both authors."""
     parent = post.parent_author_id
     return not parent or parent in (viewer, post.author_id) or stands[parent].following
 

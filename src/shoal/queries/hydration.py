@@ -42,18 +42,16 @@ from shoal.graph.schema import (
 
 
 class EmojiCount(msgspec.Struct, frozen=True):
-    """An emoji on a post."""
-
     emoji: str
     count: int
     me: bool
-    """Whether the viewer put it there."""
+    """Whether the viewer added it."""
 
 
 async def emoji_counts(
     graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
 ) -> dict[int, tuple[EmojiCount, ...]]:
-    """Return the emoji of each post, in the order in which they came there; two reads.
+    """Return the emoji of each post, in the order of their first use; two reads.
 
     `mine` are the viewer's `REACTS` associations with the posts.
     """
@@ -64,7 +62,7 @@ async def emoji_counts(
 async def placed_counts(
     graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
 ) -> dict[int, list[tuple[EmojiPlace, EmojiCount]]]:
-    """Return the emoji of each post as `emoji_counts` does, each with its place."""
+    """Return the emoji of each post like `emoji_counts`, each with its position."""
     there = await emoji_places(graph, post_ids)
     ids = [place.id for places in there.values() for place in places]
     counts = (await graph.assoc_count(ids, (EMOJI_PUT_BY,)))[EMOJI_PUT_BY] if ids else {}
@@ -85,8 +83,6 @@ _NONE: Mapping[int, Assoc] = {}
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """A member with the counts that a profile shows."""
-
     member: Member
     followers: int = 0
     following: int = 0
@@ -95,18 +91,15 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 class PollView(msgspec.Struct, frozen=True):
-    """A poll as a viewer sees it."""
-
     poll: Poll
     votes: tuple[int, ...] = ()
-    """Votes for each option, in the order of the options."""
     voters: int = 0
     choices: tuple[int, ...] | None = None
-    """Positions of the options that the viewer chose; None: they have not voted, or nobody is logged in."""
+    """Positions of the viewer's choices; None if they have not voted, or without a viewer."""
 
 
 class Filtered(msgspec.Struct, frozen=True):
-    """A filter of the viewer that matches a post, with the keywords and posts by which it does."""
+    """A filter of the viewer that matches a post, with the matching keywords and posts."""
 
     filter: Filter
     keywords: tuple[str, ...] = ()
@@ -117,31 +110,27 @@ class SharedBy(msgspec.Struct, frozen=True):
     """Other members who shared the post. Their shares are folded into this entry."""
 
     first: tuple[Profile, ...]
-    """The first few."""
     number: int
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An entry of a feed: a post and, if it is there as a share, its sharer."""
+    """An entry of a feed: a post, with its sharer if it is a share."""
 
     id: int
-    """Id of the post, or of the share: the cursor."""
+    """Id of the post or share: the cursor."""
     post: Post
     author: Profile
     relation: Relation
-    """The viewer's relationship to the author."""
     media: tuple[Media, ...] = ()
     likes: int = 0
     shares: int = 0
     comments: int = 0
     emoji: tuple[EmojiCount, ...] = ()
-    """Emoji that members put on the post."""
     liked: bool = False
     shared: bool = False
     bookmarked: bool = False
     pinned: bool = False
     thread_muted: bool = False
-    """Whether the viewer has muted the thread."""
     poll: PollView | None = None
     filtered: tuple[Filtered, ...] = ()
     """The viewer's filters that match the post in the context of this feed."""
@@ -152,32 +141,31 @@ class Entry(msgspec.Struct, frozen=True):
     sharer_relation: Relation | None = None
     shared_by: SharedBy | None = None
     reported: bool = False
-    """Whether the viewer reported the post: then no feed shows them the entry."""
+    """Whether the viewer reported the post, which hides the entry from their feeds."""
 
     @property
     def reactions(self) -> int:
-        """Likes and shares of the post."""
         return self.likes + self.shares
 
 
 Row = tuple[int, Post, Share | None]
-"""An entry before hydration: its id, the post, and the share if it is there as one."""
+"""An entry before hydration: its id, the post, and the share if it is one."""
 
 Wanted = Callable[[Row], bool]
-"""A predicate on the post or share alone, asked before anything else is read."""
+"""A predicate on the post or share alone, evaluated before anything else is read."""
 
 _Rule = Callable[[Row, Mapping[int, Member], Mapping[int, Relation]], bool]
-"""A predicate that decides whether an entry is shown, from members who exist and the viewer's relationships to them."""
+"""Decides whether an entry is shown, from the existing members and the viewer's relationships to them."""
 
 _MANY = 200
-"""Above this number of entries, posts are read past the cache: they would evict what is read every day."""
+"""Number of entries above which posts are read past the cache, so that they do not evict hot ones."""
 
 
 class Sight:
     """Entries as a viewer sees them, read in two steps.
 
-    `look` reads what decides whether they are shown; `entries` reads the rest of those that are. Relations and members
-    that a look has read stay for the next one, so a page may take several looks.
+    `look` reads what decides whether they are shown; `entries` hydrates those that are. Relations and members from one call of
+    `look` are kept for the next, so a page may call it several times.
     """
 
     def __init__(self, graph: Reader, viewer: int | None, rule: _Rule, lasting: Reader | None = None) -> None:
@@ -186,7 +174,7 @@ class Sight:
         self.members: Mapping[int, Member] = {}
         """Authors and sharers."""
         self.stands: Mapping[int, Relation] = {}
-        """The viewer's relationships to them, and to authors whom a comment answers."""
+        """The viewer's relationships to them, and to the authors of parent posts."""
         self._rule = rule
         self._lasting = lasting or graph
         self._nodes: Mapping[int, AnyNode] = {}
@@ -205,7 +193,7 @@ class Sight:
         ]
         nodes = await self.graph.obj_get([*people, *beside])
         members = {id_: node for id_ in people if isinstance(node := nodes.get(id_), Member)}
-        # A home also asks how the viewer stands to whom a comment answers.
+        # A home timeline also needs the viewer's relationship to the parent's author.
         people.update([parent for _, post, _ in rows if (parent := post.parent_author_id)])
         stands = await relations(self.graph, self.viewer, people)
         rule = self._rule
@@ -216,17 +204,17 @@ class Sight:
         return rows
 
     def media(self, post: Post) -> tuple[Media, ...]:
-        """Return the media of a post that was looked at."""
+        """Return the media of a post that `look` has read."""
         return _media(post, self._nodes)
 
     def poll(self, post: Post) -> Poll | None:
-        """Return the poll of a post that was looked at, without votes."""
+        """Return the poll of a post that `look` has read, without votes."""
         return poll if isinstance(poll := self._nodes.get(post.poll_id), Poll) else None
 
     async def entries(self, rows: Sequence[Row]) -> list[Entry]:
-        """Hydrate rows that were looked at; three reads, one more where there are polls, two more where there are emoji.
+        """Hydrate rows that `look` has returned; three reads, one more with polls, two more with emoji.
 
-        Posts that the viewer reported fall away here: `look` does not know them.
+        Removes posts that the viewer reported, which `look` does not check.
         """
         if not rows:
             return []
@@ -235,24 +223,25 @@ class Sight:
 
 
 def sight(graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: Reader | None = None) -> Sight:
-    """Return the viewer's `Sight`. `unasked` entries come in a timeline or list, without those whom the viewer mutes;
-    otherwise the viewer asked for just these.
+    """Return the viewer's `Sight`.
+
+    `unasked` entries are those of a timeline or list, without muted authors; otherwise the viewer requested specific entries.
     """
     return Sight(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
 
 
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
-    """Return entries by id, in the order of `ids`, as the viewer may see them (`unasked`: see `sight`).
+    """Return the visible entries, in the order of `ids` (`unasked`: see `sight`).
 
-    At most seven reads, one more where there are polls, and two more where there are emoji.
+    At most seven reads, one more with polls, and two more with emoji.
     """
     return await _hydrated(sight(graph, viewer, unasked=unasked), ids)
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
-    """Return the entry from which the member has just taken back something of their own; None when it is gone.
+    """Return the entry from which the member has just removed their own reaction; None if it is gone.
 
-    A post that they reported or may not see (any more) is returned bare: its id and its author, without content and counts.
+    A post that they reported or may no longer see is reduced to its id and author, without content and counts.
     """
     seen = Sight(graph, member_id, _there)
     rows = await seen.look((id_,))
@@ -264,7 +253,7 @@ async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry |
 
 
 def _bare(entry: Entry) -> Entry:
-    """Return an entry without the post's text, media, poll and counts; of a suspended author only the name."""
+    """Return an entry without the post's text, media, poll and counts, and with only the name of a suspended author."""
     post, author = entry.post, entry.author
     return msgspec.structs.replace(
         entry,
@@ -282,7 +271,7 @@ def _bare(entry: Entry) -> Entry:
 
 
 async def hydrate_reported(graph: Reader, ids: Sequence[int]) -> list[Entry]:
-    """Return reported entries for moderators, and for them alone: hidden or not, and whatever their visibility."""
+    """Return reported entries for moderators only, regardless of hiding and visibility."""
     return await _hydrated(Sight(graph, None, _there), ids)
 
 
@@ -296,7 +285,7 @@ def _there(row: Row, members: Mapping[int, Member], _stands: Mapping[int, Relati
 
 
 async def _rows(graph: Reader, ids: Sequence[int]) -> list[Row]:
-    """Read entries with their posts; missing ones are left out."""
+    """Read entries with their posts, skipping missing ones."""
     nodes = await graph.obj_get(ids)
     found = [node for id_ in ids if (node := nodes.get(id_)) is not None]
     wanted = {node.post_id for node in found if type(node) is Share}
@@ -340,7 +329,7 @@ async def _assemble(
     post_ids = list({post.id for _, post, _ in rows})
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
     if len(members) > len(rows):
-        # More was looked at than is shown.
+        # More was read than is shown.
         shown = {post.author_id for _, post, _ in rows}
         shown.update([share.author_id for _, _, share in rows if share is not None])
         members = {id_: members[id_] for id_ in shown}
@@ -354,7 +343,7 @@ async def _assemble(
         *((VOTES,) if polls else ()),
         *((REACTS,) if reacted else ()),
     )
-    # Of posts, of roots of threads and of polls: one read, for no type has anything of another's kind.
+    # One read for posts, thread roots and polls: no association type applies to more than one of these kinds.
     wanted = list({*post_ids, *roots, *[poll.id for poll in polls]}) if roots or polls else post_ids
     state = await graph.assoc_get(viewer, types, wanted) if viewer is not None else {}
     views = await _poll_views(graph, polls, state.get(VOTES, {})) if polls else {}
@@ -364,7 +353,7 @@ async def _assemble(
     for entry_id, post, share in rows:
         id_ = post.id
         answer.append(
-            # Some by position: with more than thirty things to put in order, the interpreter packs them into a dictionary.
+            # Some by position: a call with more than thirty arguments makes the interpreter pack them into a dictionary.
             Entry(
                 entry_id,
                 post,
@@ -413,10 +402,10 @@ def _media(post: Post, nodes: Mapping[int, AnyNode]) -> tuple[Media, ...]:
 async def profiles(
     graph: Reader, members: Mapping[int, Member], viewer: int | None, stands: Mapping[int, Relation]
 ) -> dict[int, Profile]:
-    """Return members with their counts, as the viewer may know them; one read.
+    """Return members with their counts, as the viewer may see them; one read.
 
-    Everybody is told how many of a member's entries are open; the member and their followers, how many followers may
-    find. Direct and hidden posts are in no count.
+    All viewers see the number of open entries; the member and their followers also that of followers-only ones. Direct and hidden
+    posts are in no count.
     """
     counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
     followers, following, posted, aside, reserved = (counts[atype] for atype in _MEMBER_COUNTS)
@@ -432,7 +421,7 @@ async def profiles(
 
 
 async def profiles_by_id(graph: Reader, viewer: int | None, ids: Sequence[int]) -> list[Profile]:
-    """Return profiles in the order of `ids`, without members who are deleted or suspended. Three reads."""
+    """Return profiles in the order of `ids`, without deleted and suspended members. Three reads."""
     nodes = await graph.obj_get(ids)
     members = {id_: node for id_ in ids if isinstance(node := nodes.get(id_), Member) and not node.suspended}
     found = await profiles(graph, members, viewer, await relations(graph, viewer, members))

@@ -18,7 +18,7 @@ from shoal.queries.pipeline import NO_SIEVE, Folds, Page, folds_shares, itself, 
 
 MAX_LISTS = 1_000
 MAX_MEMBERS = 1_000
-"""More than anybody may have; `MAX_LISTS` is too."""
+"""More than a member may have, like `MAX_LISTS`."""
 
 
 async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direct: bool = True) -> Page:
@@ -33,7 +33,7 @@ async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direc
 
 
 async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
-    """Return the entries that are in the list at this moment, as `page` would show them, in the order of `ids`."""
+    """Return the entries that are in the list now, as `page` would show them, in the order of `ids`."""
     with one_request():
         shown = await own_list(reads.graph, viewer, list_id)
         members = await members_of(reads.graph, shown)
@@ -43,7 +43,7 @@ async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> 
 
 
 def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int], *, direct: bool = True) -> Folds:
-    """Describe the list as rows: which belong to it, and which leave shares out of it."""
+    """Describe the list as rows: which belong to it, and how shares are folded."""
     seen = sight(reads.graph, viewer, lasting=reads.lasting)
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
@@ -58,7 +58,7 @@ def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int],
 
 
 async def members_of(graph: Reader, shown: MemberList) -> list[int]:
-    """Return the members of a list whom its owner follows at this moment (or who are the owner), the newest first."""
+    """Return the members of a list whom its owner follows now (or who are the owner), newest first."""
     listed = [assoc.id2 for assoc in await graph.assoc_range(shown.id, LISTS, Cursor(limit=MAX_MEMBERS))]
     followed = (await graph.assoc_get(shown.owner_id, (FOLLOWS,), listed))[FOLLOWS]
     return [id_ for id_ in listed if id_ in followed or id_ == shown.owner_id]
@@ -74,7 +74,6 @@ async def owned(graph: Reader, member_id: int) -> list[MemberList]:
 
 
 async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberList]:
-    """Return the owner's lists that a member is on."""
     lists = await owned(graph, owner)
     if not lists or (member_id != owner and not (await graph.assoc_get(owner, (FOLLOWS,), (member_id,)))[FOLLOWS]):
         return []
@@ -83,7 +82,7 @@ async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberL
 
 
 async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
-    """Return the members whose posts the viewer reads in an exclusive list, and not at home."""
+    """Return the members whose posts the viewer reads only in an exclusive list."""
     apart = [one.id for one in await owned(graph, viewer) if one.exclusive]
     listed = await graph.assoc_ranges(apart, LISTS, Cursor(limit=MAX_MEMBERS)) if apart else {}
     return frozenset(assoc.id2 for page in listed.values() for assoc in page)
@@ -111,8 +110,6 @@ def _is_wanted(seen: Sight, shown: MemberList, members: Collection[int], heard: 
 
 
 def _in_earshot(shown: MemberList, post: Post, heard: Collection[int]) -> bool:
-    """Return whether the list hears a comment: one on the author's own post, on the owner's, or on a post of those
-    `heard`.
-    """
+    """Return whether the list shows a comment: one on a post of its author, of the owner, or of the members `heard`."""
     parent = post.parent_author_id
     return not parent or parent in (post.author_id, shown.owner_id) or parent in heard

@@ -54,7 +54,6 @@ from shoal.search.contract import Order
 from shoal.search.indexing import is_listed
 
 PAGE = 25
-"""Members on a page by default."""
 _FOLLOWEES = 5_000
 _RECEIVED = (LIKED_BY, SHARED_BY)
 _NOT_OPEN = (POSTED_ASIDE, POSTED_TO_FOLLOWERS)
@@ -70,25 +69,18 @@ class MemberPage(NamedTuple):
     times: list[int]
     next: int | None
     data: Sequence[bytes] = ()
-    """The data of each association."""
 
 
 class Likers(NamedTuple):
-    """The number of likes of a post, and its newest likers."""
-
     total: int
     newest: list[Profile]
 
 
 class EmojiReactors(EmojiCount, frozen=True):
-    """An emoji on a post, and the newest few members who put it there."""
-
     newest: tuple[Profile, ...] = ()
 
 
 class Received(NamedTuple):
-    """Total likes and shares of a member's posts."""
-
     likes: int
     shares: int
 
@@ -103,11 +95,11 @@ async def page(
     severed: bool = False,
     followed_by: int = 0,
 ) -> MemberPage:
-    """Return a page of the members in a list, without those who have blocked the viewer or whom the viewer has blocked.
+    """Return a page of the members in a list, without blocks between them and the viewer.
 
-    With `severed` they are included, for the list of blocked members. A sharer whose share is not open is left out, as
-    are expired mutes; with `followed_by`, so is everybody but that member and their followees. The members of the next
-    page are read ahead, so that they are in memory when it is asked for. Raises `InvalidInput` for a limit below 1.
+    With `severed` blocked members are included, for the list of blocks. Sharers whose share is not open and expired mutes are
+    excluded; with `followed_by`, so is everyone except that member and their followees. The members of the next page are
+    prefetched. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
     found = await reads.graph.assoc_range(of, atype, cursor.of(2 * cursor.limit + 1))
@@ -152,7 +144,7 @@ async def _people(
 
 
 async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, list[Profile]]:
-    """Return, for each member, the viewer's followees who follow them; nobody for a member who hides their connections.
+    """Return, for each member, the viewer's followees who follow them; none for a member who hides their connections.
 
     Only the viewer's newest 5,000 followees are considered, and at most 80 returned for each member.
     """
@@ -186,7 +178,7 @@ def _named(
     members: Mapping[int, Member],
     stands: Mapping[int, Relation],
 ) -> bool:
-    """Return whether a sharer may be named: their share is still there, and open."""
+    """Return whether a sharer may be named: the share exists and is open."""
     share = nodes.get(_share_id(assoc))
     if not isinstance(share, Share) or share.visibility not in OPEN:
         return False
@@ -196,12 +188,12 @@ def _named(
 def _read_ahead(reads: Reads, ids: Sequence[int]) -> None:
     if ids:
         task = asyncio.ensure_future(reads.graph.obj_get(ids))
-        # Nobody waits for it; a failure will be met again by the page itself.
+        # A prefetch: the page itself reports a failure when it reads them.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5) -> Likers:
-    """Return how many like a post, in O(1), and the newest few. Raises `NotFound` if the viewer may not see it."""
+    """Return the number of likes of a post, in O(1), and the newest likers. Raises `NotFound` if the viewer may not see it."""
     post = await access_post(reads.graph, viewer, post_id)
     total = (await reads.graph.assoc_count((post.id,), (LIKED_BY,)))[LIKED_BY].get(post.id, 0)
     found = await reads.graph.assoc_range(post.id, LIKED_BY, Cursor(limit=newest))
@@ -234,7 +226,7 @@ async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest:
 async def emoji_page(
     reads: Reads, viewer: int | None, post_id: int, emoji: str, cursor: Cursor
 ) -> tuple[EmojiCount, MemberPage]:
-    """Return an emoji of a post and a page of the members who put it there, newest first.
+    """Return an emoji of a post and a page of the members who added it, newest first.
 
     Raises `NotFound` if the viewer may not see the post, and `InvalidInput` for a limit below 1.
     """
@@ -253,9 +245,8 @@ async def _placed(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[
 async def received(reads: Reads, viewer: int | None, member: int) -> Received:
     """Return the total likes and shares of the member's posts that the viewer could find.
 
-    The member sees the totals, which are two counters. Others see them without the posts that are listed as not open:
-    followers without direct and hidden posts, strangers also without posts for followers. Of a member who has more
-    such posts than are counted, others see no totals.
+    The member sees the totals, which are two counters. For others, posts that are not open are subtracted: direct and hidden
+    posts for followers, followers-only posts too for strangers. If there are too many of them to count, others see no totals.
     """
     graph = reads.graph
     counts = await graph.assoc_count((member,), (*_RECEIVED, *_NOT_OPEN))
@@ -274,11 +265,11 @@ async def received(reads: Reads, viewer: int | None, member: int) -> Received:
 
 
 async def directory_page(reads: Reads, viewer: int | None, order: Order, limit: int, offset: int = 0) -> list[Profile]:
-    """Part of the directory; whom the viewer mutes, and who has to do with them by a block, is left out of it. Three reads."""
+    """Return a page of the directory, without members whom the viewer mutes or blocks, or who block the viewer. Three reads."""
     ids = await compared(partial(reads.search.directory, order, limit, offset))
     found = await members_by_id(reads.graph, ids)
     stands = await relations(reads.graph, viewer, found)
-    # In the order of the index: members come in another one where some of them were in memory.
+    # Restore the order of the index, which partly cached reads do not keep.
     shown = {
         id_: member
         for id_ in ids
@@ -290,17 +281,16 @@ async def directory_page(reads: Reads, viewer: int | None, order: Order, limit: 
 T = TypeVar("T")
 
 MOST_FOUND = 500
-"""Members of one answer."""
+"""Members per response."""
 _AT_ONCE = 500
-"""Accounts that are looked up together."""
 _EACH = 5
-"""Members who may declare one account and be found by it: those who declared it first."""
+"""Members found by one account: those who declared it first."""
 
 MatchKind = Literal["email", "link", "name"]
 
 
 class ContactMatch(NamedTuple):
-    """A member who may be meant by what was `given`, a hash or a handle in its one form, and how the viewer stands to them."""
+    """A member who may match a `given` hash or normalized handle, and the viewer's relation to them."""
 
     profile: Profile
     given: str
@@ -310,26 +300,26 @@ class ContactMatch(NamedTuple):
 
 
 class ContactsFound(NamedTuple):
-    """Members who were found: those whom the viewer does not follow first, and of these the surer ones first."""
+    """Members found: those whom the viewer does not follow first, then by strength of evidence."""
 
     matches: list[ContactMatch]
     asked: int
-    """Different accounts or hashes that were looked for."""
+    """Distinct accounts or hashes searched."""
     unreadable: int
-    """Entries of the list that name nobody, such as the numbers of X."""
+    """Entries of the list that identify no account, such as the numeric ids of X."""
     more: bool
-    """Whether more members were found than an answer has room for. Lists may be sent in parts."""
+    """Whether the response was truncated. Lists may be sent in parts."""
 
 
 class _Claim(NamedTuple):
-    """A possible match, before the member is looked at."""
+    """A possible match, before the member is read."""
 
     member_id: int
     given: ForeignHandle | str
     match: MatchKind
 
     def holds(self, member: Member) -> bool:
-        """Return whether the member, as they are now, is meant: what led to them may be of a moment ago."""
+        """Return whether the current member matches: the index may be slightly outdated."""
         if isinstance(self.given, str):
             return member.email_hash == self.given
         if self.match == "name":
@@ -338,7 +328,7 @@ class _Claim(NamedTuple):
 
 
 async def contacts_by_hash(reads: Reads, viewer: int, hashes: Sequence[str]) -> ContactsFound:
-    """Find members by hashes of their e-mail addresses, those who allow it. Raises as `check_hashes`."""
+    """Find members who allow it by hashes of their email addresses. Raises like `check_hashes`."""
     asked = check_hashes(hashes)
 
     async def claims(part: Sequence[str]) -> list[_Claim]:
@@ -350,8 +340,8 @@ async def contacts_by_hash(reads: Reads, viewer: int, hashes: Sequence[str]) -> 
 
 
 async def followees_in_archive(reads: Reads, viewer: int, archive: bytes) -> ContactsFound:
-    """Find members by the follow list in a file of another network's archive. Raises as `read_archive`."""
-    # In a thread: four megabytes would hold up whoever is served meanwhile.
+    """Find members by the follow list in a file of another network's archive. Raises like `read_archive`."""
+    # In a thread: parsing four megabytes would block other requests.
     return await _followees(reads, viewer, await asyncio.to_thread(read_archive, archive))
 
 
@@ -368,7 +358,7 @@ async def _followees(reads: Reads, viewer: int, listed: FollowList) -> ContactsF
 async def _found(
     reads: Reads, viewer: int, asked: Sequence[T], claims: Callable[[Sequence[T]], Awaitable[list[_Claim]]]
 ) -> ContactsFound:
-    """Six reads at most for every 500; past the cache, which would have to forget what others need."""
+    """Look up in groups of 500 with at most six reads each, past the cache, to avoid evicting hot entries."""
     matches: dict[int, ContactMatch] = {}
     for start in range(0, len(asked), _AT_ONCE):
         for match in await _shown(reads, viewer, await claims(asked[start : start + _AT_ONCE])):
@@ -380,7 +370,7 @@ async def _found(
 
 
 async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim]:
-    """Return who may be meant by these accounts, those who declare them first; two reads."""
+    """Return the possible matches of these accounts, earliest declarations first; two reads."""
     by_id = {handle_id(str(handle)): handle for handle in handles if handle.site}
     lists = await reads.lasting.assoc_ranges(list(by_id), DECLARED_BY, Cursor(limit=_EACH, oldest_first=True))
     declared = [_Claim(row.id2, by_id[id_], "link") for id_, rows in lists.items() for row in rows]
@@ -390,7 +380,7 @@ async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim
 
 
 def _user_names(handles: Sequence[ForeignHandle]) -> Iterator[tuple[Key, ForeignHandle]]:
-    """Yield the keys of members who would have the same user name here."""
+    """Yield the keys of members with the same user name on this server."""
     for handle in handles:
         try:
             yield user_name_key(check_user_name(handle.user_name)), handle
@@ -399,7 +389,7 @@ def _user_names(handles: Sequence[ForeignHandle]) -> Iterator[tuple[Key, Foreign
 
 
 async def _shown(reads: Reads, viewer: int, claims: Sequence[_Claim]) -> list[ContactMatch]:
-    """Return the claims that hold, of members whom the viewer may be shown; each member once."""
+    """Return the claims that hold, for members whom the viewer may see; each member once."""
     members = await members_by_id(reads.lasting, list({claim.member_id for claim in claims} - {viewer}))
     held: dict[int, _Claim] = {}
     for claim in claims:

@@ -24,28 +24,27 @@ from shoal.graph.schema import AUDITED, EVERYBODY, PUBLIC_LISTS, REPORTED, AnyNo
 from shoal.queries.pagination import look_through, pull_entries
 
 SCANS = 40
-"""Scans of one page: after so many it comes short, and its cursor goes on from there."""
+"""Maximum scans per page: after that the page is short, and its cursor continues from there."""
 SCANNED = 2_000
-"""Objects of one scan."""
 _MILLISECOND = floor_at(1_800_000_000_001) - floor_at(1_800_000_000_000)
 _STRETCH = 86_400_000 * _MILLISECOND
-"""Where a page begins to look: a day."""
+"""Initial range of a page: a day."""
 _AHEAD_MS = 3_600_000
-"""Ids may be ahead of our clock by so much."""
+"""How far ids may be ahead of our clock."""
 
 Wanted = Callable[[Member], bool]
 MemberState = Literal["active", "pending", "disabled", "silenced", "sensitized", "suspended"]
 
 
 class Members(NamedTuple):
-    """A page, newest first. `next` is the `before` of the page that follows; None at the end."""
+    """A page, newest first. `next` is the `before` of the next page; None at the end."""
 
     members: list[Member]
     next: int | None
 
 
 def is_in(member: Member, state: MemberState) -> bool:
-    """Whether a member is in a state. Active is one who is neither suspended nor disabled."""
+    """Return whether a member is in a state. Active means neither suspended nor disabled."""
     match state:
         case "active":
             return not (member.suspended or member.disabled)
@@ -63,7 +62,7 @@ def is_in(member: Member, state: MemberState) -> bool:
 
 
 async def members_page(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
-    """A page of the members who are wanted, with `after < id < before`: the newest of them, or the oldest (`oldest_first`)."""
+    """Return a page of matching members with `after < id < before`: the newest, or the oldest (`oldest_first`)."""
     return await (_oldest if cursor.oldest_first else _newest)(scanner, cursor, wanted)
 
 
@@ -78,7 +77,7 @@ async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
             break
         after = scanned[-1].id
     if not found:
-        # Nothing was found in what was scanned: the pages above and below it begin where the scan ended.
+        # Nothing was found in the scanned range: the adjacent pages start where the scan ended.
         return Members(found, None if ended else after)
     found = found[: cursor.limit][::-1]
     return Members(found, found[-1].id)
@@ -87,7 +86,7 @@ async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
 async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
     high = min(cursor.before, floor_at(time.time_ns() // 1_000_000 + _AHEAD_MS))
     stretch, found, scans, began = _STRETCH, list[Member](), 0, high
-    # A page always comes further than it began, or its cursor would lead nowhere.
+    # A page must make progress, or its cursor would repeat.
     while scans < SCANS or high == began:
         scans += 1
         low = max(high - stretch, cursor.after + 1)
@@ -97,7 +96,7 @@ async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
         here = [node for node in scanned if node.id < high]
         if len(here) == SCANNED:
             if stretch > _MILLISECOND:
-                # The end of the stretch was not reached, and the newest are there: one with half as much in it.
+                # The scan did not reach the end of the range, where the newest are: retry with half of it.
                 stretch = max(min(stretch, here[-1].id - low) // 2, _MILLISECOND)
                 continue
             here += await _rest(scanner, here[-1].id, high)
@@ -111,7 +110,7 @@ async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
 
 
 async def _rest(scanner: Scanner, after: int, high: int) -> list[AnyNode]:
-    """Everything up to the end of a stretch that cannot be shorter."""
+    """Read up to the end of a range that cannot be shorter."""
     found: list[AnyNode] = []
     while scanned := [node for node in await scanner.obj_scan(after, SCANNED) if node.id < high]:
         found += scanned
@@ -124,16 +123,15 @@ def _members(nodes: list[AnyNode], wanted: Wanted) -> list[Member]:
 
 
 class WantedReports(NamedTuple):
-    """Which reports: open or resolved ones, made by one member, about one member."""
+    """Filter of reports: open or resolved, by reporter and by target."""
 
     resolved: bool = False
     reporter_id: int | None = None
     target_id: int | None = None
     waiting: bool = False
-    """Only those about a post that waits for moderators."""
+    """Only reports about a post in review."""
 
     def admits(self, report: Report) -> bool:
-        """Whether a report is wanted."""
         return (
             bool(report.closed_at) is self.resolved
             and self.reporter_id in (None, report.reporter_id)
@@ -142,14 +140,14 @@ class WantedReports(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """A page, newest first, which may come short. `next` is the `before` of the page that follows; None at the end."""
+    """A page, newest first, which may be short. `next` is the `before` of the next page; None at the end."""
 
     reports: list[Report]
     next: int | None
 
 
 async def reports_page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> Reports:
-    """A page of the reports that are wanted. Raises `InvalidInput` for a limit below 1."""
+    """Return a page of matching reports. Raises `InvalidInput` for a limit below 1."""
 
     async def read(at: Cursor) -> list[Assoc]:
         return await graph.assoc_range(EVERYBODY, REPORTED, at)
@@ -163,7 +161,6 @@ async def reports_page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> 
 
 
 async def _about_waiting(graph: Reader, reports: Sequence[Report]) -> list[Report]:
-    """Return the reports about posts that wait for moderators; one read."""
     ids = list({id_ for report in reports for id_ in report.post_ids})
     nodes = await graph.obj_get(ids) if ids else {}
     waiting = {id_ for id_ in ids if isinstance(post := nodes.get(id_), Post) and post.review is Review.WAITING}
@@ -171,20 +168,19 @@ async def _about_waiting(graph: Reader, reports: Sequence[Report]) -> list[Repor
 
 
 _SEARCHED = 200
-"""Entries that are read at once where only some are wanted."""
+"""Entries per read if a filter applies."""
 _EXPORTED = 500
 
 
 class WantedEntries(NamedTuple):
-    """Entries of one actor, about one target, of some acts; None and no verbs: all."""
+    """Filter of audit entries by actor, target and verbs; None and an empty set match all."""
 
     actor_id: int | None = None
-    """0: nobody who is logged in, or the command line."""
+    """0: anonymous, or the command line."""
     target_id: int | None = None
     verbs: frozenset[AuditVerb] = frozenset()
 
     def admits(self, entry: AuditEntry) -> bool:
-        """Whether an entry is wanted."""
         return (
             self.actor_id in (None, entry.actor_id)
             and self.target_id in (None, entry.target_id)
@@ -193,7 +189,7 @@ class WantedEntries(NamedTuple):
 
 
 class DatedEntry(NamedTuple):
-    """An entry with its id, and the address that it came from, wherever that is kept."""
+    """An entry with its id and address, if one is kept."""
 
     id: int
     entry: AuditEntry
@@ -201,19 +197,19 @@ class DatedEntry(NamedTuple):
 
     @property
     def at(self) -> int:
-        """Return the moment, in Unix milliseconds."""
+        """The time in Unix milliseconds."""
         return milliseconds_of(self.id)
 
 
 class AuditPage(NamedTuple):
-    """A page, newest first, which may come short. `next` is the `before` of the page that follows; None at the end."""
+    """A page, newest first, which may be short. `next` is the `before` of the next page; None at the end."""
 
     entries: list[DatedEntry]
     next: int | None
 
 
 async def audit_page(graph: Reader, cursor: Cursor, wanted: WantedEntries) -> AuditPage:
-    """A page of the entries that are wanted. Raises `InvalidInput` for a limit below 1."""
+    """Return a page of matching entries. Raises `InvalidInput` for a limit below 1."""
     at_once = cursor.limit + 1 if wanted == WantedEntries() else max(_SEARCHED, cursor.limit + 1)
 
     async def read(at: Cursor) -> list[Assoc]:
@@ -228,7 +224,7 @@ async def audit_page(graph: Reader, cursor: Cursor, wanted: WantedEntries) -> Au
 
 
 async def everything(graph: Reader) -> AsyncGenerator[DatedEntry, None]:
-    """All entries, oldest first; a fixed number of them is in memory at a time."""
+    """Iterate over all entries, oldest first, with bounded memory."""
     at = Cursor(limit=_EXPORTED, oldest_first=True)
     while listed := await pull_entries(graph, AUDITED, PUBLIC_LISTS, at):
         for one in await _with_addresses(graph, [(assoc, decode_entry(assoc)) for assoc in listed]):
@@ -237,7 +233,7 @@ async def everything(graph: Reader) -> AsyncGenerator[DatedEntry, None]:
 
 
 async def own(graph: Reader, member_id: int, listed: Sequence[Assoc]) -> list[DatedEntry]:
-    """The entries of a part of a member's own list: acts on their own account, and log-ins that failed."""
+    """Return the entries of part of a member's own list: actions on their own account, and failed logins."""
     addresses = {assoc.id2: assoc.data.decode() for assoc in listed}
     public = public_list(shard_of(member_id))
     entries = (await graph.assoc_get(public, (AUDITED,), list(addresses)))[AUDITED] if addresses else {}
@@ -247,7 +243,7 @@ async def own(graph: Reader, member_id: int, listed: Sequence[Assoc]) -> list[Da
 
 
 async def _with_addresses(graph: Reader, found: Sequence[tuple[Assoc, AuditEntry]]) -> list[DatedEntry]:
-    """Return entries with their addresses; one read for each member of whom there are some, side by side."""
+    """Return entries with their addresses; one concurrent read per member concerned."""
     held: dict[int, list[int]] = {}
     for assoc, entry in found:
         if entry.holder_id:

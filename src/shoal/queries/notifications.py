@@ -41,28 +41,23 @@ from shoal.queries.pagination import Fit, RowReader, check_limit, read_items
 from shoal.queries.pipeline import sieve_of
 
 MOST_OF_A_GROUP = 400
-"""Notifications of a group that are read."""
 _A_GROUP = 4
-"""Notifications that are read at once for each group of a page."""
+"""Notifications read per group of a page."""
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """A notification."""
-
     time: int
-    """When it happened, a snowflake: its id among the member's notifications."""
+    """The time of the action, a snowflake: its id among the member's notifications."""
     notice: Notice
     actor: Profile
     entry: Entry | None = None
     report: Report | None = None
     target: Profile | None = None
-    """The reported member."""
     scheduled: ScheduledPost | None = None
-    """The scheduled post that could not be published."""
 
 
 class NotificationPage(NamedTuple):
-    """A page of notifications. `next` is the `before` of the page that follows; None at the end."""
+    """A page of notifications. `next` is the `before` of the next page; None at the end."""
 
     items: list[Notification]
     next: int | None
@@ -85,18 +80,14 @@ class GroupedPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotificationQuery:
-    """A choice of notifications."""
-
     kinds: frozenset[Kind] | None = None
-    """The kinds to include; None for all."""
     without: frozenset[Kind] = frozenset()
     actor_id: int = 0
     about: int = 0
     held: bool = False
-    """Whether to include notifications that the viewer's policy holds back."""
+    """Whether to include notifications that the viewer's policy holds."""
 
     def admits(self, notice: Notice) -> bool:
-        """Return whether a notification is included."""
         if notice.kind in self.without or (self.kinds is not None and notice.kind not in self.kinds):
             return False
         return self.actor_id in (0, notice.actor_id) and self.about in (0, notice.about)
@@ -123,7 +114,7 @@ async def grouped(
 ) -> GroupedPage:
     """Return a page of `cursor.limit` groups; notifications of `kinds` are grouped.
 
-    A page is a stretch of the ungrouped list: the next page may go on with a group of this one.
+    A page covers a range of the ungrouped list, so the next page may continue a group of this one.
     """
 
     def fitting(found: Sequence[Notification]) -> int:
@@ -143,7 +134,7 @@ async def grouped(
 
 
 async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification]:
-    """Return the notifications of a group, newest first. Raises `NotFound` when it is empty."""
+    """Return the notifications of a group, newest first. Raises `NotFound` if it is empty."""
     query = NotificationQuery(frozenset({group.kind}), about=group.about)
     found = await page(reads, viewer, Cursor(group.last, max(group.first, 0), MOST_OF_A_GROUP), query)
     if not found.items:
@@ -154,7 +145,7 @@ async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification
 async def unread(
     reads: Reads, viewer: int, limit: int, query: NotificationQuery = ALL, kinds: Collection[Kind] | None = None
 ) -> int:
-    """Count the notifications since the viewer's read marker, up to `limit`; with `kinds`, groups instead."""
+    """Count the notifications since the viewer's read marker, up to `limit`; with `kinds`, count groups instead."""
     read = (await marks(reads.graph, viewer, (NOTIFICATIONS,))).get(NOTIFICATIONS)
     cursor = Cursor(after=read.last_read_id if read else 0, limit=limit)
     if kinds is None:
@@ -204,9 +195,7 @@ def _newest(one: Assoc) -> int:
 
 
 async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
-    """Return the notifications that the viewer may be shown now, with everything that they show; at most fourteen
-    reads.
-    """
+    """Return the notifications that the viewer may see now, fully hydrated; at most fourteen reads."""
     posts = dict.fromkeys(notice.about for _, notice in rows if notice.kind in ABOUT_POSTS)
     sieve = await sieve_of(reads.graph, viewer, FilterContext.NOTIFICATIONS)
     found = await hydrate(reads.graph, viewer, list(posts), unasked=False)
@@ -262,7 +251,7 @@ def _may_show(
 
 
 def _refused(nodes: Mapping[int, AnyNode], notice: Notice) -> ScheduledPost | None:
-    """Return the scheduled post that could not be published; None if it was moved, published or cancelled since."""
+    """Return the scheduled post that could not be published; None if it was moved, published or canceled since."""
     node = nodes.get(notice.about) if notice.kind is Kind.UNPUBLISHED else None
     return node if isinstance(node, ScheduledPost) and node.refused else None
 
@@ -270,7 +259,7 @@ def _refused(nodes: Mapping[int, AnyNode], notice: Notice) -> ScheduledPost | No
 def _still_so(
     viewer: int, assoc: Assoc, notice: Notice, post: Post, actor: Member, nodes: Mapping[int, AnyNode], stand: Relation
 ) -> bool:
-    """Return whether the act stands: a mention may have been edited out, a share taken back."""
+    """Return whether the action is still in effect: a mention may have been edited out, a share deleted."""
     if notice.kind is Kind.MENTION:
         return any(mention.id == viewer for mention in post.mentions)
     if notice.kind is Kind.SHARE:
@@ -296,15 +285,15 @@ def _made(
 
 
 MOST_LOOKED_AT = 1_000
-"""How many held notifications are looked at, from the newest."""
+"""Newest held notifications that are read."""
 MOST_COUNTED = 100
-"""Larger counts are not told exactly: nobody needs them, and they may grow without end."""
+"""Larger counts are reported as this number."""
 
 Held = tuple[Assoc, Notice]
 
 
 class NoticeRequest(msgspec.Struct, frozen=True):
-    """A sender, and what is held back of theirs: how many, the first and the last (snowflakes), the newest post of it."""
+    """A sender with held notifications: their number, the first and last (snowflakes), and the newest post."""
 
     sender: Profile
     count: int
@@ -314,21 +303,21 @@ class NoticeRequest(msgspec.Struct, frozen=True):
 
 
 class NoticeRequests(NamedTuple):
-    """A page. `next` is the `before` of the page that follows; None at the end."""
+    """A page. `next` is the `before` of the next page; None at the end."""
 
     items: list[NoticeRequest]
     next: int | None
 
 
 class HeldBack(NamedTuple):
-    """How many requests there are, and notifications in them; each up to `MOST_COUNTED`."""
+    """The number of requests, and of notifications in them; each up to `MOST_COUNTED`."""
 
     requests: int
     notifications: int
 
 
 async def requests_page(reads: Reads, viewer: int, cursor: Cursor) -> NoticeRequests:
-    """A page of requests; the cursor is the time of the newest notification of each."""
+    """Return a page of requests; the cursor is the time of the newest notification of each."""
     check_limit(cursor)
     groups = [
         group for group in (await _by_sender(reads, viewer)).values() if cursor.after < group[0][0].time < cursor.before
@@ -341,7 +330,6 @@ async def requests_page(reads: Reads, viewer: int, cursor: Cursor) -> NoticeRequ
 
 
 async def sender_request(reads: Reads, viewer: int, sender_id: int) -> NoticeRequest:
-    """The request of one sender. Raises `NotFound`."""
     group = (await _by_sender(reads, viewer)).get(sender_id)
     found = await _make_requests(reads, viewer, [group]) if group else []
     if not found:
@@ -350,13 +338,12 @@ async def sender_request(reads: Reads, viewer: int, sender_id: int) -> NoticeReq
 
 
 async def held_back(reads: Reads, viewer: int) -> HeldBack:
-    """How much waits for the viewer to decide."""
     groups = await _by_sender(reads, viewer)
     return HeldBack(min(len(groups), MOST_COUNTED), min(sum(map(len, groups.values())), MOST_COUNTED))
 
 
 async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
-    """Held notifications by sender, newest first; the sender of the newest one comes first."""
+    """Return held notifications by sender, newest first, ordered by the newest of each sender."""
     groups: dict[int, list[Held]] = {}
     for assoc in await reads.graph.assoc_range(viewer, HELD, Cursor(limit=MOST_LOOKED_AT)):
         if notice := notice_of(assoc):
@@ -365,7 +352,7 @@ async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
 
 
 async def _make_requests(reads: Reads, viewer: int, groups: Sequence[Sequence[Held]]) -> list[NoticeRequest]:
-    """Requests of these groups, without those of senders whom the viewer is not shown (any more)."""
+    """Return the requests of these groups, without senders who are hidden from the viewer."""
     newest: Mapping[int, Sequence[Held]] = {group[0][0].time: group for group in groups}
     made = []
     for item in await shown(reads, viewer, [group[0] for group in groups]):

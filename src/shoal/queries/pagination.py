@@ -38,21 +38,20 @@ from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.schema import POSTED, TAG_OF, AssocType
 
 Sources = Mapping[AssocType, Sequence[int]]
-"""Lists to merge: for each type of list, the objects that they belong to."""
+"""Lists to merge: for each association type, the objects that own the lists."""
 
 
 def check_limit(at: Cursor) -> None:
-    """Raise `InvalidInput` for a limit below 1: after an empty page there is nothing to go on from."""
+    """Raise `InvalidInput` for a limit below 1: an empty page would have no cursor to continue from."""
     if at.limit < 1:
         raise InvalidInput("limit: at least 1", field="limit")
 
 
 async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
-    """Return the first `at.limit` distinct times in the union of the lists, in the cursor's direction; exact, two reads
-    a type.
+    """Return the first `at.limit` distinct times in the union of the lists, in the cursor's direction; two reads per type.
 
-    First a few entries of every list. The `limit`-th of those bounds the answer, so a second read asks only the lists
-    whose few entries all lie within the bound, and only up to it.
+    The first read takes a few entries of every list. The `limit`-th of those bounds the result, so the second read covers only
+    lists whose few entries all lie within the bound, and only up to it. The result is exact.
     """
     found: set[int] = set()
     for atype, id1s in sources.items():
@@ -62,7 +61,7 @@ async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
 
 
 async def pull_entries(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> list[Assoc]:
-    """As `pull`, of lists of one type that share no time: the entries themselves."""
+    """Return the entries themselves, like `pull`, from lists of one type that share no time."""
     found = await _pull(graph, atype, id1s, at)
     return [found[time] for time in sorted(found, reverse=not at.oldest_first)[: at.limit]]
 
@@ -83,7 +82,7 @@ async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor
 
 
 def _until(at: Cursor, bound: int) -> Cursor:
-    """Limit the stretch: nothing past the bound can be in the answer."""
+    """Limit the range: nothing past the bound can be in the result."""
     return at._replace(before=bound) if at.oldest_first else at._replace(after=bound)
 
 
@@ -97,15 +96,15 @@ def _by_time(lists: Mapping[int, Sequence[Assoc]]) -> dict[int, Assoc]:
 
 NEAR = 512
 NEAR_PER_LIST = 16
-"""So many entries before a position are read rather than counted, and at least so many for each list: a count costs more."""
+"""Entries before a position, in total and per list, up to which they are read: counting costs more."""
 _AROUND = 1 / 32
-"""How far beside the likely place of a position the entries are counted too, as a share of the time where it must be."""
+"""Distance from the estimated time of a position at which entries are counted too, as a fraction of the remaining time range."""
 
 
 async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list[int]:
     """Return the ids at these positions in the union of the lists, newest first.
 
-    One more is read before them: an entry that has the position before too is not at `first`.
+    One more is read before them: an entry that also has the previous position is not at `first`.
     """
     begin = max(first - 1, 0)
     before, newer = await _near(graph, sources, begin)
@@ -115,7 +114,7 @@ async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list
 
 
 async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, int]:
-    """Return a time, and how many entries are not older: at most `position`, and not much fewer."""
+    """Return a time, and the number of entries that are not older: at most `position`, and close to it."""
     near = max(NEAR, NEAR_PER_LIST * sum(map(len, sources.values())))
     if position < near:
         return MAX_TIME, 0
@@ -127,7 +126,7 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
         return low, older
     if newer > position:
         return MAX_TIME, 0
-    # More than `position` are not older than `low`, and no more than that not older than `high`.
+    # Invariant: more than `position` entries are not older than `low`, and at most `position` not older than `high`.
     even = True
     while position - newer >= near and high - low > 1:
         times = _guesses(low, high, (position - near // 2 - newer) / (older - newer), even=even)
@@ -141,9 +140,9 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
 
 
 def _guesses(low: int, high: int, share: float, *, even: bool) -> list[int]:
-    """Return times between two, newest first: around that with this share of the entries behind it, if they come evenly.
+    """Return times between two, newest first, around the one with this fraction of evenly distributed entries above it.
 
-    Unless they are taken to be `even`, the quarters of the time are among them, so that it is cut into a quarter at worst.
+    Unless they are assumed `even`, the quarters of the range are included, so that it shrinks to a quarter at worst.
     """
     shares = [share - _AROUND, share, share + _AROUND, *(() if even else (0.25, 0.5, 0.75))]
     times = {high - int((high - low) * share) for share in shares}
@@ -151,7 +150,7 @@ def _guesses(low: int, high: int, share: float, *, even: bool) -> list[int]:
 
 
 async def _span(graph: Reader, sources: Sources) -> tuple[int, int] | None:
-    """Return the time of the oldest entry of all lists, and the moment after that of the newest."""
+    """Return the time of the oldest entry of all lists, and the time after the newest."""
     times = []
     for atype, id1s in sources.items():
         if id1s:
@@ -161,7 +160,7 @@ async def _span(graph: Reader, sources: Sources) -> tuple[int, int] | None:
 
 
 async def _not_older(graph: Reader, sources: Sources, times: Sequence[int]) -> list[int]:
-    """Return how many entries of all lists together are not older than each of these times."""
+    """Return, for each time, the number of entries of all lists that are not older."""
     counts = [0] * len(times)
     for atype, id1s in sources.items():
         if id1s:
@@ -171,12 +170,12 @@ async def _not_older(graph: Reader, sources: Sources, times: Sequence[int]) -> l
 
 
 async def _from(graph: Reader, sources: Sources, before: int, limit: int) -> list[int]:
-    """Return the newest `limit` entries from before a time, each as often as a source brings it."""
+    """Return the newest `limit` entries before a time, each repeated for every source that contains it."""
     part = Cursor(before=before, limit=limit)
     posted = await pull(graph, {POSTED: sources.get(POSTED, ())}, part)
     if not (tags := sources.get(TAG_OF, ())):
         return posted
-    # Nothing older than the last of `limit` entries is among the first `limit`, however many sources bring them.
+    # Nothing older than the last of `limit` entries can be in the result, however many sources contain them.
     part = _down_to(part, posted)
     part = _down_to(part, await pull(graph, {TAG_OF: tags}, part))
     tagged = await graph.assoc_ranges(tags, TAG_OF, part)
@@ -194,7 +193,7 @@ N = TypeVar("N", bound=Node)
 async def entries_page(
     graph: Reader, owner: int, atype: AssocType, cursor: Cursor
 ) -> tuple[Sequence[Assoc], int | None]:
-    """A page of the entries of a list, and the `before` of the page that follows; None at the end."""
+    """Return a page of the entries of a list, and the `before` of the next page; None at the end."""
     found = await graph.assoc_range(owner, atype, cursor.of(cursor.limit + 1))
     page = found[: cursor.limit]
     if cursor.oldest_first:
@@ -205,14 +204,14 @@ async def entries_page(
 async def objects_page(
     graph: Reader, owner: int, atype: AssocType, kind: type[N], cursor: Cursor
 ) -> tuple[list[N], int | None]:
-    """A page of the objects of one kind that a list leads to, and the `before` of the page that follows; None at the end."""
+    """Return a page of the objects of one kind in a list, and the `before` of the next page; None at the end."""
     page, after = await entries_page(graph, owner, atype, cursor)
     nodes = await graph.obj_get([entry.id2 for entry in page])
     return [node for entry in page if isinstance(node := nodes.get(entry.id2), kind)], after
 
 
 LOOKS = 25
-"""Reads of one page: after so many it comes short, and its cursor goes on from there."""
+"""Maximum reads per page: after that the page is short, and its cursor continues from there."""
 
 Item = TypeVar("Item")
 
@@ -224,11 +223,11 @@ async def look_through(
     sift: Callable[[Sequence[Assoc]], Awaitable[Sequence[Item]]],
     place: Callable[[Item], int],
 ) -> tuple[list[Item], int | None]:
-    """Return a page of what `sift` keeps, newest first, and the `before` of the page that follows; None at the end.
+    """Return a page of the items that `sift` keeps, newest first, and the `before` of the next page; None at the end.
 
-    `read` gives `at_once` entries, more than the limit, and fewer only at the end of the list; `place` says where an item stands
-    in it. A page of the oldest that has nothing yet returns where it came to: pages above and below begin there. Raises
-    `InvalidInput` for a limit below 1.
+    `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `place` returns the position of
+    an item. An empty page of the oldest returns the position that it reached: adjacent pages begin there. Raises `InvalidInput`
+    for a limit below 1.
     """
     check_limit(cursor)
     found: list[Item] = []
@@ -251,51 +250,51 @@ Raw = TypeVar("Raw")
 Row = TypeVar("Row")
 
 SLACK = 3
-"""How many more rows than wanted are read, so that a few that fall away cost no second read."""
+"""Extra rows per read, so that a few filtered rows cost no second read."""
 MOST_AT_ONCE = 1_000
-"""The largest batch."""
+"""Maximum rows per read."""
 MOST_SHOWN = 200
-"""The most rows that are shown at once."""
+"""Maximum rows hydrated together."""
 ENOUGH = 20_000
-"""After looking at this many rows, a page that has something is answered: a twentieth of a second, on SQLite."""
+"""Rows after which a page that has any item is returned: 50 ms on SQLite."""
 
 Fit = Callable[[Sequence[Item]], int]
-"""How many of these, from the first, fit on a page."""
+"""Returns how many of these items, from the first, fit on a page."""
 
 
 class Taking(Protocol[Row]):
-    """Rows that are taken one part after the other."""
+    """Rows that are taken in parts."""
 
     async def take(self, n: int) -> list[Row]:
-        """Return the next `n` rows; fewer where that would be too much work, an empty list only at the end."""
+        """Return the next `n` rows; fewer if more would be too expensive, an empty list only at the end."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the list is exhausted."""
         ...
 
     @property
     def drained(self) -> bool:
-        """Whether all that was looked at has been taken."""
+        """Whether all rows that were read have been taken."""
         ...
 
     @property
     def looked(self) -> int:
-        """How many rows of the list were looked at."""
+        """Number of raw rows that were read."""
         ...
 
     @property
     def at(self) -> Cursor:
-        """The part of the list behind what was looked at."""
+        """The part of the list behind the rows that were read."""
         ...
 
 
 class RowReader(Generic[Raw, Row]):
-    """The rows of a list that are wanted, from a cursor on, in its direction.
+    """The filtered rows of a list, from a cursor on, in its direction.
 
-    `read` gives up to `cursor.limit` raw rows, fewer only at the end of the list; `place` says where one of them stands in it;
-    `sift` makes of some of them the rows that are wanted, in their order.
+    `read` returns up to `cursor.limit` raw rows, fewer only at the end of the list; `place` returns the position of a raw row;
+    `sift` filters and converts raw rows, keeping their order.
     """
 
     def __init__(
@@ -315,11 +314,9 @@ class RowReader(Generic[Raw, Row]):
         self._at_end = False
         self._found = 0
         self.looked = 0
-        """How many raw rows were looked at."""
 
     @property
     def at(self) -> Cursor:
-        """The part of the list behind what was looked at."""
         return self._behind(self._seen)
 
     def _behind(self, last: Raw | None) -> Cursor:
@@ -327,16 +324,14 @@ class RowReader(Generic[Raw, Row]):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing follows."""
         return self._at_end and not self._raw and not self._ready
 
     @property
     def drained(self) -> bool:
-        """Whether every row that was found has been taken."""
         return not self._ready
 
     async def take(self, n: int) -> list[Row]:
-        """Return the next `n` rows: fewer at the end or once `ENOUGH` were looked at, none only at the end."""
+        """Return the next `n` rows: fewer at the end or after `ENOUGH` raw rows, none only at the end."""
         while len(self._ready) < n and not (self._at_end and not self._raw):
             if self._ready and self.looked >= ENOUGH:
                 break
@@ -348,7 +343,7 @@ class RowReader(Generic[Raw, Row]):
         wanted = likely(missing, self.looked, self._found)
         if len(self._raw) < wanted and not self._at_end:
             if self.looked >= MOST_SHOWN:
-                # Stores that are embedded answer at once: others get a turn.
+                # Embedded stores answer without suspending: yield to other tasks.
                 await asyncio.sleep(0)
             await self._refill(min(wanted + SLACK, MOST_AT_ONCE) - len(self._raw))
         part, self._raw = self._raw[:wanted], self._raw[wanted:]
@@ -367,12 +362,12 @@ class RowReader(Generic[Raw, Row]):
 
 
 async def unsifted(rows: Sequence[Raw]) -> Sequence[Raw]:
-    """The sieve of a list all of whose rows are wanted."""
+    """Return all rows: the `sift` of an unfiltered list."""
     return rows
 
 
 def likely(missing: int, looked: int, found: int) -> int:
-    """How many to look at to find what is missing, if it goes on as it went so far."""
+    """Estimate how many rows to read for the missing ones, from the hit rate so far."""
     if not looked:
         return missing
     return min(missing * looked // max(found, 1) + 1, MOST_AT_ONCE)
@@ -387,10 +382,10 @@ async def read_items(
     *,
     at_once: int = 0,
 ) -> tuple[list[Item], int | None]:
-    """The items of a page, always newest first, and the `before` of the page that follows; None at the end.
+    """Return the items of a page, always newest first, and the `before` of the next page; None at the end.
 
-    `show` makes items of rows; some may fall away. A page has `cursor.limit` items, or as many as `fits` says, which is asked
-    of all so far, read `at_once`. Raises `InvalidInput` for a limit below 1.
+    `show` makes items of rows, and may drop some. A page has `cursor.limit` items, or as many as `fits` returns, which gets all
+    items so far, read `at_once`. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
     step = at_once or cursor.limit + 1
@@ -398,7 +393,7 @@ async def read_items(
     after: int | None = None
     taken = 0
     while True:
-        # One more than is missing tells whether another page follows.
+        # One more than missing shows whether another page follows.
         missing = step - len(kept) if len(kept) < step else step
         part = await rows.take(min(likely(missing, taken, len(kept)), max(missing, MOST_SHOWN)))
         taken += len(part)
@@ -413,6 +408,6 @@ async def read_items(
             after = None if rows.ended else rows.at.before
             break
     if cursor.oldest_first:
-        # The page that follows a page of the oldest is older than all of it.
+        # The page after a page of the oldest is older than all of it.
         return kept[::-1], place(kept[0]) if kept else None
     return kept, after

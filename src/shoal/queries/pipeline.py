@@ -42,16 +42,16 @@ from shoal.queries.pagination import ENOUGH, RowReader, likely, read_items
 
 
 class Page(NamedTuple):
-    """Entries, always newest first. `next` is the `before` of the page that follows; None at the end."""
+    """Entries, always newest first. `next` is the `before` of the next page; None at the end."""
 
     entries: list[Entry]
     next: int | None
 
 
 Skeleton = Callable[[Cursor], Awaitable[list[int]]]
-"""Gives up to `cursor.limit` ids in the cursor's direction; fewer only at the end."""
+"""Returns up to `cursor.limit` ids in the cursor's direction; fewer only at the end."""
 Keep = Callable[[Sight, Sequence[Row]], Awaitable[list[Row]]]
-"""The feed's own filter: which of the rows that the viewer may see belong to it."""
+"""The feed's own filter: returns the visible rows that belong to it."""
 
 
 async def read_page(
@@ -64,10 +64,9 @@ async def read_page(
     wanted: Wanted | None = None,
     unasked: bool = True,
 ) -> Page:
-    """A page of what the viewer may see: `skeleton` proposes ids, of which `wanted` and `keep` leave out some before they cost
-    more than a look.
+    """Return a page of visible entries: `skeleton` proposes ids, which `wanted` and `keep` filter before they are hydrated.
 
-    Whom the viewer mutes is left out of what comes `unasked`. Raises `InvalidInput` for a limit below 1.
+    `unasked` pages exclude muted members. Raises `InvalidInput` for a limit below 1.
     """
     seen = sight(reads.graph, viewer, unasked=unasked, lasting=reads.lasting)
 
@@ -80,26 +79,23 @@ async def read_page(
 
 
 def itself(id_: int) -> int:
-    """The place of an id in a skeleton."""
     return id_
 
 
 def entry_id(entry: Entry) -> int:
-    """The place of an entry in a feed."""
     return entry.id
 
 
 _MANY = 50
-"""Keywords above which other tasks get a turn between two entries."""
+"""Number of keywords above which other tasks run between two entries."""
 
 _compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
-"""Prepared filters by id and version."""
 
 
 class Sieve:
     """The viewer's active filters, applied to the entries of one context.
 
-    Entries carry the matches of every context, since clients of the Mastodon API choose by the filter's `context` themselves.
+    Entries carry the matches of every context, since clients of the Mastodon API select by the filter's `context` themselves.
     """
 
     def __init__(self, viewer: int, filters: Iterable[Filter], context: FilterContext | None = None) -> None:
@@ -128,7 +124,7 @@ class Sieve:
         return tuple(match for match in found if match.keywords or match.posts)
 
     async def marked(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries, each with the filters that match it."""
+        """Return the entries, each with its matching filters."""
         if not self._filters:
             return list(entries)
         answer: list[Entry] = []
@@ -141,26 +137,23 @@ class Sieve:
         return answer
 
     async def admitted(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries as `marked` does, without those that an irreversible filter matches."""
+        """Return the entries like `marked`, without those that an irreversible filter matches."""
         if not self._filters:
             return list(entries)
         return [entry for entry in await self.marked(entries) if not dropped(entry)]
 
 
 NO_SIEVE = Sieve(0, ())
-"""The sieve of a viewer without filters."""
+"""The filter of a viewer without filters."""
 
 
 def dropped(entry: Entry) -> bool:
-    """Return whether an irreversible filter matched the entry, so that it is left out."""
+    """Return whether an irreversible filter matched the entry, which removes it."""
     return any(match.filter.irreversible for match in entry.filtered)
 
 
 async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | None = None) -> Sieve:
-    """Return the viewer's filters, to be applied in this context; expired ones do not apply.
-
-    One read for viewers without filters, else two.
-    """
+    """Return the viewer's active filters for this context. One read for viewers without filters, otherwise two."""
     if viewer is None:
         return NO_SIEVE
     now = time.time_ns() // 1_000_000
@@ -174,12 +167,12 @@ async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext | N
 async def filtered(
     graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext | None = None
 ) -> list[Entry]:
-    """Return the entries, each with the viewer's filters that match it: all of them, and those of this context."""
+    """Return the entries, each with the viewer's matching filters: all of them, and those of this context."""
     return await (await sieve_of(graph, viewer, context)).marked(entries) if entries else []
 
 
 def _pieces(entry: Entry) -> Iterable[str]:
-    """Yield all readable text of a post, as it was typed."""
+    """Yield all readable text of a post, as typed."""
     post = entry.post
     yield post.text
     if post.spoiler:
@@ -200,26 +193,22 @@ def _ready(filter_: Filter) -> Compiled:
 
 
 REACH = 40
-"""How many entries a share is compared with."""
+"""Number of entries that a share is compared with."""
 NAMED = 3
-"""How many sharers of a post are named."""
 
 Opened = Callable[[Cursor], RowReader[int, Row]]
-"""All rows of a timeline from a cursor on."""
 
 
 class Folds(NamedTuple):
-    """The inputs for folding a timeline."""
-
     seen: Sight
     opened: Opened
     wanted: Callable[[], Awaitable[bool]]
-    """Whether the viewer wants shares left out; called only when one might be."""
+    """Returns whether the viewer wants shares folded; called only if one might be."""
     tags: Collection[int] = ()
-    """Tags that bring posts of anybody into the timeline."""
+    """Followed tags, which bring posts of any author into the timeline."""
 
     async def repeats(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the shares among the rows whose post may also stand in the timeline in another way."""
+        """Return the shares among the rows whose post may be in the timeline in another way too."""
         shares = [row for row in rows if row[2] is not None]
         counts = await self.spread(shares) if shares else {}
         return [row for row in shares if counts.get(row[1].id, 0) > 1 or self._comes_itself(row[1])]
@@ -234,15 +223,15 @@ class Folds(NamedTuple):
 
 
 class Folding:
-    """The rows of a timeline from a cursor on, without the shares that are left out.
+    """The rows of a timeline from a cursor on, without folded shares.
 
-    Reads beyond the page only where something there could matter: there is a share on it whose post may stand in the timeline
-    in another way too, or a post that others shared. A `thorough` one reads always.
+    Reads beyond the page only if it has a share whose post may be in the timeline in another way too, or a post that others
+    shared. `thorough` always reads.
     """
 
     def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:
         self.shared_by: dict[int, list[int]] = {}
-        """Sharers by the id of an entry that was taken and stands for their shares, the oldest first."""
+        """Sharers by the id of a taken entry that represents their shares, oldest first."""
         self._folds = folds
         self._down = not cursor.oldest_first
         self._thorough = thorough
@@ -250,28 +239,25 @@ class Folding:
         self._cursor = cursor
         self._own = folds.opened(cursor)
         self._ahead: RowReader[int, Row] | None = self._own
-        # Of the newest page all that stands above is known.
+        # On the newest page, nothing above is unknown.
         self._newest = self._down and cursor.before == MAX_TIME
         self._behind: RowReader[int, Row] | None = None
         self._shares = thorough
-        """Whether any share was seen."""
         self._rows: list[Row] = []
-        """Rows in the direction of the cursor: those of the page, and behind them up to `REACH` others."""
+        """Rows in the direction of the cursor: those of the page, followed by up to `REACH` others."""
         self._page_rows = 0
         self._earlier: list[Row] = []
-        """Rows in front of the page, the nearest first."""
+        """Rows in front of the page, nearest first."""
         self._next = 0
         self._kept = 0
         self._ready: list[Row] = []
 
     @property
     def ended(self) -> bool:
-        """Whether nothing follows."""
         return self._decided and not self._ready
 
     @property
     def looked(self) -> int:
-        """How many entries were looked at."""
         return self._own.looked
 
     async def take(self, n: int) -> list[Row]:
@@ -291,7 +277,10 @@ class Folding:
         return taken
 
     async def _begin(self, n: int) -> bool:
-        """Read the first rows of the newest page; return whether any is a share. Mostly none is, and that is all."""
+        """Read the first rows of the newest page, and return whether any is a share.
+
+        Usually none is, and no further read follows.
+        """
         self._rows = rows = await self._own.take(n)
         self._page_rows = len(rows)
         self._shares = self._thorough or any([row[2] for row in rows])  # noqa: C419  # a list is quicker than a generator here
@@ -301,21 +290,20 @@ class Folding:
 
     @property
     def at(self) -> Cursor:
-        """The part of the timeline behind what was decided over."""
+        """The part of the timeline behind the decided rows."""
         return self._cursor.past(self._rows[self._next - 1][0]) if self._next else self._cursor
 
     @property
     def drained(self) -> bool:
-        """Whether every row that stays has been taken."""
         return not self._ready
 
     @property
     def _decided(self) -> bool:
-        """Whether every row of the page's part was decided over."""
+        """Whether every row of the page has been decided."""
         return self._own.ended and self._next == self._page_rows
 
     async def _folded(self, first: int, end: int) -> list[Row]:
-        """Return the rows of this range that stay."""
+        """Return the rows of this range that are kept."""
         rows = self._rows[first:end]
         if not self._shares:
             self._shares = any(row[2] is not None for row in rows)
@@ -365,7 +353,7 @@ class Folding:
             self._earlier += more
 
     def _stays(self, at: int) -> bool:
-        """Whether the entry stays; its other sharers are noted in `shared_by`."""
+        """Return whether the entry is kept, and record its other sharers in `shared_by`."""
         id_, post, share = self._rows[at]
         near = self._rows[max(0, at - REACH) : at][::-1]
         before = near + self._earlier[: REACH - len(near)]
@@ -379,7 +367,7 @@ class Folding:
 
 
 def _several(rows: Iterable[Row]) -> set[int]:
-    """Posts that more than one of the rows shows."""
+    """Return the posts that occur in more than one row."""
     known, several = set[int](), set[int]()
     for _, post, _ in rows:
         (several if post.id in known else known).add(post.id)
@@ -387,13 +375,13 @@ def _several(rows: Iterable[Row]) -> set[int]:
 
 
 def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
-    """Return the positions of some of the rows, the first of which is at `first`."""
+    """Return the positions of `some` of the rows, the first of which is at `first`."""
     ids = {row[0] for row in some}
     return [at for at, row in enumerate(rows, first) if row[0] in ids]
 
 
 async def folds_shares(graph: Reader, viewer: int) -> bool:
-    """Whether a member wants posts to stand once in their timelines; they may switch it off."""
+    """Return whether a member has folding of shares enabled."""
     member = (await graph.obj_get((viewer,))).get(viewer)
     return isinstance(member, Member) and member.folds_shares
 
@@ -411,7 +399,7 @@ def _before_the_start(cursor: Cursor) -> Cursor:
 
 
 async def read_folded(folds: Folds, cursor: Cursor, sieve: Sieve, *, thorough: bool = False) -> Page:
-    """A page of a timeline, folded, with what the viewer's filters say of it."""
+    """Return a page of a timeline with folded shares, after the viewer's filters."""
     folding = Folding(folds, cursor, thorough=thorough)
 
     async def show(rows: Sequence[Row]) -> list[Entry]:
@@ -422,7 +410,7 @@ async def read_folded(folds: Folds, cursor: Cursor, sieve: Sieve, *, thorough: b
 
 
 async def unfolded(folds: Folds, rows: Sequence[Row]) -> list[Row]:
-    """Return the entries that are not left out of the timeline."""
+    """Return the rows that are not folded."""
     repeats = await folds.repeats(rows)
     if not repeats or not await folds.wanted():
         return list(rows)
@@ -441,7 +429,7 @@ def _repeated(row: Row, there: Mapping[int, Row]) -> bool:
 
 
 async def _with_sharers(seen: Sight, entries: list[Entry], shared_by: Mapping[int, Sequence[int]]) -> list[Entry]:
-    """Return the entries, each with its other sharers; one read where there are any."""
+    """Return the entries, each with its other sharers; one read if there are any."""
     named = {id_ for entry in entries for id_ in shared_by.get(entry.id, ())[:NAMED]}
     if not named:
         return entries

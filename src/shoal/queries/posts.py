@@ -25,8 +25,6 @@ from shoal.queries.pipeline import Page, read_page
 
 @dataclass(frozen=True, slots=True)
 class MemberFeedQuery:
-    """Which entries of a member are wanted."""
-
     only_media: bool = False
     no_comments: bool = False
     no_shares: bool = False
@@ -34,10 +32,9 @@ class MemberFeedQuery:
     """Canonical; empty for any."""
     public_only: bool = False
     placed: bool = False
-    """Only posts that have a place."""
 
     def admits(self, row: Row) -> bool:
-        """Whether an entry is wanted. A comment on one's own post counts as a post: it continues it."""
+        """Return whether an entry matches. A comment on one's own post counts as a post, since it continues it."""
         _, post, share = row
         if self.no_shares and share is not None:
             return False
@@ -56,16 +53,16 @@ ALL = MemberFeedQuery()
 async def authored_page(
     reads: Reads, viewer: int | None, member: int, cursor: Cursor, query: MemberFeedQuery = ALL
 ) -> Page:
-    """A page of what the member posted and shared, as the viewer may see it.
+    """Return a page of a member's posts and shares, as the viewer may see them.
 
-    Whoever asks for a member whom they mute gets them; others whom they mute still do not come by way of a share.
+    A muted member's own page shows their entries, but shares of other muted members remain hidden.
     """
 
     async def skeleton(at: Cursor) -> list[int]:
         return [entry.time for entry in await _posted(reads, member, at)]
 
     async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
-        # Somebody else's post, whom the viewer mutes.
+        # A share of another author's post, whom the viewer mutes.
         return [row for row in rows if row[1].author_id == member or not seen.stands[row[1].author_id].muting]
 
     wanted = None if query == ALL else query.admits
@@ -86,7 +83,7 @@ async def _posted(reads: Reads, member: int, at: Cursor) -> list[Assoc]:
 
 
 _MOST = 100
-"""Pins that are read at most: more than a member may have now, as the limit may have been higher once."""
+"""Maximum pins that are read. Members may have more than the current limit if it was higher before."""
 
 
 _EVERYWHERE = Cursor()
@@ -95,7 +92,7 @@ _EVERYWHERE = Cursor()
 async def pinned(
     reads: Reads, viewer: int | None, member: int, cursor: Cursor = _EVERYWHERE, query: MemberFeedQuery = ALL
 ) -> list[Entry]:
-    """Return all wanted pins between the ids of the cursor that the viewer may see.
+    """Return all visible and matching pins between the ids of the cursor.
 
     The cursor's limit is not applied: a member has only a few pins.
     """
@@ -114,7 +111,7 @@ class Kept(NamedTuple):
 
 
 async def saved_page(reads: Reads, member: int, atype: AssocType, cursor: Cursor) -> Kept:
-    """A page of the posts that `LIKES` or `BOOKMARKS` of the member lead to; what they may no longer see is left out.
+    """Return a page of the member's liked (`LIKES`) or bookmarked (`BOOKMARKS`) posts that they may still see.
 
     Raises `InvalidInput` for a limit below 1.
     """
@@ -136,7 +133,7 @@ def _time(assoc: Assoc) -> int:
 
 
 class Waiting(NamedTuple):
-    """A page of scheduled posts. `next` is the `before` of the page that follows; None at the end."""
+    """A page of scheduled posts. `next` is the `before` of the next page; None at the end."""
 
     posts: list[ScheduledPost]
     next: int | None
@@ -149,13 +146,13 @@ async def waiting(graph: Reader, member: int, cursor: Cursor) -> Waiting:
 
 
 MAX_REVISIONS = 1_000
-"""Revisions that are shown; the oldest wordings of a post with more are left out."""
+"""Maximum revisions that are returned; the oldest are dropped."""
 
 
 async def revisions(graph: Reader, viewer: int | None, post_id: int) -> list[Revision]:
-    """Return the former wordings of a post (or of the post that a share shows), oldest first: the last `MAX_REVISIONS`.
+    """Return the revisions of a post (or of the original of a share), oldest first, without the current version.
 
-    The present wording is not among them. Raises `NotFound` when the viewer may not see the post.
+    Raises `NotFound` if the viewer may not see the post.
     """
     post = await access_post(graph, viewer, post_id)
     newest_first = await graph.assoc_range(post.id, REVISED, Cursor(limit=MAX_REVISIONS))
@@ -164,7 +161,7 @@ async def revisions(graph: Reader, viewer: int | None, post_id: int) -> list[Rev
 
 
 def media_then(wording: Revision | Post, media: Mapping[int, Node]) -> dict[int, Media]:
-    """Return the media of a wording by their ids, in order, described as they were then; those that are gone are left out."""
+    """Return the existing media of a revision by id, in order, with the descriptions of that time."""
     former = wording.descriptions if isinstance(wording, Revision) else ()
     described = dict(zip(wording.media, former, strict=False))
     return {

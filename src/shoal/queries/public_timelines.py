@@ -22,8 +22,6 @@ from shoal.queries.pipeline import Page, read_page
 
 
 async def public_page(reads: Reads, viewer: int | None, cursor: Cursor, *, only_media: bool = False) -> Page:
-    """A page of it, as the viewer may have it."""
-
     async def skeleton(at: Cursor) -> list[int]:
         return await pull(reads.graph, {PUBLISHED: PUBLIC_LISTS}, at)
 
@@ -37,14 +35,14 @@ async def public_page(reads: Reads, viewer: int | None, cursor: Cursor, *, only_
 
 
 def listed_publicly(seen: Sight, post: Post) -> bool:
-    """Whether a post that was looked at, and that the viewer may have listed, is for the timelines of everybody."""
+    """Return whether a post read by `Sight.look` may appear in public timelines for the viewer."""
     author = post.author_id
     return may_list_publicly(seen.viewer, post, seen.members[author], seen.stands[author])
 
 
 @dataclass(frozen=True, slots=True)
 class TagQuery:
-    """Which posts are wanted: under one of `any_of` at least, under each of `all_of`, under none of `none_of` (canonical)."""
+    """A filter of posts by canonical tags: at least one of `any_of`, each of `all_of`, none of `none_of`."""
 
     any_of: frozenset[str]
     all_of: frozenset[str] = frozenset()
@@ -52,7 +50,7 @@ class TagQuery:
     only_media: bool = False
 
     def admits(self, row: Row) -> bool:
-        """Whether an entry is wanted. A tag's list may be behind an edit that took the tag away; the post itself is not."""
+        """Return whether an entry matches. A tag's list may not reflect the latest edit yet; the post does."""
         tags = frozenset(row[1].tags)
         if not tags & self.any_of or tags & self.none_of or self.all_of - tags:
             return False
@@ -60,7 +58,6 @@ class TagQuery:
 
 
 async def tag_page(reads: Reads, viewer: int | None, query: TagQuery, cursor: Cursor) -> Page:
-    """A page of the public posts that are wanted."""
     sources = [tag_id(tag) for tag in query.any_of]
 
     async def skeleton(at: Cursor) -> list[int]:
@@ -76,14 +73,14 @@ async def tag_page(reads: Reads, viewer: int | None, query: TagQuery, cursor: Cu
 
 
 async def newest(reads: Reads, disk: Disk, limit: int) -> list[int]:
-    """Return the ids of the newest posts of the cells that cover the disk: some lie a little beyond it."""
+    """Return the ids of the newest posts in the cells that cover the disk: some lie slightly outside."""
     return await pull(reads.graph, {CELL_OF: [cell_id(cell) for cell in cover(disk)]}, Cursor(limit=limit))
 
 
 async def nearby_page(
     reads: Reads, viewer: int | None, disk: Disk, cursor: Cursor, *, only_media: bool = False
 ) -> Page:
-    """A page of the public posts whose place lies in the disk, newest first."""
+    """Return a page of the public posts within the disk, newest first."""
     cells = [cell_id(cell) for cell in cover(disk)]
 
     async def skeleton(at: Cursor) -> list[int]:
@@ -93,7 +90,7 @@ async def nearby_page(
         return [row for row in rows if listed_publicly(seen, row[1])]
 
     def wanted(row: Row) -> bool:
-        # Cells reach beyond the disk, and their lists may be behind an edit that moved the post.
+        # Cells extend beyond the disk, and their lists may not reflect the latest edit yet.
         return disk.has(row[1].place) and bool(row[1].media or not only_media)
 
     return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wanted)

@@ -1,8 +1,8 @@
 """Search for members, posts and tags, limited to what the viewer may see.
 
-The index proposes; each proposal is read from the graph, and matched once more. So a search never shows a wording from
-before an edit, and nobody finds what they may not see. Members are found by their exact names, and one's own newest
-posts by their words, without the index: both at once after they were made.
+The index proposes candidates; each is read from the graph and matched again. So a search never shows outdated text, and reveals
+nothing that the viewer may not see. Exact user names and the viewer's own newest posts are found without the index, immediately
+after their creation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from shoal.search.query import read_question
 MOST = 400
 """Maximum position that a search can reach."""
 _CANDIDATES = 200
-"""Members that are considered for one page, to put those with many followers first."""
+"""Members considered for one page, to rank those with many followers first."""
 _OWN = 20
 """Own posts that are found without the index."""
 _FOLLOWED = 10_000
@@ -39,30 +39,29 @@ _NAMED, _CALLED, _NOTED = range(3)
 
 
 class _Asked(NamedTuple):
-    """A query as the index takes it, and the disks in which its proposals must lie."""
+    """A query for the index, and the disks in which results must lie."""
 
     ask: Ask
     near: tuple[Disk, ...]
 
     def fits(self, post: Post, row: PostRow, *, shy: bool) -> bool:
-        """Whether this post, whose row this is, is one that is looked for; `shy` says it of its author."""
+        """Return whether a post with this row matches; `shy` is the author's setting."""
         return fits(self.ask, row, shy=shy) and all(disk.has(post.place) for disk in self.near)
 
 
 class ResultRange(NamedTuple):
-    """A stretch of the results, by position."""
+    """A range of the results, by position."""
 
     limit: int
     offset: int = 0
 
     @property
     def end(self) -> int:
-        """The position after its last result."""
         return min(self.offset + self.limit, MOST)
 
 
 async def member_named(reads: Reads, name: str) -> Member | None:
-    """Return the member with exactly this user name, in whichever case; None for nobody, and for a suspended member."""
+    """Return the member with exactly this user name, in any case; None for an unknown or suspended member."""
     try:
         key = user_name_key(check_user_name(name, reserved=True))
     except InvalidInput:
@@ -75,11 +74,10 @@ async def member_named(reads: Reads, name: str) -> Member | None:
 async def members(
     reads: Reads, viewer: int | None, text: str, part: ResultRange, *, following: bool = False
 ) -> list[Profile]:
-    """Find members: the one with exactly this name; then by the beginning of the user name, by words in the names, and
-    by words in the note. Within each group, the viewer's followees come first, then those with most followers.
+    """Find members: the exact user name first, then user name prefixes, words in the names, and words in the note.
 
-    Only members who want to be found, but for an exact name; `following`: only the viewer's followees. At most seven
-    reads.
+    Within each group, the viewer's followees come first, then the most followed. Except for an exact name, only members who want
+    to be found are returned; with `following`, only the viewer's followees. At most seven reads.
     """
     exact = await member_named(reads, text)
     clauses = [one for word in text.split()[:MAX_CLAUSES] if (one := clause_of(word, open_ended=True))]
@@ -100,7 +98,7 @@ async def members(
         for id_, member in found.items()
         if (rank := _rank(member, clauses, text, stands[id_], exact, anybody=following)) is not None
     }
-    # Of those who are not on the page only what their place depends on is read.
+    # Of members outside the page, only the ranking data is read.
     followers = (await reads.graph.assoc_count(list(ranks), (FOLLOWED_BY,)))[FOLLOWED_BY]
     ordered = sorted(
         ranks, key=lambda id_: (ranks[id_], not stands[id_].following, -followers.get(id_, 0), found[id_].name)
@@ -112,9 +110,7 @@ async def members(
 def _rank(
     member: Member, clauses: Sequence[Clause], text: str, stand: Relation, exact: Member | None, *, anybody: bool
 ) -> int | None:
-    """Return a member's rank among the results, -1 for the exact name and 0 the next best; None if they must not be
-    found.
-    """
+    """Return a member's rank among the results, -1 for the exact name and 0 for the next best; None if they must not be found."""
     if exact is not None and member.id == exact.id:
         return -1
     if member.suspended or not (is_listed(member) or anybody) or stand.severed:
@@ -129,8 +125,9 @@ def _rank(
 async def posts(
     reads: Reads, viewer: int, text: str, cursor: Cursor, *, offset: int = 0, author: int | None = None
 ) -> list[Entry]:
-    """Find posts by their words, newest first: posts for everybody, unless their author does not want that; one's own;
-    and those that mention the viewer. See `search/query.py` for the query language.
+    """Find posts by words, newest first: public posts of authors who allow it, own posts, and posts mentioning the viewer.
+
+    See `shoal.search.query` for the query language.
     """
     asked = await _resolved(reads, viewer, text, author)
     if asked is None or offset + cursor.limit > MOST:
@@ -151,7 +148,7 @@ async def posts(
 
 
 async def _resolved(reads: Reads, viewer: int, text: str, author: int | None) -> _Asked | None:
-    """Return the query; None when nothing can match."""
+    """Return the query with resolved names; None if nothing can match."""
     question = read_question(text)
     if question.nothing:
         return None
@@ -184,7 +181,7 @@ def _still_fits(asked: _Asked, seen: Sight, post: Post) -> bool:
 
 
 async def _own_that_fit(reads: Reads, viewer: int, asked: _Asked) -> list[int]:
-    """Return which of the viewer's own newest posts match; two reads, and one more where they have polls or media."""
+    """Return the viewer's own newest posts that match; two reads, and one more with polls or media."""
     newest = await own_newest(reads, viewer)
     ids = dict.fromkeys(id_ for post in newest for id_ in beside(post))
     nodes = await reads.graph.obj_get(list(ids)) if ids else {}
@@ -199,9 +196,9 @@ async def own_newest(reads: Reads, viewer: int) -> list[Post]:
 
 
 async def tags(reads: Reads, viewer: int | None, text: str, part: ResultRange) -> list[str]:
-    """Find tags (canonical) by their beginning, with or without a `#`: the most used first, then by name.
+    """Find canonical tags by prefix, with or without a `#`: the most used first, then by name.
 
-    Denied tags are left out, and a tag that is merged into another is returned as that one.
+    Denied tags are excluded, and a merged tag is returned as its target.
     """
     prefix = canonical_tag(text.strip().removeprefix("#"))
     if not prefix or any(character.isspace() for character in prefix):

@@ -52,7 +52,7 @@ async def _of_list(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) 
     try:
         return await lists.among(reads, viewer, list_id, ids)
     except NotFound:
-        # It is gone.
+        # The list was deleted.
         return []
 
 
@@ -71,19 +71,19 @@ _GOING = (PostDeleted, PostHidden, ShareDeleted)
 
 
 class _News(msgspec.Struct, frozen=True):
-    """The base of all news. `position` is where to go on after it."""
+    """Base of all updates. `position` is where to continue after it."""
 
     position: str
 
 
 class Arrived(_News, frozen=True):
-    """An entry came to the timeline that the viewer listens to."""
+    """An entry was added to the viewer's timeline."""
 
     entry: Entry
 
 
 class Edited(_News, frozen=True):
-    """A post in it was edited, or is for fewer people, the viewer among them."""
+    """A post in it was edited, or narrowed to an audience that includes the viewer."""
 
     entry: Entry
 
@@ -95,17 +95,17 @@ class Removed(_News, frozen=True):
 
 
 class Refresh(_News, frozen=True):
-    """Something may have been missed: the timeline is to be read again."""
+    """Updates may have been missed: the client must read the timeline again."""
 
 
 class Notified(_News, frozen=True):
-    """The viewer has a notification; `time` is its place among their notifications."""
+    """The viewer has a notification; `time` is its id among their notifications."""
 
     time: int
 
 
 class Conversed(_News, frozen=True):
-    """A thread of direct posts that the viewer takes part in has something new."""
+    """A conversation of the viewer changed."""
 
     root_id: int
 
@@ -119,11 +119,10 @@ OfViewer = Notified | Conversed | Refiltered
 
 
 async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) -> AsyncGenerator[News, None]:
-    """Yield everything that happens in the viewer's home from the first step on, or after the `position` of earlier
-    news.
+    """Yield all updates of the viewer's home timeline from now on, or after the `position` of an earlier one.
 
-    Ends when the hub closes, or the viewer is suspended. News may be repeated, and news of acts in quick succession may
-    come in another order: each says what is so when it is read. Raises `Unavailable`.
+    Ends when the hub closes, or the viewer is suspended. Updates may be repeated, and those of quick successive actions
+    reordered: each reflects the state when it is read. Raises `Unavailable`.
     """
     async with aclosing(everything(reads, hub, viewer, HOME, after)) as told_of:
         async for one in told_of:
@@ -134,7 +133,7 @@ async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) ->
 async def everything(
     reads: Reads, hub: Hub, viewer: int, to: Interest, after: str | None = None
 ) -> AsyncGenerator[News | OfViewer, None]:
-    """Yield all updates for a viewer who listens `to` something, as `news` does. Raises `Unavailable`."""
+    """Yield all updates for a viewer subscribed `to` something, like `news`. Raises `Unavailable`."""
     async with hub.connect(viewer, None if after is None else Position(after), to=to) as connection:
         while heard := await connection.take():
             for one in await told(reads, connection, heard):
@@ -142,7 +141,7 @@ async def everything(
 
 
 async def told(reads: Reads, connection: Connection, heard: Sequence[PlacedUpdate | Missed]) -> list[News | OfViewer]:
-    """Make news of the updates that wait for a viewer. They are read together, in as many reads as one would take."""
+    """Convert pending updates for a viewer, with the same number of reads as for one."""
     viewer, interest = connection.viewer, connection.interest
     updates = [one.update for one in heard if isinstance(one, PlacedUpdate) and isinstance(one.update, OfEntry)]
     shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]
@@ -178,16 +177,16 @@ def _one(
     entry = entries.get(update.entry_id)
     if entry is None:
         stand = stands[update.author_id]
-        # Of those whom they do not see they hear nothing, not even this.
+        # Send nothing about authors hidden from the viewer, not even removals.
         return Removed(position, update.entry_id) if _leaves(update, interest) and not _unheard(stand) else None
     if isinstance(update, _GOING):
-        # Taken out of sight, but not of this viewer's; or back again.
+        # Hidden, but still visible to this viewer; or visible again.
         return None
     return Edited(position, entry) if isinstance(update, PostEdited | PostNarrowed) else Arrived(position, entry)
 
 
 def _leaves(update: OfEntry, interest: Interest) -> bool:
-    """Return whether an update may remove from the timeline something that the viewer had."""
+    """Return whether an update may remove an entry that the viewer had in the timeline."""
     if isinstance(update, (*_GOING, PostNarrowed)):
         return True
     if not isinstance(update, PostEdited):

@@ -60,19 +60,18 @@ from shoal.queries.tags import has_media, is_presentable
 from shoal.search.indexing import is_listed
 
 _ACTIVE = 2_000
-"""Members who are considered, of those who want to be found, the latest posters first: in most networks all."""
+"""Members considered, from those who want to be found, by latest post: all members on most servers."""
 _ASKED = 400
 _ASKED_FOLLOWS = 50
-"""Follows that are read of each of `_ASKED` active members, to find popular members in a larger network."""
+"""Follows read of each of `_ASKED` active members, to find popular members on a larger server."""
 _FOUND = 500
 POPULAR = 100
-"""Maximum of members who count as the most followed."""
 
 
 async def most_followed(reads: Reads) -> list[int]:
-    """Return the most followed members, whether they posted lately or not.
+    """Return the most followed members, regardless of activity.
 
-    The answer is the same for everybody. Three reads.
+    The result is the same for all viewers. Three reads.
     """
     return await compared(partial(_latest, reads))
 
@@ -91,14 +90,14 @@ async def _find_most_followed(reads: Reads) -> list[int]:
 
 
 KNOWN = (FOLLOWS, REQUESTS, BLOCKS, BLOCKED_BY, MUTES, DISMISSES)
-"""Associations from the viewer to members who are not suggested to them."""
+"""Associations of the viewer with members who are not suggested."""
 _KEPT = 200
-"""Candidates that are remembered: more than are shown, for some may not be shown a moment later."""
+"""Cached candidates: more than are shown, because some may become hidden."""
 FRIENDS_OF_FRIENDS = 300
-"""Friends of friends who are candidates: those with the strongest bonds."""
+"""Friends of friends who are candidates, by strength of the bonds."""
 _FOLLOWERS = 100
 _AUTHORS = 50
-"""Authors whom the viewer likes, those with tags that interest the viewer, and those from around: so many of each."""
+"""Maximum of each: liked authors, authors with interesting tags, and nearby authors."""
 _TAGS = 10
 _TAGGED_EACH = 30
 _NEARBY = 60
@@ -107,18 +106,18 @@ Stands = Mapping[AssocType, Mapping[int, object]]
 
 
 def is_known(stands: Stands, id_: int) -> bool:
-    """Return whether a member is not to be suggested, by the viewer's associations of the types `KNOWN`."""
+    """Return whether a member must not be suggested, given the viewer's associations of the types `KNOWN`."""
     return any(id_ in stands[atype] for atype in KNOWN)
 
 
 async def likely(reads: Reads, viewer: int, tastes: Tastes) -> Suggested:
-    """Return the 200 likeliest, none of whom the viewer knows or does not want. What the viewer has said of their interests counts.
+    """Return the 200 best suggestions, considering the viewer's feedback, without known and unwanted members.
 
-    At most 22 reads, those of the viewer's interests among them.
+    At most 22 reads, including those of the viewer's interests.
     """
     popular = await most_followed(reads)
     if tastes.taste is not None and tastes.taste.off:
-        # Nothing is ranked for this member: what is the same for everybody is left.
+        # Ranking is off for this member: use only what is the same for all.
         return await _best(reads, viewer, popular, _Found())
     interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
     found = await _found(reads, viewer, interests)
@@ -127,7 +126,7 @@ async def likely(reads: Reads, viewer: int, tastes: Tastes) -> Suggested:
 
 @dataclass
 class _Found:
-    """Facts that speak for members, by their ids."""
+    """Facts in favor of members, by their ids."""
 
     near: FriendsOfFriends = field(default_factory=lambda: people.friends_of_friends({}, {}))
     followers: frozenset[int] = frozenset()
@@ -136,11 +135,11 @@ class _Found:
     affinities: Mapping[str, float] = field(default_factory=dict)
     tags: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     away: dict[int, float] = field(default_factory=dict)
-    """Kilometres from the viewer's place to the nearest of their posts."""
+    """Kilometers from the viewer's place to the nearest of their posts."""
 
 
 async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
-    """Return what speaks for members, among them authors of posts with tags of interest and from around. Seven reads."""
+    """Return facts about candidates, including authors of nearby posts and of posts with interesting tags. Seven reads."""
     tags = sorted((tag for tag, force in interests.tags.items() if force > 0), key=lambda tag: -interests.tags[tag])
     tagged, around = await asyncio.gather(
         reads.graph.assoc_ranges([tag_id(tag) for tag in tags[:_TAGS]], TAG_OF, Cursor(limit=_TAGGED_EACH)),
@@ -174,7 +173,7 @@ async def _around(reads: Reads, interests: Interests) -> list[int]:
 
 
 def _proposed(interests: Interests, found: _Found) -> Iterable[int]:
-    """Return the candidates of the viewer's own, besides the most followed."""
+    """Return the viewer's own candidates, in addition to the most followed."""
     followed = set(interests.followees)
     near = [id_ for id_ in found.near.ids.tolist() if id_ not in followed][:FRIENDS_OF_FRIENDS]
     followers = sorted(found.followers - followed, reverse=True)[:_FOLLOWERS]
@@ -224,12 +223,10 @@ def _column(values: Sequence[float]) -> Column:
 
 
 def _strongest(found: _Found, member: int) -> tuple[str, ...]:
-    """Return up to two tags of a member that interest the viewer most."""
     return tuple(sorted(found.tags.get(member, ()), key=lambda tag: (-found.affinities[tag], tag))[:2])
 
 
 MOST = 80
-"""Maximum of suggestions."""
 
 
 class SuggestionReason(NamedTuple):
@@ -237,17 +234,17 @@ class SuggestionReason(NamedTuple):
 
     source: str
     number: float
-    """Followees, followers, liked posts, tags or kilometres; 1 for somebody who follows the viewer."""
+    """Followees, followers, liked posts, tags or kilometers; 1 for a member who follows the viewer."""
     value: float
     weight: float
     contribution: float
     words: str
     friends: tuple[str, ...] = ()
-    """User names of up to two of the followees who follow them."""
+    """User names of up to two of the viewer's followees who follow them."""
 
 
 class Suggestion(NamedTuple):
-    """A suggested member and why, the strongest reason first. The contributions add up to the score."""
+    """A suggested member and the reasons, strongest first. The contributions add up to the score."""
 
     profile: Profile
     score: float
@@ -255,15 +252,12 @@ class Suggestion(NamedTuple):
 
     @property
     def friends(self) -> int:
-        """How many of the viewer's followees who were asked follow them."""
+        """Number of the sampled followees who follow them."""
         return next((round(reason.number) for reason in self.reasons if reason.source == "friends"), 0)
 
 
 async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]:
-    """Suggest members to follow, the likeliest first.
-
-    At most 27 reads of the graph, and five within a minute.
-    """
+    """Suggest members to follow, the best first. At most 27 graph reads, and five within a minute."""
     held = await _suggested(reads, viewer)
     friends = set(held.friends.ravel().tolist()) - {0}
     everybody = list({*held.ids, *friends})
@@ -277,7 +271,7 @@ async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]
         if (member := members.get(held.ids[at])) is not None and is_listed(member) and not is_known(stands, member.id)
     ][: min(limit, MOST)]
     shown = {held.ids[at]: members[held.ids[at]] for at in order}
-    # Members whom the viewer follows are not suggested.
+    # Suggested members are not followed, so the relationship is `STRANGER`.
     known = await profiles(reads.graph, shown, viewer, dict.fromkeys(shown, STRANGER))
     names = {id_: members[id_].name for id_ in friends if id_ in members and _may_be_named(stands, members[id_])}
     return [
@@ -286,7 +280,7 @@ async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]
 
 
 def _contributed(held: Suggested, members: Mapping[int, Member]) -> Matrix:
-    """Return the contributions; who follows somebody who hides their connections is nobody's to know."""
+    """Return the contributions, without "friends" for members who hide their connections."""
     contributed = people.contributions(held.values)
     hidden = [at for at, id_ in enumerate(held.ids) if id_ in members and members[id_].hides_connections]
     contributed[hidden, REASON_NAMES.index("friends")] = 0.0
@@ -294,13 +288,13 @@ def _contributed(held: Suggested, members: Mapping[int, Member]) -> Matrix:
 
 
 def _may_be_named(stands: Stands, friend: Member) -> bool:
-    """Return whether the viewer may be told that this followee follows somebody."""
+    """Return whether the viewer may see that this followee follows another member."""
     severed = any(friend.id in stands[atype] for atype in (BLOCKS, BLOCKED_BY, MUTES))
     return friend.id in stands[FOLLOWS] and not (severed or friend.hides_connections or friend.suspended)
 
 
 def _reasons(held: Suggested, at: int, contributed: Column, names: Mapping[int, str]) -> tuple[SuggestionReason, ...]:
-    """Return what speaks for the suggestion in a row, by user names of followees who may be named."""
+    """Return the reasons of a row, with the user names of followees who may be named."""
     friends = tuple(names[id_] for id_ in held.friends[at].tolist() if id_ in names)
     named = {"friends": friends, "tags": held.tags[at]}
     columns = zip(REASON_NAMES, held.numbers[at], held.values[at], WEIGHTS.row(), contributed, strict=True)
@@ -323,7 +317,7 @@ def _reasons(held: Suggested, at: int, contributed: Column, names: Mapping[int, 
 async def _suggested(reads: Reads, viewer: int) -> Suggested:
     now = reads.tags.clock()
     tastes = await tastes_of(reads.graph, viewer)
-    # What a member has just picked, or asked for, holds at once.
+    # Changed interests take effect immediately.
     key = viewer, tastes.taste.version if tastes.taste is not None else 0
     held = reads.suggested.get(key, now)
     if held is None:
@@ -333,13 +327,13 @@ async def _suggested(reads: Reads, viewer: int) -> Suggested:
 
 
 _LOOKED_AT = 12
-"""Newest posts of each member among which photos are looked for."""
+"""Newest posts of each member in which photos are searched."""
 
 
 async def portfolios(reads: Reads, viewer: int, member_ids: Sequence[int], each: int = 3) -> dict[int, list[Entry]]:
-    """Return up to `each` posts with a picture for each member, newest first: posts that everybody may see.
+    """Return up to `each` public posts with a picture for each member, newest first.
 
-    A fixed number of reads. Members without such posts are left out.
+    Takes a fixed number of reads. Members without such posts are omitted.
     """
     with one_request():
         lists = await reads.graph.assoc_ranges(list(member_ids), POSTED, Cursor(limit=_LOOKED_AT)) if member_ids else {}
@@ -362,7 +356,7 @@ def _own(row: Row) -> bool:
 
 
 def _first(rows: Sequence[Row], each: int) -> list[Row]:
-    """Return the first rows of each author."""
+    """Return the first `each` rows of each author."""
     kept: list[Row] = []
     counts: dict[int, int] = {}
     for row in rows:

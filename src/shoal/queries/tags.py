@@ -30,24 +30,21 @@ from shoal.queries.pipeline import sieve_of
 from shoal.tagcloud.cloud import RelatedTag, Word, check_words, likeness
 
 _FEATURED = 100
-"""More than anybody may have."""
+"""More than a member may have."""
 _PAGE = 1_000
 _PAGES = 10
 """Pages of a member's newest entries that are counted."""
 _RECENT = 200
-"""Newest entries from which tags are suggested."""
 
 
 class Featured(NamedTuple):
-    """A tag on a profile."""
-
     place: int
-    """Place in the list, by which it is identified there."""
+    """Position in the list, which identifies it there."""
     name: str
     posts: int
     """Open posts of the member under the tag, among their newest 10,000 entries."""
     newest: int
-    """When the newest of those was written (Unix milliseconds); 0 when there is none."""
+    """Time of the newest of those (Unix milliseconds); 0 if there is none."""
 
 
 class FollowedTags(NamedTuple):
@@ -59,24 +56,23 @@ class FollowedTags(NamedTuple):
 
 
 async def followed(reads: Reads, member_id: int, cursor: Cursor) -> FollowedTags:
-    """Return a page of the tags that a member follows, the newest follow first."""
+    """Return a page of the tags that a member follows, newest follow first."""
     return FollowedTags(*await entries_page(reads.graph, member_id, FOLLOWS_TAG, cursor))
 
 
 async def featured(graph: Reader, member_id: int) -> list[Featured]:
-    """Return the tags that a member features, the most recently featured first."""
+    """Return the tags that a member features, most recently featured first."""
     held = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
     return await counted(graph, member_id, held)
 
 
 async def names(graph: Reader, member_id: int) -> list[str]:
-    """Return the tags that a member features by their names alone, the most recently featured first; one read."""
+    """Return the names of the tags that a member features, most recently featured first; one read."""
     held = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
     return [assoc.data.decode() for assoc in held]
 
 
 async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[Featured]:
-    """Return these of the member's featured tags with their counts."""
     names = [assoc.data.decode() for assoc in held]
     found = await _posts_under(graph, member_id, names) if names else {}
     return [
@@ -86,7 +82,7 @@ async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[
 
 
 async def suggested(reads: Reads, member_id: int, most: int = 10) -> list[str]:
-    """Suggest tags to feature: those that the member's newest posts use most, without those featured already."""
+    """Suggest tags to feature: the most used ones of the member's newest posts that are not featured yet."""
     posted = await reads.graph.assoc_range(member_id, POSTED, Cursor(limit=_RECENT))
     nodes = await reads.graph.obj_get([entry.time for entry in posted])
     used = Counter(tag for node in nodes.values() if isinstance(node, Post) and node.open for tag in node.tags)
@@ -103,7 +99,7 @@ async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> d
         nodes = await graph.obj_get(list({id_ for answer in under for id_ in answer[TAG_OF]}))
         posts = [node for node in nodes.values() if isinstance(node, Post) and node.open]
         for name in names:
-            # A list of a tag may be behind an edit; the post itself is not.
+            # A tag's list may not reflect the latest edit yet; the post does.
             found[name] += [post for post in posts if name in post.tags]
         if len(page) < _PAGE:
             break
@@ -114,25 +110,20 @@ async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> d
 POSTS = 400
 """Newest posts with a tag that are considered."""
 MOST = 40
-"""Maximum of related tags."""
 _ONE_VOICE = 5
-"""Posts of one author that count: nobody can make two tags alike alone."""
+"""Posts per author that count, so that one author cannot make two tags related."""
 _CANDIDATES = 100
 
 
 class _Met(NamedTuple):
-    """The other tags in the posts of a tag, with their counts."""
-
     posts: int
     together: Counter[str]
 
 
 async def related(reads: Reads, name: str, limit: int = 20) -> list[RelatedTag]:
-    """Return the tags most like a tag, the closest first; at most 40.
+    """Return the tags most similar to a tag, closest first; at most 40.
 
-    Three reads of the graph, or none within a minute.
-
-    Raises `InvalidInput` for a name that cannot be a tag.
+    Three graph reads, or none within a minute. Raises `InvalidInput` for an invalid tag.
     """
     return await compared(partial(_related, reads, check_tag(name), limit))
 
@@ -142,14 +133,14 @@ async def _related(reads: Reads, name: str, limit: int) -> list[RelatedTag]:
 
 
 async def related_to_each(reads: Reads, names: Sequence[str], posts: int = POSTS) -> dict[str, list[RelatedTag]]:
-    """Return the related tags of several tags (canonical), from `posts` posts of each; three reads for all of them."""
+    """Return the related tags of several canonical tags, from `posts` posts of each; three reads in total."""
     now = reads.tags.clock()
     known = {name: held for name in names if (held := reads.related.get((name, posts), now)) is not None}
     if missing := [name for name in names if name not in known]:
         for name, alike in (await _alike(reads, missing, posts)).items():
             known[name] = alike
             reads.related.put((name, posts), alike, now)
-    # What is remembered is older than what an admin said a moment ago.
+    # Cached results may be older than an admin's latest decision.
     shown = await reads.tags.shown_as({*known, *(tag.name for alike in known.values() for tag in alike)})
     return {
         name: [tag for tag in alike if name in shown and shown.get(tag.name) == tag.name]
@@ -165,7 +156,7 @@ async def _alike(reads: Reads, names: Sequence[str], posts: int) -> dict[str, li
         uses = counted[name].uses if name in counted else 0
         alike: list[RelatedTag] = []
         for other, together in one.together.items():
-            # The cloud may be a moment behind the graph.
+            # The cloud may lag behind the graph.
             form, other_uses = (counted[other].form, counted[other].uses) if other in counted else (other, together)
             how = likeness(together, one.posts, uses, other_uses)
             alike.append(RelatedTag(other, form, max(other_uses, together), together, how))
@@ -218,23 +209,21 @@ def _heard(posts: Iterator[Post]) -> Iterator[Post]:
 
 
 _LOOKED_AT = 12
-"""Newest posts under each tag among which a picture is looked for."""
+"""Newest posts under each tag in which a picture is searched."""
 
 
 class TagOffer(NamedTuple):
-    """A tag that is offered, or was picked."""
-
     name: str
     uses: int
     picked: bool
     example: Entry | None
-    """A recent post under it with a picture that everybody may see, another for each tag; None where there is none."""
+    """A recent public post with a picture, distinct for each tag; None if there is none."""
 
 
 async def offers(reads: Reads, viewer: int, limit: int = 40) -> list[TagOffer]:
-    """Return the tags that the member has picked and, behind them, those that are offered: `limit` in all, unless more were picked.
+    """Return the member's picked tags, followed by offered ones: `limit` in all, unless more were picked.
 
-    Five reads of the graph. Raises `InvalidInput` for a limit outside 1 to 200.
+    Five graph reads. Raises `InvalidInput` for a limit outside 1 to 200.
     """
     check_words(limit)
     with one_request():
@@ -285,12 +274,11 @@ async def _examples(reads: Reads, viewer: int, names: Sequence[str]) -> dict[str
 
 
 def has_media(row: Row) -> bool:
-    """Return whether a post has pictures, videos or sounds."""
     return bool(row[1].media)
 
 
 def is_presentable(seen: Sight, post: Post) -> bool:
-    """Return whether a post may stand for a tag or its author: it has a picture, is for everybody, and its author may be found."""
+    """Return whether a post may represent a tag or its author: a public post with a picture, by a discoverable author."""
     author = seen.members[post.author_id]
     pictures = [one for one in seen.media(post) if one.kind is MediaKind.IMAGE and one.state is MediaState.READY]
     open_ = may_list_publicly(None, post, author, STRANGER) and not is_sensitive(post, author)

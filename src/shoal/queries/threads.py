@@ -1,8 +1,8 @@
-"""The thread around a post: what it answers, and what answers it.
+"""The thread around a post: its ancestors and its descendants.
 
-The root of a thread lists all comments in it (`graph/payloads/posts.py`), so the page is laid out of one read. Comments from
-before there was such a list are found by the lists of the posts they answer, a level at a time, until `shoal check --repair`
-lists them.
+The root of a thread lists all comments in it (`graph/payloads/threads.py`), so one read gives the page's structure. Comments from
+before this list existed are found by the comment lists of their parents, one level at a time, until `shoal check --repair` adds
+them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from shoal.queries.hydration import Entry, hydrate
 from shoal.queries.pipeline import Page, read_page
 
 MOST = 20_000
-"""How many comments of one thread, the newest, a page is chosen from."""
+"""Newest comments of a thread from which a page is selected."""
 _MISFITS = 100
-"""How many comments may be too deep, with their ancestors, for the rest of a page before no more are tried."""
+"""Number of candidates that may fail to fit with their ancestors before the selection stops."""
 _LISTS = (COMMENTED_BY, COMMENTED_ASIDE_BY)
 
 
 class Thread(NamedTuple):
-    """`above`: root first. `below`: each post before its comments, oldest first among sisters."""
+    """`above`: root first. `below`: each post before its comments, siblings oldest first."""
 
     above: list[Entry]
     below: list[Entry]
@@ -37,9 +37,9 @@ class Thread(NamedTuple):
 
 
 async def thread(reads: Reads, viewer: int | None, post_id: int, *, above: int, below: int) -> Thread:
-    """The thread of a post, up to `above` and `below` entries. Raises `NotFound` when the viewer may not see the post.
+    """Return the thread of a post, up to `above` and `below` entries. Raises `NotFound` if the viewer may not see the post.
 
-    When more is below than fits, the viewer's own comments and the newest are chosen, each with its ancestors.
+    If more is below than fits, the viewer's own comments and the newest are selected, each with its ancestors.
     """
     post = await access_post(reads.graph, viewer, post_id)
     listed = await reads.graph.assoc_range(post.root_id or post.id, THREAD, Cursor(limit=MOST))
@@ -57,9 +57,9 @@ async def thread(reads: Reads, viewer: int | None, post_id: int, *, above: int, 
 
 
 async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor) -> Page:
-    """A page of the comments on a post itself, newest first, as the viewer may see them: all of them can be read so.
+    """Return a page of all visible direct comments on a post, newest first.
 
-    Raises `NotFound` when the viewer may not see the post.
+    Raises `NotFound` if the viewer may not see the post.
     """
     post = await access_post(reads.graph, viewer, post_id)
 
@@ -75,7 +75,7 @@ async def _direct(reads: Reads, post_id: int, atype: AssocType, at: Cursor) -> l
 
 
 async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPlace], limit: int) -> list[int]:
-    """The root first. A chain ends where a post is gone; one that is not listed costs a read."""
+    """Return the ancestors, root first. The chain ends at a deleted post; an unlisted one costs a read."""
     chain: list[int] = []
     at = post.parent_id
     while at and len(chain) < limit:
@@ -96,9 +96,9 @@ async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPlac
 async def _descendants(
     reads: Reads, post_id: int, comments: Mapping[int, ThreadPlace], *, whole: bool
 ) -> dict[int, ThreadPlace]:
-    """All comments below a post, each after its parent, the older of siblings first.
+    """Return all comments below a post, each after its parent, older siblings first.
 
-    Where a post counts more comments than are listed, its own lists are read: two reads a level, on networks from before.
+    If a post counts more comments than the thread lists, its own lists are read: two reads per level, only for old data.
     """
     children: dict[int, set[int]] = {}
     for comment in comments.values():
@@ -114,7 +114,7 @@ async def _descendants(
 
 
 async def _unlisted(reads: Reads, ids: Sequence[int], children: Mapping[int, set[int]]) -> dict[int, set[int]]:
-    """Comments on these posts that their thread does not list."""
+    """Return the comments on these posts that their thread does not list."""
     counts = await reads.graph.assoc_count(ids, _LISTS)
     lacking = [id_ for id_ in ids if sum(counts[atype].get(id_, 0) for atype in _LISTS) > len(children.get(id_, ()))]
     if not lacking:
@@ -139,7 +139,7 @@ def _below(post_id: int, children: Mapping[int, Iterable[int]]) -> list[int]:
 
 
 async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPlace]) -> dict[int, ThreadPlace]:
-    """Return the comments with their authors, read from the posts where the thread's list does not tell them."""
+    """Return the comments with their authors, read from the posts if the thread's list lacks them."""
     unknown = [id_ for id_, comment in tree.items() if not comment.author_id]
     nodes = await reads.graph.obj_get(unknown) if unknown else {}
     authors = {id_: node.author_id for id_, node in nodes.items() if isinstance(node, Post)}
@@ -147,7 +147,7 @@ async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPlace]) -> dict[i
 
 
 def _chosen(tree: Mapping[int, ThreadPlace], post_id: int, viewer: int | None, limit: int) -> list[int]:
-    """Choose up to `limit` comments, each with its ancestors: the viewer's own, the newest, then in reading order."""
+    """Select up to `limit` comments, each with its ancestors: the viewer's own, the newest, then in reading order."""
     if len(tree) <= limit:
         return list(tree)
     newest = sorted(tree, reverse=True)

@@ -52,37 +52,37 @@ from shoal.tagcloud.cloud import MAX_WORDS, Counted, DailyUses, Shown, Word, che
 HALF_LIFE_MS = 6 * 3_600_000
 """Time in which the weight of a reaction halves, in milliseconds."""
 NEWEST = 100
-"""Reactions of each kind that are looked at, the newest; of a post with more the weight is too low."""
+"""Newest reactions of each kind that are read; with more, the weight is underestimated."""
 
 _HALF_LIFE = float(floor_at(EPOCH_MS + HALF_LIFE_MS))
 
 Column = npt.NDArray[np.int64]
 Row = tuple[int, int, int]
-"""The ids of a post and of a member, and the time of a reaction as an id."""
+"""The ids of a post and a member, and the time of a reaction as an id."""
 
 
 class Reactions(NamedTuple):
-    """Columns of one length: posts, members who reacted to them, each once for a post, and when they did so last, as an id."""
+    """Columns of equal length: posts, members who reacted (each once per post), and the time of their last reaction, as an id."""
 
     posts: Column
     members: Column
     times: Column
 
     def only(self, chosen: npt.NDArray[np.bool_ | np.int64]) -> Reactions:
-        """Return some of them: those that are marked, or at these places."""
+        """Return the selected rows, by mask or index."""
         return Reactions(self.posts[chosen], self.members[chosen], self.times[chosen])
 
     def active(self) -> int:
-        """Return how many members reacted to any of the posts."""
+        """Return the number of members who reacted to any of the posts."""
         return len(np.unique(self.members))
 
     def members_of(self) -> dict[int, int]:
-        """Return how many members reacted to each post."""
+        """Return the number of members who reacted to each post."""
         ids, counts = np.unique(self.posts, return_counts=True)
         return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
     def weights(self, now: int) -> dict[int, float]:
-        """Return the weight of the reactions to each post at a moment (Unix ms). One from the future weighs 1."""
+        """Return the weight of the reactions to each post at a time (Unix ms). One from the future weighs 1."""
         ids, at = np.unique(self.posts, return_inverse=True)
         ages = np.maximum(floor_at(now) - self.times, 0) / _HALF_LIFE
         return dict(zip(ids.tolist(), np.bincount(at, np.exp2(-ages)).tolist(), strict=True))
@@ -92,10 +92,10 @@ _NOTHING = Reactions(*(np.empty(0, np.int64) for _ in range(3)))
 
 
 async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reactions:
-    """Return who reacted to these posts within the last three days. Six reads.
+    """Return the reactions to these posts within the last three days. Six reads.
 
-    Authors do not react to their own posts. Members who are suspended or silenced do not count, and of comments only
-    those that everybody may find.
+    Authors' reactions to their own posts, and those of suspended or silenced members, do not count; of comments only those that
+    everyone may find.
     """
     if not posts:
         return _NOTHING
@@ -117,10 +117,9 @@ async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reac
 
 
 def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequence[Assoc]]) -> Iterable[Row]:
-    """Give the post, the author and the time of each comment.
+    """Yield the post, author and time of each comment.
 
-    The list of a post has the comments that everybody may find, and that of a thread says who wrote them: so no comment
-    has to be read.
+    The list of a post has the comments that everyone may find, and that of the thread has their authors, so no comment is read.
     """
     found = {entry.id2 for page in comments.values() for entry in page}
     for page in threads:
@@ -144,7 +143,7 @@ def _newest(found: Reactions) -> Reactions:
 
 
 def _by_others(found: Reactions, posts: Collection[Post]) -> npt.NDArray[np.bool_]:
-    """Tell which reactions are not by the author of the post."""
+    """Return which reactions are not by the author of the post."""
     authors = {post.id: post.author_id for post in posts}
     by: Column = np.fromiter((authors[id_] for id_ in found.posts.tolist()), np.int64, len(found.posts))
     others: npt.NDArray[np.bool_] = found.members != by
@@ -152,28 +151,27 @@ def _by_others(found: Reactions, posts: Collection[Post]) -> npt.NDArray[np.bool
 
 
 _ACTIVE = 2_000
-"""Active posts that are considered, the most recently active ones."""
 _OF_LIST = 500
-"""Active posts that are read of each data source."""
+"""Active posts read per data source."""
 _MOST = 200
-"""Posts that can trend at the same time."""
+"""Maximum of trending posts."""
 _ENOUGH = 20
-"""Where fewer posts trend, others come behind them."""
+"""Number of trending posts below which liked posts are appended."""
 _NEWEST = 1_000
-"""Posts of which these others are."""
+"""Newest posts from which the appended ones are selected."""
 _HALF_MS = 86_400_000
-"""Time in which the weight of a like halves among these others, by the age of the post.
+"""Half-life of a like by the age of the post, for the appended posts.
 
-Scores are logarithms, or old posts would all have 0.
+Scores are logarithms, because those of old posts would underflow to 0.
 """
 _LEAST = 2
-"""Different members without whom nothing trends: one alone is no trend."""
+"""Minimum of distinct members for a post to trend."""
 
 
 async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) -> list[Entry]:
-    """Return part of the trending posts that the viewer may see: at most seven reads, and thirteen more once a minute."""
+    """Return a range of the trending posts that the viewer may see: at most seven reads, and thirteen more once a minute."""
     found = await hydrate(reads.graph, viewer, await compared(partial(_part, reads, limit, offset)))
-    # Some that were taken out a moment ago are still among those remembered.
+    # The cached list may contain posts that were excluded a moment ago.
     return [entry for entry in found if not entry.post.untrendable and _is_listed(entry)]
 
 
@@ -182,15 +180,15 @@ async def _part(reads: Reads, limit: int, offset: int) -> list[int]:
 
 
 async def ids(reads: Reads, *, outdated: bool = False) -> list[int]:
-    """Return the trending posts, the first first, before a check who may see them; thirteen reads once a minute.
+    """Return the trending posts in order, before visibility checks; thirteen reads once a minute.
 
-    With `outdated`, the answer may be ten minutes old, so that nobody waits for another.
+    With `outdated`, the result may be ten minutes old, which avoids waiting.
     """
     return [popular.id for popular in (await _remembered(reads, outdated=outdated)).posts if not popular.untrendable]
 
 
 async def weights(reads: Reads, *, outdated: bool = False) -> Mapping[int, float]:
-    """Return the weight of the recent reactions to each post that may trend; see `ids`."""
+    """Return the weight of the recent reactions to each post that may trend, cached like `ids`."""
     return (await _remembered(reads, outdated=outdated)).weights
 
 
@@ -199,18 +197,16 @@ def _is_listed(entry: Entry) -> bool:
 
 
 async def judged(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
-    """Return trending posts for moderators: as everybody sees them, and including those that are kept from trends, in
-    the places that they would have.
-    """
+    """Return trending posts for moderators, including those excluded from trends, at the positions that they would have."""
     found = [popular.id for popular in (await _remembered(reads)).posts]
     return await hydrate(reads.graph, None, found[offset : offset + limit])
 
 
 def threshold(active: int) -> int:
-    """Return how many different members must react for a post to trend, where so many react to anything at all.
+    """Return the number of distinct members who must react for a post to trend, given the number of active members.
 
-    One more for four times as many: max(2, log4(active)), rounded down. That is 2 for up to 63 members, 3 from 64, 4 from 256,
-    and from 1,024 on the 5 that Mastodon asks for in a network of any size (`Trends::Statuses`, `threshold: 5`).
+    It is max(2, log4(active)), rounded down: 2 for up to 63 members, 3 from 64, 4 from 256, and from 1,024 on the 5 that Mastodon
+    requires on a server of any size (`Trends::Statuses`, `threshold: 5`).
     """
     return max(_LEAST, (active.bit_length() - 1) // 2)
 
@@ -228,7 +224,7 @@ async def _found(reads: Reads, now: int) -> Trending:
 
 
 async def _trending(reads: Reads, now: int) -> Trending:
-    """Return the posts that trend. Nine reads."""
+    """Return the trending posts. Nine reads."""
     shown = await _for_everybody(reads, await _active(reads, now))
     found = await reactions_to(reads.graph, shown, now)
     least, members, stirred = threshold(found.active()), found.members_of(), found.weights(now)
@@ -237,7 +233,6 @@ async def _trending(reads: Reads, now: int) -> Trending:
 
 
 async def _active(reads: Reads, now: int) -> list[int]:
-    """Return the most recently active posts."""
     part = Cursor(after=oldest_active(now), limit=_OF_LIST)
     lists = await reads.graph.assoc_ranges(PUBLIC_LISTS, ACTIVE, part)
     found = sorted(((entry.time, entry.id2) for page in lists.values() for entry in page), reverse=True)
@@ -245,7 +240,7 @@ async def _active(reads: Reads, now: int) -> list[int]:
 
 
 async def _liked(reads: Reads, now: int, others: Collection[int]) -> list[Popular]:
-    """Return posts that many like and share for their age, besides those others. Four reads."""
+    """Return posts with the most likes and shares for their age, except `others`. Four reads."""
     newest = await reads.search.posts(Ask(), _NEWEST)
     shown = await _for_everybody(reads, [id_ for id_ in newest if id_ not in others])
     counts = await reads.graph.assoc_count([post.id for post in shown], (LIKED_BY, SHARED_BY))
@@ -264,7 +259,7 @@ def _best(posts: Sequence[Post], scores: Mapping[int, float]) -> list[Popular]:
 
 
 async def _for_everybody(reads: Reads, ids: Sequence[int]) -> list[Post]:
-    """Return those of these posts that may trend. Two reads."""
+    """Return the posts that may trend. Two reads."""
     nodes = await reads.graph.obj_get(ids)
     posts = [post for id_ in ids if isinstance(post := nodes.get(id_), Post)]
     authors = await members_by_id(reads.graph, list({post.author_id for post in posts}))
@@ -287,15 +282,14 @@ FOR_YOU = "for_you"
 _FALLBACKS = ("rising", "day", "week", "all")
 _FOLLOWED = 200
 _RECENT = 40
-"""Own posts, and likes, that are considered."""
 _SEEDS = 5
-"""How many of a member's own tags bring related ones, each from as many posts as `_SEED_POSTS`."""
+"""Own tags of a member for which related ones are read, each from `_SEED_POSTS` posts."""
 _SEED_POSTS = 80
 _POPULAR = 40
 
 
 class _Interest(NamedTuple):
-    """The strength of a member's interest in a tag, 0 to 2, and the reason that is shown."""
+    """The strength of a member's interest in a tag, 0 to 2, and the displayed reason."""
 
     strength: float
     why: str
@@ -304,7 +298,7 @@ class _Interest(NamedTuple):
 
 
 async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
-    """Return tags on the rise; where too few, then those of the day, of the week and of all time; each once."""
+    """Return rising tags; if too few, followed by those of the day, the week and all time; each once."""
     found: dict[str, Word] = {}
     for order in _FALLBACKS:
         if len(found) < offset + limit:
@@ -314,7 +308,7 @@ async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
 
 
 async def rising(reads: Reads, limit: int, offset: int = 0) -> list[DailyUses]:
-    """As `trending`, without the reasons."""
+    """Return the result of `trending` without the reasons."""
 
     async def ask() -> list[DailyUses]:
         return [uses_of(word) for word in await trending(reads, limit, offset)]
@@ -323,9 +317,9 @@ async def rising(reads: Reads, limit: int, offset: int = 0) -> list[DailyUses]:
 
 
 async def for_you(reads: Reads, viewer: int, limit: int = MAX_WORDS) -> Shown:
-    """Make the cloud of the tags that a member follows, uses and likes, of related ones, and of those that many use.
+    """Return a cloud of the tags that a member follows, uses and likes, of related tags, and of popular ones.
 
-    At most nine reads of the graph, and one of the cloud's store besides two for related tags.
+    At most nine graph reads, one read of the cloud's store, and two for related tags.
     """
     check_words(limit)
     own = await _own(reads, viewer)
@@ -367,7 +361,7 @@ async def _own(reads: Reads, viewer: int) -> dict[str, _Interest]:
 
 
 async def _still_seen(reads: Reads, viewer: int, posts: Sequence[Post]) -> list[Post]:
-    """Return the liked posts that the viewer may still be shown, by authors who are not muted."""
+    """Return the liked posts that the viewer may still see, without muted authors."""
     ids = {post.author_id for post in posts}
     authors, stands = await asyncio.gather(members_by_id(reads.graph, list(ids)), relations(reads.graph, viewer, ids))
     return [post for post in posts if may_list(viewer, post, authors.get(post.author_id), stands[post.author_id])]
@@ -388,7 +382,7 @@ def _tags(posts: Sequence[Post]) -> Counter[str]:
 
 
 def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> dict[str, _Interest]:
-    """Unite the interests: strengths add up, and the reason is that of the stronger."""
+    """Merge the interests: strengths add up, and the reason of the stronger is kept."""
     both = {**one, **other}
     for name in one.keys() & other.keys():
         first = max(one[name], other[name], key=lambda interest: interest.strength)
@@ -397,14 +391,12 @@ def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> d
 
 
 def _liveliness(tag: Counted) -> float:
-    """Return a weight from 1 on: of two tags that interest the member equally, the one that others use more of late
-    comes first.
-    """
+    """Return a weight of at least 1: of two equally interesting tags, the more used one comes first."""
     return 1.0 + math.log2(1.0 + tag.reasons.warmth["week"])
 
 
 def _once(weighed: Sequence[tuple[float, Counted, str]]) -> list[tuple[float, Counted, str]]:
-    """Keep one entry for tags that are merged: the one that weighs most."""
+    """Keep one entry of merged tags: the one with the highest weight."""
     first: dict[str, tuple[float, Counted, str]] = {}
     for found in weighed:
         first.setdefault(found[1].name, found)

@@ -1,11 +1,10 @@
 """The contract of search indexes, the rule that decides whether a row matches a query, and the null index.
 
 An index is derived data: after it is dropped, it is filled again from the graph. A row describes the current state of one object
-and replaces the previous row. Words are those of `core/tokenizer.py`, so every index returns the same results. Marks are words that
-begin with a colon, which no text contains. A result is a list of ids; the caller checks visibility.
+and replaces the previous row. Words are those of `core/tokenizer.py`, so every index returns the same results. Marks are words
+that begin with a colon, which no text contains. A result is a list of ids; the caller checks visibility.
 
-`fits` is the reference for matching in plain Python. `NoIndex` stores nothing and finds nothing; it serves networks whose store
-has no index and whose settings name none.
+`fits` is the reference for matching in plain Python. `NoIndex` stores nothing and finds nothing, for servers without an index.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ FORM = 4
 """Version of the rows. An index with another version is filled again."""
 
 PUBLIC = ":public"
-"""The mark of a post that everybody may see."""
+"""The mark of a public post."""
 
 Order = Literal["active", "new"]
 
@@ -33,7 +32,7 @@ def by(member_id: int) -> str:
 
 
 def within(cell: str) -> str:
-    """Return the mark of posts from within this cell."""
+    """Return the mark of posts within this cell."""
     return f":cell:{cell}"
 
 
@@ -43,8 +42,6 @@ def to(member_id: int) -> str:
 
 
 class PostRow(msgspec.Struct, frozen=True, array_like=True):
-    """The row of a post."""
-
     id: int
     author_id: int
     written: int
@@ -52,33 +49,30 @@ class PostRow(msgspec.Struct, frozen=True, array_like=True):
     marks: tuple[str, ...]
     words: tuple[str, ...]
     tags: tuple[str, ...] = ()
-    """Canonical names of the tags with which it counts."""
+    """Canonical names of the tags that the post counts for."""
 
     @property
     def public(self) -> bool:
-        """Whether everybody may see it."""
         return PUBLIC in self.marks
 
 
 class MemberRow(msgspec.Struct, frozen=True, array_like=True):
-    """The row of a member."""
-
     id: int
     name: str
     joined: int
     """Unix milliseconds."""
     words: tuple[str, ...]
-    """Words of the name and the display name."""
+    """Words of the user name and the display name."""
     note: tuple[str, ...] = ()
     listed: bool = True
     """Whether the directory and searches may show them."""
     shy: bool = False
-    """Whether their public posts must not be found by the words in them."""
+    """Whether their public posts must not be found by words."""
     suspended: bool = False
 
 
 class IndexChange(NamedTuple):
-    """Rows to put, replacing those with their ids, and ids whose rows are to be deleted."""
+    """Rows to insert or replace, and ids whose rows are to be deleted."""
 
     posts: Sequence[PostRow] = ()
     members: Sequence[MemberRow] = ()
@@ -86,13 +80,13 @@ class IndexChange(NamedTuple):
 
 
 Making = Callable[[], IndexChange]
-"""A function that makes a change. For a thousand long posts it takes a tenth of a second."""
+"""Builds a change. Takes a tenth of a second for a thousand long posts."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """A query for posts. All of `every` must match and none of `none`; a clause of one word may be a mark.
 
-    Of each of the groups of marks in `some` a post must have one at least.
+    A post must have at least one mark of each group in `some`.
     """
 
     every: tuple[Clause, ...] = ()
@@ -103,17 +97,17 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     after: int = -1
     """Ids above this one."""
     since: int = 0
-    """Written at this moment (Unix ms) or later."""
+    """Written at this time (Unix ms) or later."""
     until: int = MAX_TIME
-    """Written before this moment."""
+    """Written before this time (Unix ms)."""
     viewer: int | None = None
     """The member who also finds their own posts and those that mention them."""
     public: bool = True
-    """Whether posts for everybody match too, except those of shy authors."""
+    """Whether public posts match too, except those of shy authors."""
 
 
 class TagUses(NamedTuple):
-    """A tag by its canonical name, and the number of posts that count with it."""
+    """A tag by its canonical name, and the number of posts that count for it."""
 
     name: str
     uses: int
@@ -127,18 +121,18 @@ class FillState(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether everything that existed when it was filled is in it."""
+        """Whether the index contains everything that existed when it was filled."""
         return self.form == FORM and self.filled_to == MAX_TIME
 
 
 class SearchIndex(Protocol):
-    """An index. Answers may lag behind the graph. Raises `Unavailable` when it cannot be reached."""
+    """A search index. Results may lag behind the graph. Raises `Unavailable` if it cannot be reached."""
 
     keeps: bool
-    """Whether anything is stored here; if not, nothing need be written."""
+    """Whether the index stores anything; if not, writes can be skipped."""
 
     async def write(self, change: IndexChange | Making) -> None:
-        """Apply a change, all of it together. May be repeated. Where a thread writes, a `Making` is called there."""
+        """Apply a change atomically. Idempotent. A `Making` is called in the writing thread, if there is one."""
         ...
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
@@ -148,11 +142,16 @@ class SearchIndex(Protocol):
     async def members(
         self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
     ) -> list[int]:
-        """Return members whose names, or else whose notes, match all of these clauses, of which there is at least one.
+        """Return members whose names, or else whose notes, match all clauses.
 
-        First come members whose user name begins with `name`, then other matches by name, then matches by note; within
-        each group, the latest posters come first. Only listed members; with `among`, all of those but the suspended
-        ones. Where hundreds match, an index may rank the newest of them and the latest posters alone.
+        Args:
+            clauses: at least one.
+            name: user name prefix. Its matches come first, then other matches by name, then by note; in each group, the latest
+                posters first.
+            limit: maximum number of ids.
+            among: search these members, whether listed or not, except suspended ones. By default, all listed members.
+
+        If hundreds match, an index may rank only the newest of them and the latest posters.
         """
         ...
 
@@ -161,36 +160,26 @@ class SearchIndex(Protocol):
         ...
 
     async def directory(self, order: Order, limit: int, offset: int = 0) -> list[int]:
-        """Return listed members: those who posted publicly last, or who joined last, come first."""
+        """Return listed members, by latest public post or by latest registration."""
         ...
 
-    async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]:
-        """Return the stored rows of these ids."""
-        ...
+    async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]: ...
 
     async def ids(self, after: int, limit: int) -> list[int]:
         """Return stored ids above `after`, in ascending order."""
         ...
 
-    async def state(self) -> FillState:
-        """Return how far the index was filled."""
-        ...
+    async def state(self) -> FillState: ...
 
-    async def keep_state(self, state: FillState) -> None:
-        """Store how far the index was filled."""
-        ...
+    async def keep_state(self, state: FillState) -> None: ...
 
-    async def clear(self) -> None:
-        """Delete everything."""
-        ...
+    async def clear(self) -> None: ...
 
-    async def close(self) -> None:
-        """Release every resource."""
-        ...
+    async def close(self) -> None: ...
 
 
 def fits(ask: Ask, row: PostRow, *, shy: bool) -> bool:
-    """Whether this post is one that is looked for; `shy` says it of its author."""
+    """Return whether a post matches; `shy` is the author's setting."""
     if not (ask.after < row.id < ask.before and ask.since <= row.written < ask.until):
         return False
     return (
@@ -214,7 +203,7 @@ def _has(row: PostRow, clause: Clause) -> bool:
 
 
 def says(words: Sequence[str], clause: Clause) -> bool:
-    """Whether these words stand in the text behind each other."""
+    """Return whether these words occur in the text consecutively."""
     wanted, count = clause.words, len(clause.words)
     head, last = wanted[:-1], wanted[-1]
     for at in range(len(words) - count + 1):
@@ -225,12 +214,12 @@ def says(words: Sequence[str], clause: Clause) -> bool:
 
 
 class NoIndex:
-    """See `contract.SearchIndex`."""
+    """An index that stores nothing."""
 
     keeps = False
 
     async def write(self, change: IndexChange | Making) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:  # noqa: ARG002  # the contract's
         return []
@@ -261,10 +250,10 @@ class NoIndex:
         return FillState(FORM, MAX_TIME)
 
     async def keep_state(self, state: FillState) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
     async def clear(self) -> None:
-        """There is nothing."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""

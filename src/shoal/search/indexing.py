@@ -35,7 +35,7 @@ IS_SENSITIVE = ":is:sensitive"
 
 
 def written_in(language: str) -> str:
-    """Return the mark of a language: `en-GB` counts as `en`. Empty for anything that is not a language."""
+    """Return the mark of a language: `en-GB` counts as `en`. Empty for an invalid language."""
     main = language.partition("-")[0].partition("_")[0].lower()
     return f":in:{main}" if main.isascii() and main.isalpha() else ""
 
@@ -89,22 +89,20 @@ def _marks(post: Post) -> Iterator[str]:
 
 
 def is_listed(member: Member) -> bool:
-    """Return whether a member may be shown to those who did not look for them: they want it, and moderators allow it."""
+    """Return whether a member may appear in searches and the directory: they allow it, and are neither suspended nor silenced."""
     return member.discoverable and not member.suspended and not member.silenced
 
 
 def name_words(member: Member) -> list[str]:
-    """Return the words of both names of a member."""
     return words_of(f"{member.name} {member.display_name}")
 
 
 def note_words(member: Member) -> list[str]:
-    """Return the words of a member's note; none of those who do not want to be found."""
+    """Return the words of a member's note; none for members who do not want to be found."""
     return words_of(member.note) if is_listed(member) else []
 
 
 def member_row(member: Member) -> MemberRow:
-    """Return the row of a member."""
     return MemberRow(
         id=member.id,
         name=member.name,
@@ -121,11 +119,10 @@ AT_ONCE = 2_000
 """Objects that are written together."""
 _FEW = 20
 _PAUSE_SECONDS = 0.2
-"""After a write of more than a few rows, the next one may wait this long for more: each write is a sync, and touches
-pages that the next one touches again."""
+"""Pause after a write of more than `_FEW` rows: each write is a sync, and often touches the same pages."""
 _BURST = 50
 _WRITES_A_SECOND = 20
-"""Small writes are made at once, but after a burst at most this many a second: rows wait and are written together."""
+"""Small writes are immediate up to a burst, then limited to this rate, so that pending rows are written together."""
 
 
 class _Wanted(NamedTuple):
@@ -133,11 +130,11 @@ class _Wanted(NamedTuple):
     done: asyncio.Future[None]
     ids: set[int]
     since: float
-    """When it was first asked for, as the event loop tells the time."""
+    """Time of the first request, on the clock of the event loop."""
 
 
 class Filler:
-    """Writes the rows of one process into one index. `written` counts objects that were looked at."""
+    """Writes the rows of one process into one index. `written` counts processed objects."""
 
     def __init__(self, index: SearchIndex) -> None:
         self.index = index
@@ -145,15 +142,15 @@ class Filler:
         self._wanted: deque[_Wanted] = deque()
         self._in_hand: _Wanted | None = None
         self._enough = asyncio.Event()
-        # How many small writes may be made at once, and when that was worked out.
+        # Number of small writes that may be immediate (token bucket), and the time of its calculation.
         self._spare, self._at = float(_BURST), 0.0
         self._closing = False
         self._task: asyncio.Task[None] | None = None
 
     def look(self, graph: Reader, ids: Iterable[int]) -> asyncio.Future[None]:
-        """Make the rows of these objects what the objects are; done when that is safe, or with the error if it failed.
+        """Bring the rows of these objects up to date. The future completes when they are durable, or with the error.
 
-        The graph must give what is stored now.
+        `graph` must return current data.
         """
         if not self._wanted or len(self._wanted[-1].ids) >= AT_ONCE:
             loop = asyncio.get_running_loop()
@@ -167,7 +164,7 @@ class Filler:
         return wanted.done
 
     async def close(self) -> None:
-        """Finish what was asked for, without a pause."""
+        """Finish the pending requests, without a pause."""
         self._closing = True
         self._enough.set()
         while self._task is not None:
@@ -189,17 +186,17 @@ class Filler:
             self._task = self._in_hand = None
 
     def hurry(self) -> None:
-        """Write what was asked for at once: somebody waits, and no more of it will come."""
+        """Write the pending requests immediately: a caller waits, and no more will come."""
         if self._wanted:
             self._enough.set()
 
     def behind(self) -> float:
-        """For how many seconds the oldest of what was asked for has waited."""
+        """Return the age of the oldest pending request in seconds."""
         oldest = self._in_hand or (self._wanted[0] if self._wanted else None)
         return asyncio.get_running_loop().time() - oldest.since if oldest else 0.0
 
     def _pause_after(self, size: int, begun: float) -> float:
-        """How many seconds after the beginning of this write the next one may begin."""
+        """Return the seconds between the start of this write and the next one."""
         if not self.index.keeps:
             # Nothing was written.
             return 0.0
@@ -210,7 +207,7 @@ class Filler:
         return 1 / _WRITES_A_SECOND if self._spare < 1 else 0.0
 
     async def _pause(self, ended: float) -> None:
-        """Wait until that moment, or until enough is asked for."""
+        """Wait until that time, or until enough requests are pending."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ended):
                 await self._enough.wait()
@@ -223,7 +220,7 @@ class Filler:
         except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
             if not wanted.done.done():
                 wanted.done.set_exception(error if isinstance(error, Exception) else ConnectionError("it was given up"))
-                # Perhaps nobody waits any more.
+                # Mark the exception as retrieved: there may be no waiter left.
                 wanted.done.exception()
         else:
             if not wanted.done.done():
@@ -232,7 +229,7 @@ class Filler:
     async def _write(self, graph: Reader, ids: Collection[int]) -> None:
         nodes = await _nodes(graph, ids)
         while ids:
-            # Folding the words of many posts takes time, for which requests shall not wait.
+            # Tokenizing many posts takes long enough to block requests, so the writing thread does it.
             await self.index.write(partial(_change, nodes, ids) if len(ids) > _FEW else _change(nodes, ids))
             self.written += len(ids)
             now = await _nodes(graph, ids)
@@ -241,13 +238,12 @@ class Filler:
 
 
 async def rows_of(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, PostRow | MemberRow]:
-    """The rows that these objects make; one read, if posts among them have polls or media."""
+    """Return the rows of these objects; one read, if posts among them have polls or media."""
     known = {**nodes, **await _beside(graph, nodes)}
     return {id_: row for id_ in nodes if (row := _row(known, id_)) is not None}
 
 
 async def _nodes(graph: Reader, ids: Collection[int]) -> dict[int, AnyNode]:
-    """These objects, and the polls and media of those that are posts."""
     nodes = await graph.obj_get(list(ids))
     return {**nodes, **await _beside(graph, nodes)}
 
@@ -284,19 +280,19 @@ def _versions(nodes: Mapping[int, AnyNode], id_: int) -> tuple[int, ...]:
 _PAGE = 1_000
 
 Tell = Callable[[str, int, int], None]
-"""Told of a phase, how much of it is done, and how much there is in all (0: not known)."""
+"""Progress callback: phase, amount done, and total (0: unknown)."""
 
 _log = logging.getLogger(__name__)
 
 
 def _untold(_phase: str, _done: int, _total: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _untold) -> int:
-    """Fill the index from where it is; how many members and posts were looked at. Nothing, when it is complete.
+    """Fill the index from its current progress, and return the number of members and posts; does nothing if it is complete.
 
-    The store is gone through; each object is looked at in the graph, which must give what is stored now.
+    Objects are enumerated from the store, and read from the graph, which must return current data.
     """
     index = filler.index
     state = await index.state()
@@ -310,9 +306,9 @@ async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _unto
     while page := await store.obj_scan(after, _PAGE):
         after = page[-1].id
         ids += [node.id for node in page if isinstance(node, Member | Post)]
-        # So many are written at once: the filler waits for more where there are fewer.
+        # The filler delays smaller requests to collect more.
         if len(ids) >= AT_ONCE or len(page) < _PAGE:
-            # Jobs wait for the same future, and go on when this ends.
+            # The future is shared with jobs, which must not be canceled with this task.
             await asyncio.shield(filler.look(graph, ids))
             await index.keep_state(FillState(FORM, after))
             done += len(ids)
@@ -326,7 +322,7 @@ async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _unto
 
 
 async def refill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _untold) -> int:
-    """Look at everything again, and forget what is there no more; how much there was. Searches go on meanwhile."""
+    """Index everything again, delete outdated rows, and return the number of objects. Searches continue meanwhile."""
     index: SearchIndex = filler.index
     if (await index.state()).form == FORM:
         await index.keep_state(FillState(FORM))
@@ -341,7 +337,7 @@ async def refill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _un
 
 
 async def fill_quietly(store: Scanner, graph: Reader, filler: Filler) -> None:
-    """As `fill`, in the background of a server: a failure is logged, and the next start goes on from there."""
+    """Run `fill` in the background of a server: a failure is logged, and the next start continues from there."""
     try:
         if done := await fill(store, graph, filler):
             _log.info("the search index was filled: %d members and posts", done)

@@ -1,4 +1,4 @@
-"""A search index in memory: the reference, and what `memory://` means. It is gone with the process, and filled at its start."""
+"""The search index in memory, for `memory://`: the reference implementation. It is filled at every start."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ from shoal.search.contract import (
 
 
 class MemoryIndex:
-    """See `contract.SearchIndex`."""
-
     keeps = True
 
     def __init__(self) -> None:
         self._posts: dict[int, PostRow] = {}
         self._members: dict[int, MemberRow] = {}
-        # Of each word and mark: the posts that have it, in their order.
+        # Posts by word and mark, sorted by id.
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         self._public: defaultdict[int, list[int]] = defaultdict(list)
         self._uses: Counter[str] = Counter()
@@ -51,7 +49,7 @@ class MemoryIndex:
     async def posts(self, ask: Ask, limit: int) -> list[int]:
         found: set[int] = set()
         for mark in _ways(ask):
-            # The rarest word leads; what it leads to is looked at, the newest first, until there is enough.
+            # Scan the posts of the rarest word, newest first, until the limit is reached.
             certain = [self._places.get(clause.words[0], ()) for clause in ask.every if not _is_loose(clause)]
             lead = min((self._places.get(mark, ()), *certain, *map(self._having, ask.some)), key=len)
             end = bisect_left(lead, ask.before)
@@ -102,7 +100,7 @@ class MemoryIndex:
         self._state = FillState()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
     def _put(self, row: PostRow) -> None:
         self._posts[row.id] = row
@@ -126,7 +124,7 @@ class MemoryIndex:
         self._uses.subtract(row.tags)
 
     def _having(self, group: Sequence[str]) -> list[int]:
-        """The posts that have one of these marks, in their order."""
+        """Return the posts with any of these marks, sorted by id."""
         return sorted({id_ for mark in group for id_ in self._places.get(mark, ())})
 
     def _is_shy(self, row: PostRow) -> bool:
@@ -139,7 +137,7 @@ class MemoryIndex:
 
 
 def _ways(ask: Ask) -> Iterator[str]:
-    """The marks of which a post must have one."""
+    """Yield the marks of which a post must have one."""
     if ask.public:
         yield PUBLIC
     if ask.viewer is not None:
@@ -148,7 +146,7 @@ def _ways(ask: Ask) -> Iterator[str]:
 
 
 def _is_loose(clause: Clause) -> bool:
-    """Whether its first word need not be in the text as it stands."""
+    """Return whether a clause is a prefix of a single word."""
     return clause.open and len(clause.words) == 1
 
 

@@ -1,6 +1,6 @@
-"""A search index in a PostgreSQL database, in the schema `shoal`: words with their places, and GIN.
+"""The search index in a PostgreSQL database, in the schema `shoal`: words with their positions, and GIN.
 
-A change is one transaction; of two processes that write, one waits.
+A change is one transaction; concurrent writers wait for each other.
 """
 
 from __future__ import annotations
@@ -36,20 +36,19 @@ from shoal.search.contract import (
 _READERS = 4
 _WRITERS = 2
 _LAST_CHARACTER = "\U0010ffff"
-# A rare word is found in the index of words, a common one by going through the newest posts: which, the server knows from its
-# statistics, when it plans with the words before it.
+# A rare word is looked up in the index of words, a common one by scanning the newest posts. The server can choose by its
+# statistics only if it plans with the words.
 _PLANNED = {
     "plan_cache_mode": "force_custom_plan",
     "enable_seqscan": "on",
     "enable_hashjoin": "on",
     "enable_mergejoin": "on",
-    # For names that hundreds of thousands have: with less a bitmap holds pages, and everybody on them is looked at again.
+    # For names shared by hundreds of thousands: with less, the bitmap becomes lossy and all rows of its pages are rechecked.
     "work_mem": "32MB",
 }
 
 _WINDOWS = (2_000, 20_000)
-"""Newest posts among which a question is tried: 1 and 4 ms, 5 and 20 where nothing is found. A word that fewer than one post in
-500 has is looked up."""
+"""Newest posts scanned first: 1 and 4 ms, or 5 and 20 if nothing matches. A word in fewer than one post in 500 is looked up."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _post_row = msgspec.msgpack.Decoder(PostRow).decode
@@ -59,7 +58,7 @@ LEDGER = VersionLedger("the search index", "search_version", sql.MIGRATIONS)
 
 
 class PostgresIndex:
-    """See `contract.SearchIndex`. Make one with `open`."""
+    """A search index in PostgreSQL. Create it with `open`."""
 
     keeps = True
 
@@ -69,7 +68,7 @@ class PostgresIndex:
 
     @classmethod
     async def open(cls, url: str, *, read_only: bool = False, patience: float = PATIENCE) -> PostgresIndex:
-        """Open the index in this database, or make it there; how many do so at once does not matter. Raises `Unavailable`."""
+        """Open the index in this database, or create it there; concurrent calls are safe. Raises `Unavailable`."""
         async with AsyncExitStack() as undo:
             settings = {"default_transaction_read_only": "on"} if read_only else {}
             reading = ConnectionPool(url, _READERS, {**_PLANNED, **settings}, patience)
@@ -78,7 +77,7 @@ class PostgresIndex:
             if not read_only:
                 writing = ConnectionPool(url, _WRITERS, {"synchronous_commit": "on"}, patience)
                 undo.push_async_callback(writing.close)
-                # The schema is made by one alone, with all that Shoal keeps in it.
+                # The main schema is created with everything that Shoal stores, by one process at a time.
                 await writing.use(migrate, patience=LONG_PATIENCE)
                 await writing.use(partial(migrate, ledger=LEDGER), patience=LONG_PATIENCE)
             await reading.use(partial(check_version, ledger=LEDGER))
@@ -107,7 +106,7 @@ class PostgresIndex:
         found: set[int] = set()
         for own, ways in _ways(ask):
             values = (_match(ask, ways), ask.before, ask.after, ask.since, ask.until, own)
-            # A member has few posts: they are looked up at once.
+            # A member has few posts: look them up directly.
             found.update(await self._newest(None if own else sql.NEWEST_POSTS, sql.POSTS, values, limit))
         return sorted(found, reverse=True)[:limit]
 
@@ -131,7 +130,7 @@ class PostgresIndex:
         return found
 
     async def _newest(self, newest: str | None, everything: str, values: Sequence[object], limit: int) -> list[int]:
-        """Return what the statement `newest` finds among so many if that is enough to say it, else what is found among all."""
+        """Run the statement `newest` on growing windows, and `everything` if those do not decide the result."""
         if newest is not None:
             for window in _WINDOWS:
                 ((found, looked_at),) = await self._reading.ask(newest, *values, limit, window)
@@ -181,7 +180,7 @@ class PostgresIndex:
 
 
 async def _write_posts(connection: asyncpg.Connection, change: IndexChange, uses: Counter[str]) -> set[int]:
-    """Whose posts were changed; `uses` is told of how many more or fewer posts each tag has."""
+    """Write posts, and return the affected authors; adds the change in the number of posts of each tag to `uses`."""
     put = {row.id: row for row in change.posts}
     rows = await connection.fetch(sql.POSTS_HELD, [*put, *change.gone])
     held = {id_: _post_row(data) for id_, data in rows}
@@ -222,7 +221,7 @@ async def _write_members(connection: asyncpg.Connection, change: IndexChange) ->
 
 
 def _vector(words: Sequence[str], marks: Iterable[str] = ()) -> str:
-    """A tsvector as the server reads it. No word has a quotation mark or a backslash in it."""
+    """Return a tsvector literal. Words contain neither quotation marks nor backslashes."""
     places: dict[str, list[str]] = {mark: [] for mark in marks}
     for at, word in enumerate(words, 1):
         places.setdefault(word, []).append(str(at))
@@ -230,7 +229,7 @@ def _vector(words: Sequence[str], marks: Iterable[str] = ()) -> str:
 
 
 def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """The marks of which a post must have one, and whether shyness does not matter with them."""
+    """Yield groups of marks of which a post must have one, and whether the author's shyness is ignored."""
     if ask.public:
         yield False, (PUBLIC,)
     if ask.viewer is not None:
@@ -238,7 +237,7 @@ def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
 
 
 def _match(ask: Ask, ways: Sequence[str]) -> str:
-    """The question as a tsquery."""
+    """Return the query as a tsquery."""
     groups = map(_either, (ways, *ask.some))
     return " & ".join((*groups, *map(_clause, ask.every), *(f"!{_clause(clause)}" for clause in ask.none)))
 

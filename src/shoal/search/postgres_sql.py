@@ -1,7 +1,7 @@
-"""The tables and the SQL of a search index in PostgreSQL, in one place, named. Tables: docs/data-layout.md.
+"""Tables and SQL statements of the search index in PostgreSQL. Tables: docs/data-layout.md.
 
-They are in the schema `shoal`, beside the graph's if it is in the same database. Rows travel in arrays, one a column. The words
-come ready, each with its places, so no text search configuration has a say.
+They are in the schema `shoal`, next to the graph's if the database is the same. Rows are passed as one array per column. Words
+are passed with their positions, so no text search configuration is involved.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ MIGRATIONS: tuple[Migration, ...] = (
         filled_to bigint NOT NULL
     );
     """),
-    # Whoever searches posts asks who of their authors is shy: without it all members are read for that, two seconds of ten million.
+    # Searching posts needs the shy authors: without this index all members are read, two seconds for ten million.
     Migration((TableIndex("search_member_shy", "shoal.search_member (id) WHERE shy"),)),
     Migration((TableIndex("search_member_name", "shoal.search_member (name)"),)),
 )
-"""Schema versions in order; the greatest of `shoal.search_version` says how many have been applied. They only grow at the end."""
+"""Schema versions in order; the maximum in `shoal.search_version` is the number applied. Append only."""
 
 
-# Of two processes that write, one waits: what a change means for the counts of tags depends on the rows before it.
+# Serialize writers: the effect of a change on tag counts depends on the previous rows.
 LOCK = "SELECT pg_advisory_xact_lock(7166180123190117)"
 POSTS_HELD = "SELECT id, data FROM shoal.search_post WHERE id = ANY ($1::bigint[])"
 MEMBERS_HELD = "SELECT id, data FROM shoal.search_member WHERE id = ANY ($1::bigint[])"
@@ -83,20 +83,20 @@ _POSTS = """
     WHERE p.words @@ $1::text::tsquery AND p.id < $2 AND p.id > $3 AND p.written >= $4 AND p.written < $5
         AND ($6 OR NOT EXISTS (SELECT 1 FROM shoal.search_member AS m WHERE m.id = p.author AND m.shy))
     ORDER BY p.id {by} DESC LIMIT $7"""
-# By a sum, so that the posts are looked up by their words: the planner believes that words stand together by chance, and would
-# rather read all posts from the newest on, of which it expects enough to be found soon.
+# The sum forces a lookup by words: the planner assumes that words occur independently, and would rather scan all posts from the
+# newest on, expecting to find enough soon.
 POSTS = _POSTS.format(among="shoal.search_post", by="+ 0")
-# What many posts have is found among the newest, without looking up all of them. Also: how many were looked at.
+# Common words are found among the newest posts without looking up all. Also returns the number of scanned posts.
 NEWEST_POSTS = f"""
     WITH newest AS MATERIALIZED (
         SELECT id, author, written, words FROM shoal.search_post WHERE id < $2 AND id > $3 ORDER BY id DESC LIMIT $8
     )
     SELECT ARRAY ({_POSTS.format(among="newest", by="")}), (SELECT count(*) FROM newest)"""
-# Members in three parts: by the beginning of the user name, by any name, by a word of the note.
+# Members in three groups: by the prefix of the user name, by any name, by a word of the note.
 BEGINNING = "m.names @@ $1::text::tsquery AND m.name >= $2 AND m.name < $3"
 OTHERWISE = "m.names @@ $1::text::tsquery AND NOT (m.name >= $2 AND m.name < $3)"
 IN_NOTE = "m.note @@ $1::text::tsquery AND NOT m.names @@ $2::text::tsquery AND $3::text IS NOT NULL"
-# Of a part those who were active last are tried first; then it is looked up, ordered by a sum for the reason above.
+# Scan the most recently active first; then look up, ordered by a sum for the reason above.
 LATELY_ACTIVE = """
     WITH lately AS MATERIALIZED (
         SELECT id, name, active, names, note FROM shoal.search_member

@@ -1,11 +1,11 @@
-"""The query language of search: words, phrases in quotation marks, `-` for what must not be there, and operators.
+"""The query language of search: words, phrases in quotation marks, `-` for exclusion, and operators.
 
-low tide "blue hour" -sunset from:ann has:media before:2026-03-01
+    low tide "blue hour" -sunset from:ann has:media before:2026-03-01
 
 `from:me`, `from:name`, `has:media|poll|link`, `is:reply|sensitive`, `language:en`, `before:`, `after:` and `during:` a
 day (UTC), `in:library` (the viewer's own posts, and those that mention them), `in:public`, `in:all`,
-`near:latitude,longitude` or `near:latitude,longitude,kilometres`. A word that looks like an operator and is none is text; an
-operator with a value that it does not have finds nothing.
+`near:latitude,longitude` or `near:latitude,longitude,kilometres`. A word with an unknown operator is text; an operator with an
+invalid value finds nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _DAY = timedelta(days=1)
 
 
 class Question(NamedTuple):
-    """A parsed query: the index's part of it, and the members, still by name, who must or must not be the author.
+    """A parsed query: the part for the index, and the names that must or must not be the author.
 
-    A name in `by` and `not_by` is as typed behind `from:`. `nothing` says that nothing can match, `public_only` that
-    the viewer's own posts are not looked for. The index proposes posts from the cells of the disks in `near`, which reach
-    beyond them: whoever asks compares their places.
+    Names in `by` and `not_by` are as typed after `from:`. `nothing` means that nothing can match, `public_only` that the viewer's
+    own posts are excluded. The index proposes posts from the cells of the disks in `near`, which extend beyond the disks: the
+    caller compares the places.
     """
 
     ask: Ask
@@ -46,12 +46,11 @@ class Question(NamedTuple):
 
 
 def read_question(text: str) -> Question:
-    """Parse a query."""
     return _Reading().read(text)
 
 
 def misread(text: str) -> list[str]:
-    """Return the parts of a query that have an operator and a value that it does not take, as they were typed."""
+    """Return the parts of a query whose operator does not accept the value, as typed."""
     found = []
     for match in _PART.finditer(text):
         minus, name, quoted, bare = match.groups()
@@ -100,7 +99,7 @@ class _Reading:
         return Question(ask, tuple(self._by), tuple(self._not_by), nothing, public_only, tuple(self._near))
 
     def takes(self, operator: str, value: str, *, negated: bool) -> bool:
-        """Apply an operator, and return whether it has this value."""
+        """Apply an operator, and return whether it accepts this value."""
         if operator == "from":
             (self._not_by if negated else self._by).append(value)
             return True

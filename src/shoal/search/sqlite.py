@@ -1,4 +1,4 @@
-"""A search index in a separate SQLite file next to the graph's, with FTS5.
+"""The search index in a separate SQLite file next to the graph's, with FTS5.
 
 WAL with `synchronous=FULL`: an event is acknowledged after its rows are written. Writes and reads each have their own thread.
 
@@ -44,9 +44,9 @@ from shoal.search.contract import (
 )
 
 NEWEST = 256
-"""So many members with the words are ranked, and the newest of more than that."""
+"""Maximum of matching members that are ranked completely; of more, the newest."""
 LATEST = 256
-"""So many of those who posted last are looked at besides, where there are more."""
+"""Most recent posters that are considered in addition, if there are more matches."""
 
 _member_row = msgspec.msgpack.Decoder(MemberRow).decode
 
@@ -61,7 +61,7 @@ class MemberQuestion(NamedTuple):
 
 
 class _Words(NamedTuple):
-    """Where words are looked for: the table of them, and the words of a row."""
+    """Where words are searched: their table, and the words of a row."""
 
     table: str
     of: Callable[[MemberRow], Sequence[str]]
@@ -72,14 +72,14 @@ _NOTES = _Words("member_notes", lambda row: row.note)
 
 
 class _Candidates(NamedTuple):
-    """Members to be ranked, and whether they are all who have the words."""
+    """Members to rank, and whether they are all that match."""
 
     ids: dict[int, None]
     whole: bool
 
 
 def found_members(read: sqlite3.Connection, question: MemberQuestion) -> list[int]:
-    """Return what `SearchIndex.members` promises."""
+    """Return the result of `SearchIndex.members`."""
     closed = tuple(clause._replace(open=False) for clause in question.clauses)
     noted = question._replace(clauses=closed, name="")
     if question.among is None:
@@ -112,7 +112,7 @@ def _among(read: sqlite3.Connection, words: _Words, question: MemberQuestion, am
 
 
 def _candidates(read: sqlite3.Connection, words: _Words, clauses: Sequence[Clause]) -> _Candidates:
-    """Return the members with the words: where they are more than `NEWEST`, so many, and those who posted lately."""
+    """Return the members with the words: if there are more than `NEWEST`, the newest of them and the recent posters."""
     newest = sql.MEMBERS_NEWEST.format(words=words.table)
     ids = [id_ for (id_,) in read.execute(newest, (every(clauses), NEWEST + 1))]
     if len(ids) <= NEWEST:
@@ -136,12 +136,12 @@ def _have(words: Sequence[str], clauses: Sequence[Clause]) -> bool:
 
 
 def every(clauses: Iterable[Clause]) -> str:
-    """Return a question for all of these, as FTS5 has it."""
+    """Return an FTS5 query that requires all clauses."""
     return " AND ".join(map(one, clauses))
 
 
 def one(clause: Clause) -> str:
-    """Return a question for one of them. No word has a quotation mark in it."""
+    """Return an FTS5 query for a clause. Words contain no quotation marks."""
     return f'"{" ".join(clause.words)}"{" *" if clause.open else ""}'
 
 
@@ -153,7 +153,7 @@ T = TypeVar("T")
 
 _CACHE_KIB = 32_768
 LATELY = 4_096
-"""So many members post before their rows say so: a page of rows then changes once for all of them."""
+"""Members whose latest post is buffered before their rows are updated, so that a page changes once for all of them."""
 LAST_CHARACTER = "\U0010ffff"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -161,7 +161,7 @@ _post_row = msgspec.msgpack.Decoder(PostRow).decode
 
 
 class SqliteIndex:
-    """See `contract.SearchIndex`. Make one with `open`."""
+    """A search index in SQLite. Create it with `open`."""
 
     keeps = True
 
@@ -179,9 +179,9 @@ class SqliteIndex:
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """Open or create the file. Raises `Unavailable` for one that cannot be had, or that a newer Shoal wrote.
+        """Open or create the file. Raises `Unavailable` if it cannot be opened, or if a newer Shoal wrote it.
 
-        For reading only, a file that is not there is an empty index: it may have been dropped, and is not made.
+        Read-only, a missing file is an empty index and is not created: it may have been dropped.
         """
         try:
             return await asyncio.to_thread(cls, path, read_only=read_only)
@@ -189,7 +189,7 @@ class SqliteIndex:
             raise Unavailable(f"the search index {path.name} cannot be opened: {error}") from error
 
     async def write(self, change: IndexChange | Making) -> None:
-        # Made in the same thread: each way there and back waits for the event loop, which may be busy.
+        # Build it in the same thread: each switch waits for the event loop, which may be busy.
         await self._write(lambda write: _write(write, change if isinstance(change, IndexChange) else change()))
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
@@ -282,9 +282,9 @@ def _write(connection: sqlite3.Connection, change: IndexChange) -> None:
 def _write_posts(
     connection: sqlite3.Connection, change: IndexChange, uses: Counter[str]
 ) -> tuple[dict[int, int], set[int]]:
-    """The newest public post of each author who has a new one, and the authors one of whose posts was there before.
+    """Write posts, and return the newest new public post by author, and the authors of replaced or deleted posts.
 
-    `uses` is told of how many more or fewer posts each tag has.
+    Adds the change in the number of posts of each tag to `uses`.
     """
     put = {row.id: row for row in change.posts}
     held = _held_posts(connection, [*put, *change.gone])
@@ -343,7 +343,7 @@ def _text(row: PostRow) -> str:
 
 
 def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """The marks of which a post must have one, and whether shyness does not matter with them."""
+    """Yield groups of marks of which a post must have one, and whether the author's shyness is ignored."""
     if ask.public:
         yield False, (PUBLIC,)
     if ask.viewer is not None:
@@ -351,7 +351,7 @@ def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
 
 
 def _match(ask: Ask, ways: Sequence[str]) -> str:
-    """The question as FTS5 has it. No word has a quotation mark in it."""
+    """Return the query in FTS5 syntax. Words contain no quotation marks."""
     every = " AND ".join((*map(_either, (ways, *ask.some)), *map(one, ask.every)))
     return f"({every}) NOT ({' OR '.join(map(one, ask.none))})" if ask.none else every
 

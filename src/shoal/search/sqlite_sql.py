@@ -1,10 +1,10 @@
-"""The SQL of a search index in its SQLite file, in one place, named. Tables: docs/data-layout.md.
+"""Tables and SQL statements of the search index in SQLite. Tables: docs/data-layout.md.
 
-The words are in full text tables without content: FTS5 keeps the places of each, and what is to be taken out again is in
-the row itself. Their tokenizer cuts at blanks only, as the words come ready.
+Words are in contentless full-text tables: FTS5 stores their positions, and the row itself has the words for deletion. The
+tokenizer splits at spaces only, because the words are prepared.
 
-What a post writes is written for many at once: after each statement a thread waits for the interpreter, half a millisecond when
-the event loop is busy. For these `{rows}` becomes (?, ?), (?, ?) ... (`graph.sqlite.sql.for_rows`).
+Rows written for each post are batched: after each statement a thread waits for the interpreter lock, half a millisecond if the
+event loop is busy. For these, `{rows}` becomes (?, ?), (?, ?) ... (`graph.sqlite.sql.for_rows`).
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ MIGRATIONS: tuple[Migration, ...] = (
         post INTEGER NOT NULL
     )
     """),
-    # Without an index of beginnings, all words that begin with three letters are laid together before the first member is found.
-    # What was in the table is filled in anew.
+    # Without a prefix index, all words that begin with three letters are merged before the first member is found. The table is
+    # filled again.
     short("""
     DROP TABLE member_words;
     CREATE VIRTUAL TABLE member_words USING fts5 (
         names, note, content='', columnsize=0, prefix='2 3 4 5', tokenize="ascii tokenchars ':'");
     DELETE FROM state
     """),
-    # Beginnings are asked of names alone, and of long ones too: without its index, six letters that a hundred thousand
-    # have were laid together for each search.
+    # Prefixes are searched in names only, including long ones: without its index, six letters shared by a hundred thousand names
+    # were merged for each search.
     short("""
     DROP TABLE member_words;
     CREATE VIRTUAL TABLE member_names USING fts5 (
@@ -70,7 +70,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     DELETE FROM state
     """),
 )
-"""Schema versions in order; `PRAGMA user_version` counts those that have been applied. They only ever grow at the end."""
+"""Schema versions in order; `PRAGMA user_version` counts the applied ones. Append only."""
 
 HELD = "SELECT id, data FROM {table} WHERE id IN (SELECT value FROM json_each(?))"
 
@@ -86,8 +86,8 @@ MEMBER_DROP = "DELETE FROM member WHERE id = ?"
 MEMBER_PUT = """
     INSERT OR REPLACE INTO member (id, name, joined, active, listed, shy, suspended, data)
     VALUES (?, ?, ?, 0, ?, ?, ?, ?)"""
-# To note each post with its author would write a page of members and two of their index: it is noted in a small table, and
-# `active` is brought up to date for thousands of authors at once.
+# Updating the author's row per post would write a page of members and two of its indexes: the post is recorded in a small table,
+# and `active` is updated for thousands of authors at once.
 LATELY = """
     INSERT INTO lately (author, post) VALUES {rows}
     ON CONFLICT (author) DO UPDATE SET post = max(post, excluded.post)"""
@@ -95,8 +95,8 @@ LATELY_DROP = "DELETE FROM lately WHERE author = ?"
 LATELY_SIZE = "SELECT count(*) FROM lately"
 LATELY_CLEAR = "DELETE FROM lately"
 ACTIVE = "UPDATE member SET active = max(active, l.post) FROM lately AS l WHERE l.author = member.id"
-# No index of posts by their authors: it would be a page of its own for each post that is written. Only the mark of the author is
-# asked for: the mark of public posts is in nearly all of them, and both together would walk through those.
+# No index of posts by author: each new post would write one more page. Match only the author's mark: the mark of public posts is
+# in nearly all posts, and matching both would scan those.
 ACTIVE_ANEW = """
     UPDATE member SET active = coalesce((
         SELECT p.id FROM post_words AS w CROSS JOIN post AS p ON p.id = w.rowid
@@ -105,7 +105,7 @@ ACTIVE_ANEW = """
 TAG_COUNT = "INSERT INTO tag (name, uses) VALUES {rows} ON CONFLICT (name) DO UPDATE SET uses = uses + excluded.uses"
 TAGS_DROP = "DELETE FROM tag WHERE uses = 0 AND name IN (SELECT value FROM json_each(?))"
 
-# Newest first is the order in which FTS5 gives them: it stops when there are enough.
+# FTS5 returns rows newest first, and stops at the limit.
 POSTS = """
     SELECT w.rowid FROM post_words AS w CROSS JOIN post AS p ON p.id = w.rowid
     WHERE post_words MATCH :match AND w.rowid < :before AND w.rowid > :after
@@ -114,7 +114,7 @@ POSTS = """
     ORDER BY w.rowid DESC LIMIT :limit"""
 _RANK = """
     ORDER BY substr(m.name, 1, length(:name)) = :name DESC, max(m.active, coalesce(l.post, 0)) DESC, m.id DESC LIMIT :limit"""
-# `{words}` is the table of names, or that of notes.
+# `{words}` is the table of names or that of notes.
 MEMBERS_AMONG = f"""
     SELECT m.id FROM {{words}} AS w CROSS JOIN member AS m ON m.id = w.rowid LEFT JOIN lately AS l ON l.author = m.id
     WHERE {{words}} MATCH :match AND NOT m.suspended AND m.id IN (SELECT value FROM json_each(:among)) {_RANK}"""
@@ -126,7 +126,7 @@ TAGS = """
     SELECT name, uses FROM tag WHERE name >= :prefix AND name < :end
     ORDER BY uses DESC, name LIMIT :limit"""
 DIRECTORY = {
-    # Of those who did not post lately no more are read than are asked for.
+    # Of members without recent posts, no more are read than requested.
     "active": """
     SELECT id FROM (
         SELECT m.id, max(m.active, l.post) AS active FROM lately AS l CROSS JOIN member AS m ON m.id = l.author

@@ -1,1 +1,1 @@
-"""Ranked feeds as values and arithmetic: terms, recipes, interests, diversity, what was seen."""
+"""Ranked feeds as values and arithmetic: terms, recipes, interests, diversification, seen posts."""

@@ -1,13 +1,13 @@
-"""Two orders of the same posts compared: what another recipe would change in what members are shown first.
+"""Comparison of two rankings of the same posts: how another recipe changes what members see first.
 
-Of each member two tops are given, the first posts by one recipe and by the other. Some figures are of one member (overlap,
-rank-biased overlap, authors, tags) and are averaged over members; the others are of all tops together. With the tops
+Each member has two tops, the first posts by either recipe. Some figures are per member (overlap, rank-biased overlap, authors,
+tags) and averaged over members; the others are over all tops together. With the tops
 
     member   before    after
     1        a b c     a c d
     2        a b       a b
 
-the overlaps are 2/3 and 1, so 0.83 on average, and one member of two is shown what they were shown before.
+the overlaps are 2/3 and 1, so 0.83 on average, and one of the two members sees no change.
 """
 
 from __future__ import annotations
@@ -23,16 +23,13 @@ import msgspec
 import numpy as np
 
 PERSISTENCE = 0.9
-"""Probability that a reader goes on to the next place, in `rank_biased_overlap`: the first ten places make 86 % of it."""
+"""Probability that a reader continues to the next position, in `rank_biased_overlap`: the first ten positions weigh 86 %."""
 OVERLAP_BINS = 10
 MOST_CHANGES = 10
-"""Authors who are named in each direction."""
 _LEAST_FOLLOWERS = (0, 10, 100, 1_000)
 
 
 class TopPost(NamedTuple):
-    """A post as it stands in a top."""
-
     id: int
     author: int
     tags: tuple[str, ...]
@@ -40,54 +37,49 @@ class TopPost(NamedTuple):
 
 
 Top = Sequence[TopPost]
-"""The first posts of a feed, the best first."""
+"""The first posts of a feed, best first."""
 
 
 class TwoTops(NamedTuple):
-    """The tops of one member, by two recipes."""
-
     before: Top
     after: Top
 
 
 class ShownAuthor(NamedTuple):
-    """An author of posts in tops."""
-
     name: str
     followers: int
 
 
 class BeforeAfter(msgspec.Struct, frozen=True):
-    """A figure of the two orders."""
+    """A figure by both recipes."""
 
     before: float
     after: float
 
     @property
     def change(self) -> float:
-        """The growth from one to the other."""
         return self.after - self.before
 
 
 class ExposureBucket(msgspec.Struct, frozen=True):
-    """Authors by how many follow them, and their share of all exposure, 0 to 1."""
+    """Authors by follower count, and their share of all exposure, 0 to 1."""
 
     least: int
     """Fewest followers."""
     most: int | None
-    """Most followers; None for no end."""
+    """Most followers; None for no limit."""
     authors: int
-    """Authors who are in a top, by either recipe."""
+    """Authors in a top, by either recipe."""
     share: BeforeAfter
 
     @property
     def words(self) -> str:
-        """The bucket in words: `10 to 99`, `1,000+`."""
+        """The bucket as text: `10 to 99`, `1,000+`."""
         return f"{self.least:,}+" if self.most is None else f"{self.least:,} to {self.most:,}"
 
 
 class AuthorChange(msgspec.Struct, frozen=True):
-    """An author whose share of all exposure, 0 to 1, becomes another one."""
+    """An author whose share of all exposure, 0 to 1, changes."""
 
     name: str
     followers: int
@@ -95,38 +87,36 @@ class AuthorChange(msgspec.Struct, frozen=True):
 
 
 class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of tops before and after, of members who have any."""
+    """The comparison of tops before and after, over members who have any."""
 
     members: int
     unchanged: int
-    """Members whose tops are equal, place by place."""
+    """Members whose tops are identical."""
     overlap: float
     """Mean of `overlap`."""
     overlaps: tuple[int, ...]
-    """Members by their overlap: below 0.1, below 0.2 and so on; all that have 0.9 or more are in the last."""
+    """Histogram of members by overlap: below 0.1, below 0.2 and so on; the last bin has 0.9 and more."""
     rank_biased_overlap: float
     """Mean of `rank_biased_overlap`."""
     age_hours: BeforeAfter
-    """Median age of a post, over all places of all members."""
+    """Median age of a post, over all positions of all members."""
     authors: BeforeAfter
-    """Distinct authors in a top, on average."""
+    """Distinct authors per top, on average."""
     tags: BeforeAfter
-    """Distinct tags in a top, on average."""
+    """Distinct tags per top, on average."""
     authors_shown: BeforeAfter
     """Distinct authors in all tops together."""
     gini: BeforeAfter
-    """Gini coefficient of the exposure of all authors who are in a top, by either recipe."""
+    """Gini coefficient of the exposure of all authors in a top, by either recipe."""
     exposure: tuple[ExposureBucket, ...]
     gains: tuple[AuthorChange, ...]
-    """Authors who gain most exposure, at most ten."""
     losses: tuple[AuthorChange, ...]
-    """Authors who lose most exposure, at most ten."""
 
 
 def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> ReplayFigures:
-    """Return the figures of many members; those of whom both tops are empty do not count. Every author is in `authors`.
+    """Return the figures of many members, skipping those with two empty tops. `authors` has every author.
 
-    Without any member overlaps are 1 and all other figures 0: nothing changes.
+    Without members the overlaps are 1 and all other figures 0.
     """
     tops = [pair for pair in pairs if pair.before or pair.after]
     ids = [([post.id for post in pair.before], [post.id for post in pair.after]) for pair in tops]
@@ -152,7 +142,7 @@ def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> Rep
 
 
 def overlap(before: Sequence[int], after: Sequence[int]) -> float:
-    """Return the share of posts that both tops have, 0 to 1: those in common, over the places of the longer top.
+    """Return the share of posts in both tops, 0 to 1: those in common, relative to the length of the longer top.
 
     The agreement at a depth of Webber, Moffat and Zobel (2010). Two empty tops are equal.
     """
@@ -161,11 +151,11 @@ def overlap(before: Sequence[int], after: Sequence[int]) -> float:
 
 
 def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence: float = PERSISTENCE) -> float:
-    """Return how alike two tops are, 0 to 1, where the first places count most: 1 for the same order, 0 for nothing in common.
+    """Return the similarity of two tops, 0 to 1, weighted towards the first positions: 1 for the same order, 0 for disjoint tops.
 
     The extrapolated rank-biased overlap of Webber, Moffat and Zobel, "A similarity measure for indefinite rankings" (2010),
     equation 32. With X(d) posts in common among the first d, s and l the lengths of the shorter and the longer top, p the
-    probability that a reader goes on to the next place:
+    probability that a reader continues to the next position:
 
         (1 - p)/p * (sum over d <= l of X(d)/d p^d  +  sum over s < d <= l of X(s) (d - s)/(s d) p^d)
         + ((X(l) - X(s))/l + X(s)/s) p^l
@@ -185,17 +175,17 @@ def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence
 
 
 def _common(short: Sequence[int], long: Sequence[int]) -> list[int]:
-    """Return how many posts the tops have in common among their first 1, 2 ... of the longer one."""
+    """Return the number of posts in common among the first 1, 2 ... of the longer top."""
     places = {id_: place for place, id_ in enumerate(short)}
     meets = Counter(max(place, places[id_]) for place, id_ in enumerate(long) if id_ in places)
     return list(accumulate(meets[depth] for depth in range(len(long))))
 
 
 def exposures(tops: Iterable[Sequence[int]]) -> dict[int, float]:
-    """Return the exposure of each author in tops of authors: the sum of 1 / log2(1 + place) over the places, from 1 on.
+    """Return the exposure of each author in tops of authors: the sum of 1 / log2(1 + position) over the positions, from 1 on.
 
-    The discount of Järvelin and Kekäläinen (2002), taken for the attention that a place gets by Singh and Joachims, "Fairness
-    of exposure in rankings" (2018).
+    The discount of Järvelin and Kekäläinen (2002), used for the attention of a position by Singh and Joachims, "Fairness of
+    exposure in rankings" (2018).
     """
     found: defaultdict[int, float] = defaultdict(float)
     for top in tops:
@@ -205,10 +195,10 @@ def exposures(tops: Iterable[Sequence[int]]) -> dict[int, float]:
 
 
 def gini(values: Sequence[float]) -> float:
-    """Return how unequal values of 0 and more are: 0 where all are equal, (n - 1)/n where one of n has everything.
+    """Return the inequality of non-negative values: 0 if all are equal, (n - 1)/n if one of n has everything.
 
-    The coefficient of Gini (1912), of values in rising order: sum of (2 i - n - 1) x(i), over n times their sum. 0 without a
-    value above 0.
+    The coefficient of Gini (1912), of values in rising order: sum of (2 i - n - 1) x(i), divided by n times their sum. 0 without
+    a value above 0.
     """
     total = math.fsum(values)
     if not total:
@@ -219,7 +209,6 @@ def gini(values: Sequence[float]) -> float:
 
 
 def _shares(tops: Sequence[Top]) -> dict[int, float]:
-    """Return the share of each author in all exposure."""
     found = exposures([post.author for post in top] for top in tops)
     total = math.fsum(found.values())
     return {author: exposure / total for author, exposure in found.items()}
@@ -243,7 +232,7 @@ def _buckets(changed: Sequence[AuthorChange]) -> tuple[ExposureBucket, ...]:
 
 
 def _bins(overlaps: Iterable[float]) -> tuple[int, ...]:
-    # A share of places is a ratio of small numbers: 0.3 of ten is 3 / 10, which times ten must not fall below 3.
+    # Tolerance for rounding: 0.3 of ten is 3 / 10, which times ten must not fall below 3.
     counted = Counter(min(int(one * OVERLAP_BINS + 1e-9), OVERLAP_BINS - 1) for one in overlaps)
     return tuple(counted[at] for at in range(OVERLAP_BINS))
 

@@ -1,15 +1,15 @@
-"""People to follow: how likely a member is to want to follow another, as a sum that can be explained.
+"""Ranking of members to follow, as an explainable sum.
 
-As for posts (`terms`), a reason has a value between 0 and 1 and a weight, a contribution is one times the other, and a score is the
-sum of the contributions. A bond is a followee's word for somebody, and counts less the more people they follow: 1 / sqrt(follows).
-With weights 6 for friends and 0.6 for followers:
+As for posts (`terms`), a reason has a value between 0 and 1 and a weight, a contribution is one times the other, and a score is
+the sum of the contributions. A bond is the evidence of a followee, which is weaker the more members they follow: 1 /
+sqrt(follows). With weights 6 for friends and 0.6 for followers:
 
     candidate  followed by                              bonds  followers  contributions  score
     a          two followees, who follow 4 and 16       0.75   63         0.81   0.18    0.99
     b          one followee, who follows 10,000         0.01   1,023      0.01   0.30    0.31
 
-Resource allocation (Zhou, Lü and Zhang 2009) takes 1 / follows, Adamic and Adar (2003) take 1 / log(follows): the square root
-stands between them and found more of the follows that were hidden in a real graph. `shoal bench discovery-quality` measures it.
+Resource allocation (Zhou, Lü and Zhang 2009) uses 1 / follows, Adamic and Adar (2003) use 1 / log(follows): the square root is in
+between, and found more of the hidden follows in a real graph. `shoal bench discovery-quality` measures it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from shoal.core.ranking.terms import Column, Matrix, Term
 Ids = npt.NDArray[np.int64]
 
 ASKED = 200
-"""Followees who are asked whom they follow."""
+"""Followees whose follows are read."""
 FOLLOWS_EACH = 100
-"""Newest follows that are read of each."""
+"""Newest follows read per followee."""
 MOST_FOUND = 1_000
-"""Members found through followees who are remembered: those with the strongest bonds."""
+"""Friends of friends kept, by strength of the bonds."""
 _FRIENDS_DOUBLINGS = 6
 _FOLLOWERS_DOUBLINGS = 20
 _HALF_TAGS = 1.0
 
 
 class PeopleWeights(msgspec.Struct, frozen=True, kw_only=True):
-    """How much each reason counts. The first two are measured, the others our own choice."""
+    """Weights of the reasons. The first two are measured, the others chosen."""
 
     friends: float = 6.0
     followers: float = 0.6
@@ -47,7 +47,6 @@ class PeopleWeights(msgspec.Struct, frozen=True, kw_only=True):
     nearby: float = 1.0
 
     def row(self) -> tuple[float, ...]:
-        """Return the weights in the order of `REASON_NAMES`."""
         return tuple(getattr(self, name) for name in REASON_NAMES)
 
 
@@ -94,28 +93,28 @@ REASONS = (
 
 
 class FriendsOfFriends(NamedTuple):
-    """Members whom followees follow, those with the strongest bonds first: columns of one length, 18 bytes for each member."""
+    """Members whom followees follow, strongest bonds first: columns of one length, 18 bytes per member."""
 
     ids: Ids
     friends: npt.NDArray[np.uint16]
-    """How many of the followees who were asked follow them."""
+    """Number of the sampled followees who follow them."""
     bonds: npt.NDArray[np.float32]
     """Sum of 1 / sqrt(follows) over these followees."""
     named: npt.NDArray[np.uint16]
-    """Where two of these followees, those who follow fewest, stand in `asked`: shape (ids, 2)."""
+    """Index in `asked` of the two of these followees with the fewest follows: shape (ids, 2)."""
     asked: Ids
-    """The followees who were asked, those who follow fewest first, and behind them a 0 for none."""
+    """The sampled followees, fewest follows first, followed by a 0 for none."""
 
     @property
     def first(self) -> Ids:
-        """Two of the followees who follow each member, those who follow fewest: shape (ids, 2); 0 where there is no second."""
+        """The two followees of each member with the fewest follows: shape (ids, 2); 0 if there is no second."""
         found: Ids = self.asked[self.named]
         return found
 
     def of(self, ids: Ids) -> FriendsOfFriends:
-        """Return the rows of these members, each of whom is asked for once; of who has none, that no followee follows them."""
+        """Return the rows of these distinct members; an empty row for one whom no followee follows."""
         _, wanted, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
-        # The last row is that of a member whom no followee follows.
+        # The last row is the empty one.
         at = np.full(len(ids), len(self.ids))
         at[wanted] = here
         nobody = np.full((1, 2), len(self.asked) - 1, np.uint16)
@@ -129,16 +128,16 @@ class FriendsOfFriends(NamedTuple):
 
 
 def asked(followees: Sequence[int], follows: Mapping[int, int]) -> list[int]:
-    """Return the followees who are asked whom they follow: the 200 who follow fewest, for they say most about whom."""
+    """Return the followees whose follows are read: the 200 with the fewest, which are the strongest evidence."""
     return sorted(followees, key=lambda id_: follows.get(id_, 0))[:ASKED]
 
 
 def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int, int]) -> FriendsOfFriends:
-    """Return whom followees follow, by a list for each of the followees; at most 1,000.
+    """Return the friends of friends, at most 1,000, from a list of follows per followee.
 
-    `follows` says how many each of them follows, which may be more than their list has.
+    `follows` has the total number of follows of each, which may exceed the list.
     """
-    # In one order, whichever that of the lists is: a sum of floats depends on it.
+    # In a fixed order, since a sum of floats depends on it.
     closest = sorted(lists, key=lambda id_: (follows.get(id_, 0), -id_))
     lengths = [len(lists[friend]) for friend in closest]
     found = np.fromiter((id_ for friend in closest for id_ in lists[friend]), np.int64, sum(lengths))
@@ -148,7 +147,7 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
     )
     ids, first, at, counts = np.unique(found, return_index=True, return_inverse=True, return_counts=True)
     bonds = np.bincount(at, np.repeat(degrees**-0.5, lengths), len(ids))
-    # With the first mention of each taken out, the first that is left is the second.
+    # With the first mention of each removed, the first remaining one is the second.
     rest = np.delete(np.arange(len(found)), first)
     again, second = np.unique(found[rest], return_index=True)
     named = np.full((len(ids), 2), len(closest), np.uint16)
@@ -165,19 +164,19 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
 
 
 class PeopleFacts(NamedTuple):
-    """Facts about candidates: a column of float64 for each reason, of one length, in the order of the reasons."""
+    """Facts about candidates: a float64 column per reason, of one length, in the order of the reasons."""
 
     bonds: Column
     """Sum of 1 / sqrt(follows) over the followees who follow the candidate."""
     followers: Column
     follows_you: Column
-    """1 where the candidate follows the viewer, else 0."""
+    """1 if the candidate follows the viewer, else 0."""
     liked: Column
-    """0 to 1: how much the viewer cares about what the candidate posts."""
+    """The viewer's affinity to the candidate's posts, 0 to 1."""
     tags: Column
-    """Sum of the viewer's affinities to tags that the candidate used of late."""
+    """Sum of the viewer's affinities to tags that the candidate used recently."""
     distance_km: Column
-    """From the viewer's place to that of the candidate's nearest post; NaN where either has none."""
+    """From the viewer's place to that of the candidate's nearest post; NaN if either has none."""
 
 
 def values(facts: PeopleFacts, *, near_km: float) -> Matrix:
@@ -195,15 +194,15 @@ def values(facts: PeopleFacts, *, near_km: float) -> Matrix:
 
 
 def contributions(found: npt.NDArray[np.floating], weights: PeopleWeights = WEIGHTS) -> Matrix:
-    """Return what every reason adds to the score of every candidate: its value, as `values` found it, times its weight."""
+    """Return the contributions to the score: each value from `values`, times its weight."""
     contributed: Matrix = np.multiply(found, weights.row(), dtype=np.float64)
     return contributed
 
 
 def words_of(name: str, number: float, named: Sequence[str] = ()) -> str:
-    """Return what a reason says, in English. `number` is the number of followees, of followers, of liked posts, of tags, or of km.
+    """Describe a reason in English. `number` is the number of followees, followers, liked posts, tags, or km.
 
-    `named` are the user names of some of these followees, or the tags.
+    `named` has the user names of some of these followees, or the tags.
     """
     match name:
         case "friends":

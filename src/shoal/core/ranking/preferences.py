@@ -39,7 +39,7 @@ FOLLOWED_STRENGTH = 2.0
 
 
 class Interests(NamedTuple):
-    """A member's ties and affinities, as their own acts show them."""
+    """A member's relationships and affinities, derived from their actions."""
 
     followees: tuple[int, ...]
     """Newest first; at most 5,000."""
@@ -47,26 +47,24 @@ class Interests(NamedTuple):
     """The newest thousand."""
     followed_tags: frozenset[str]
     tags: Mapping[str, float]
-    """Affinity to tags, -1 to 1; 0 for those that are not there."""
+    """Affinity to tags, -1 to 1; 0 for missing ones."""
     authors: dict[int, float]
-    """Affinity to authors, likewise; every followee is there."""
+    """Affinity to authors, likewise; includes every followee."""
     likes: Mapping[int, int]
-    """How many of the newest 200 posts that the member liked are by an author."""
+    """Number of the member's newest 200 liked posts per author."""
     acted: frozenset[int]
-    """Posts that the member liked, shared, saved, reacted to or commented on of late."""
+    """Posts that the member recently liked, shared, saved, reacted to or commented on."""
     place: Place | None
-    """Where their newest post with a place was made."""
+    """The place of their newest post that has one."""
     near: FriendsOfFriends
-    """Whom followees follow."""
 
     @property
     def known(self) -> bool:
-        """Whether anything is known of what the member cares about."""
         return bool(self.followees or self.tags or self.authors)
 
 
 class PackedInterests(NamedTuple):
-    """Interests as they are remembered: a few kilobytes, where sets and dictionaries take ten times as much."""
+    """Interests in cached form: a few kilobytes, a tenth of the size of sets and dictionaries."""
 
     data: bytes
     near: FriendsOfFriends
@@ -87,7 +85,6 @@ _decoder = msgspec.msgpack.Decoder(_Unpacked)
 
 
 def pack(interests: Interests) -> PackedInterests:
-    """Return interests in little room; `near` is packed already. That a followee is followed and nothing else is not said twice."""
     followees = frozenset(interests.followees)
     usual = author_affinity(FOLLOWED_STRENGTH)
     told = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
@@ -96,14 +93,13 @@ def pack(interests: Interests) -> PackedInterests:
 
 
 def unpack(packed: PackedInterests) -> Interests:
-    """Return interests that were packed."""
     others: _Unpacked = _decoder.decode(packed.data)
     found = Interests(*others, packed.near)
     return found._replace(authors=dict.fromkeys(found.followees, author_affinity(FOLLOWED_STRENGTH)) | found.authors)
 
 
 def decay(id_: int, now: int) -> float:
-    """Return how much an act still counts, 0 to 1, from an id of its moment."""
+    """Return the remaining weight of an action, 0 to 1, given an id of its time."""
     return float(2.0 ** (-max(0, now - milliseconds_of(id_)) / _HALF_LIFE_MS))
 
 
@@ -113,7 +109,7 @@ def affinity(strength: float, half: float) -> float:
 
 
 def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[str, float]:
-    """Return the sum of strengths for each tag, from the tags of each post and the strength of the act on it, which they share."""
+    """Return the sum of strengths per tag, from the tags of each post and the strength of the action, divided among them."""
     found: defaultdict[str, float] = defaultdict(float)
     for tags, strength in acts:
         for tag in tags:
@@ -122,17 +118,17 @@ def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[st
 
 
 def author_affinity(strength: float) -> float:
-    """Return the affinity to an author, from the strengths of a follow and of acts on their posts."""
+    """Return the affinity to an author, from the strengths of a follow and of actions on their posts."""
     return affinity(strength, _HALF_AUTHOR)
 
 
 def tag_affinity(strength: float, uses: int) -> float:
-    """Return the affinity to a tag that so many posts carry; the more do, the less an act says."""
+    """Return the affinity to a tag with this number of posts; the more posts, the weaker each action counts."""
     return affinity(strength / math.log2(2.0 + uses), _HALF_TAG)
 
 
 def strongest(affinities: Mapping[str, float]) -> dict[str, float]:
-    """Return the 100 affinities to tags that are farthest from 0, in the order in which they came."""
+    """Return the 100 tag affinities farthest from 0, keeping their order."""
     if len(affinities) <= _MOST_TAGS:
         return dict(affinities)
     kept = set(heapq.nlargest(_MOST_TAGS, affinities, key=lambda tag: abs(affinities[tag])))
@@ -144,22 +140,22 @@ MOST_TAPS = 5
 PICKED = 0.5
 MOST_PICKED = 50
 MOST_REMEMBERED = 100
-"""Authors, and tags, whose taps are remembered: those tapped last."""
+"""Authors, and tags, whose taps are kept: those tapped last."""
 
 MOST_BYTES = 8_192
-"""Bytes of all wishes as they are stored."""
+"""Bytes of all feedback as stored."""
 _MOST_PICKED_BYTES = 4_096
 
 K = TypeVar("K", int, str)
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """All wishes of a member."""
+    """A member's feedback on their interests."""
 
     picked: tuple[str, ...] = ()
     """Tags (canonical)."""
     authors: dict[int, int] = {}
-    """Taps by the id of an author, -5 to 5; the one that was tapped last is at the end."""
+    """Taps by author id, -5 to 5; last tapped at the end."""
     tags: dict[str, int] = {}
     """Taps by tag, likewise."""
 
@@ -168,7 +164,7 @@ NO_WISHES = Wishes()
 
 
 def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
-    """Return the taps after one more for a key: `step` is 1 for more, -1 for less, and 0 forgets what was said of it."""
+    """Return the taps after one more for a key: `step` is 1 for more, -1 for less, and 0 clears them."""
     count = max(-MOST_TAPS, min(MOST_TAPS, taps.get(key, 0) + step)) if step else 0
     others = {other: number for other, number in taps.items() if other != key}
     kept = dict(list(others.items())[-(MOST_REMEMBERED - 1) :])
@@ -184,7 +180,7 @@ def check_picked(picked: tuple[str, ...]) -> None:
 
 
 def fitting(wishes: Wishes) -> Wishes:
-    """Return the wishes without the oldest taps, as far as they would take more than 8,192 bytes."""
+    """Return the feedback without the oldest taps that exceed 8,192 bytes."""
     while len(encode_wishes(wishes)) > MOST_BYTES and (wishes.authors or wishes.tags):
         authors, tags = dict(wishes.authors), dict(wishes.tags)
         longer: dict[int, int] | dict[str, int] = tags if tags and len(tags) >= len(authors) else authors
@@ -194,9 +190,9 @@ def fitting(wishes: Wishes) -> Wishes:
 
 
 def folded(wishes: Wishes) -> Wishes:
-    """Return the wishes with tags in canonical form, without those whose canonical form is too long for a tag.
+    """Return the feedback with tags in canonical form, without those whose canonical form is too long for a tag.
 
-    The taps of two spellings of one tag are added up.
+    The taps of two spellings of one tag are added.
     """
     picked = tuple(tag for tag in dict.fromkeys(map(canonical_tag, wishes.picked)) if tag)
     taps: dict[str, int] = {}
@@ -207,12 +203,10 @@ def folded(wishes: Wishes) -> Wishes:
 
 
 def encode_wishes(wishes: Wishes) -> bytes:
-    """Return wishes as they are stored."""
     return msgspec.json.encode(wishes)
 
 
 def with_wishes(interests: Interests, wishes: Wishes) -> Interests:
-    """Return the interests of a member with what the member has said of them."""
     if wishes == NO_WISHES:
         return interests
     tags, authors = dict(interests.tags), dict(interests.authors)
@@ -230,33 +224,29 @@ def _bounded(value: float) -> float:
 
 
 class Taste(Node, frozen=True, tag="taste"):
-    """A member's choices about ranked feeds."""
-
     member_id: int
     document: bytes = b""
-    """Their own recipe as JSON; empty: that of the server holds. Stored like this, it never keeps an object from being read."""
+    """Their own recipe as JSON; empty: the server's. As bytes, an incompatible recipe does not make the object unreadable."""
     off: bool = False
-    """Whether nothing is ranked for them: For you answers the home timeline."""
+    """Whether ranking is off: For You shows the home timeline."""
     said: bytes = b""
-    """Their wishes, likewise as JSON; empty for none."""
+    """Their feedback, likewise as JSON; empty for none."""
 
     @property
     def recipe(self) -> Recipe | None:
-        """Their own recipe; None for none, and for one that this version of Shoal does not take any more."""
+        """Their own recipe; None for none, and for one that this version of Shoal cannot read."""
         return _decoded(self.document) if self.document else None
 
     @property
     def wishes(self) -> Wishes:
-        """Their wishes; none where this version of Shoal cannot read them any more."""
+        """Their feedback; empty if this version of Shoal cannot read it."""
         return _wishes(self.said) if self.said else NO_WISHES
 
 
 class SeenPosts(Node, frozen=True, tag="seen_posts"):
-    """The posts that a member has seen in lists."""
-
     member_id: int
     memory: bytes = b""
-    """As `seen` packs it."""
+    """Packed by `add_seen`."""
 
 
 @lru_cache(maxsize=1_024)
@@ -276,16 +266,15 @@ def _wishes(document: bytes) -> Wishes:
 
 
 MOST = 1_000
-"""Posts in memory."""
+"""Posts that are kept."""
 MOST_TIMES = 7
-"""Highest number of times that is counted."""
 _TIMES_BITS = 3
 
 _Marks = npt.NDArray[np.uint32]
 
 
 def add_seen(data: bytes, ids: Iterable[int]) -> bytes:
-    """Return the memory after these posts were seen once more each, the last of them most recently."""
+    """Return the memory after one more view of each of these posts, the last of them most recent."""
     times = dict(zip(*_entries(data), strict=True))
     latest = [int(mark) for mark in _marks(list(dict.fromkeys(ids)))]
     kept = {mark: min(times.get(mark, 0) + 1, MOST_TIMES) for mark in reversed(latest)}
@@ -296,7 +285,7 @@ def add_seen(data: bytes, ids: Iterable[int]) -> bytes:
 
 
 def times_seen(data: bytes, ids: Sequence[int]) -> npt.NDArray[np.float64]:
-    """Return how often each post was seen, as far as that is remembered: shape (ids,)."""
+    """Return the recorded number of views of each post: shape (ids,)."""
     if not data or not ids:
         return np.zeros(len(ids))
     packed = np.frombuffer(data, "<u4")

@@ -64,7 +64,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Posts of one author among any ten that follow each other."""
 
     def row(self) -> tuple[float, ...]:
-        """Return the weights in the order of `TERM_NAMES`."""
         return tuple(getattr(self.weights, name) for name in TERM_NAMES)
 
 
@@ -84,11 +83,11 @@ PRESETS: Mapping[str, Recipe] = {
         weights=Weights(reactions=6.0, velocity=4.0, rising=2.0, tags=1.0, author=1.0), half_life_hours=48.0
     ),
 }
-"""Recipes by name: balanced, which is the default, and five that lean to one side."""
+"""Recipes by name: balanced, the default, and five with an emphasis."""
 
 
 def recipe_of(document: Mapping[str, Any]) -> Recipe:
-    """Return the recipe that a document describes. Raises `InvalidInput`, which names the field and what is allowed in it."""
+    """Return the recipe of a document. Raises `InvalidInput` with the field and its allowed values."""
     try:
         return msgspec.convert(document, Recipe)
     except msgspec.ValidationError as error:
@@ -96,7 +95,7 @@ def recipe_of(document: Mapping[str, Any]) -> Recipe:
 
 
 def _allowed(complaint: str) -> str:
-    """Return the fields that there are, where the complaint is about one that there is not; a complaint about a value has them."""
+    """Return the list of known fields if the error is about an unknown one; other errors contain the allowed values."""
     if "unknown field" not in complaint:
         return ""
     names = TERM_NAMES if complaint.endswith("`$.weights`") else Recipe.__struct_fields__
@@ -104,7 +103,6 @@ def _allowed(complaint: str) -> str:
 
 
 MOST_LINK = 1_024
-"""Characters of a link to a recipe."""
 
 _OTHERS = tuple(name for name in Recipe.__struct_fields__ if name != "weights")
 NAMES = (*TERM_NAMES, *_OTHERS)
@@ -117,10 +115,10 @@ def recipe_link(root: str, recipe: Recipe) -> str:
 
 
 def recipe_of_link(link: str) -> Recipe:
-    """Return the recipe that a link of any server describes, or its query alone.
+    """Parse a recipe link of any server, or its query alone.
 
-    Raises `InvalidInput` for more than 1,024 characters, no number at all, a name that is unknown or given twice, and for a value
-    that is no number or out of its bounds.
+    Raises `InvalidInput` for more than 1,024 characters, a link without numbers, an unknown or repeated name, and a value that is
+    not a number or out of bounds.
     """
     if len(link) > MOST_LINK:
         raise _refused(f"at most {MOST_LINK} characters")
@@ -144,7 +142,7 @@ def _parts(query: str) -> list[tuple[str, str]]:
 
 
 def numbers_of(recipe: Recipe) -> dict[str, float]:
-    """Return all numbers of a recipe by their names, the weights first."""
+    """Return all numbers of a recipe by name, the weights first."""
     document: dict[str, Any] = msgspec.to_builtins(recipe)
     return {**document.pop("weights"), **document}
 
@@ -155,7 +153,7 @@ def _document(numbers: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _text(value: float) -> str:
-    """Return the shortest text that is read as the same number."""
+    """Return the shortest text that parses to the same number."""
     return repr(value).removesuffix(".0")
 
 

@@ -19,34 +19,30 @@ from operator import itemgetter
 from typing import NamedTuple
 
 EXPLORED_BELOW = 50
-"""Likes and shares that all posts of an author have got, below which few have met the author: exploration is for them."""
+"""Likes and shares of all posts of an author below which the author is eligible for exploration."""
 
 
 class Source(IntFlag):
-    """A way in which a post can come into a ranked feed. Numbers are stored for an hour: new ones go at the end."""
+    """How a post came into a ranked feed. Numbers are cached for an hour: append new ones."""
 
     FOLLOWEES = 1
-    """By somebody whom the viewer follows."""
     FRIENDS_LIKED = 2
     FRIENDS_SHARED = 4
     FRIENDS_COMMENTED = 8
     FRIENDS_OF_FRIENDS = 16
-    """By somebody whom followees follow."""
     TAGS_FOLLOWED = 32
     TAGS_LIKED = 64
     """With a tag of posts that the viewer liked, shared or saved."""
     RISING = 128
-    """With a tag on the rise."""
     AUTHORS_LIKED = 256
-    """By an author whose posts the viewer likes."""
     POPULAR = 512
     NEARBY = 1024
     EXPLORATION = 2048
-    """Among the newest public posts, whoever wrote it: alone it means that nothing else leads the viewer there."""
+    """Among the newest public posts, by any author; alone it means that no other source proposes the post."""
 
     @property
     def key(self) -> str:
-        """Its name as in answers, in lower case."""
+        """The name in API responses, in lower case."""
         return (self.name or "").lower()
 
 
@@ -54,24 +50,24 @@ WINDOW = 10
 TAG_MOST = 5
 SOURCE_MOST = 7
 _LOOK_AHEAD = 60
-"""Posts of a source that are tried for a place behind the first `_THOROUGH`; for those all are."""
+"""Posts per source that are tried for a position behind the first `_THOROUGH`; for those all are."""
 _THOROUGH = 40
 
 AUTHOR, TAG, SOURCE, EXPLORATION = "author", "tag", "source", "exploration"
 
 
 class Part(IntEnum):
-    """Part of the places that a post takes part in. What is in an earlier one goes before, as long as there is any."""
+    """The group of a post. Posts of an earlier group go first as long as there are any."""
 
     RANKED = 0
     EXPLORING = 1
-    """Nothing else leads to it, and few know its author: it may take the places for exploration."""
+    """Proposed by no other source, by a little-known author: eligible for exploration slots."""
     REST = 2
-    """Nothing else leads to it, and its author needs no exploring."""
+    """Proposed by no other source, by a well-known author."""
 
 
 class Ranked(NamedTuple):
-    """A post for which a place is looked for. A tag or source that is None is in no rule."""
+    """A post to be placed. A tag or source of None is exempt from the rules."""
 
     author: Hashable
     tag: Hashable | None
@@ -80,7 +76,7 @@ class Ranked(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A place in the order: which post it has, how many places it lost (below 0: won), and the rule that cost places."""
+    """A position in the order: its post, the number of positions lost (negative: won), and the rule that cost them."""
 
     row: int
     lost: int
@@ -88,10 +84,10 @@ class Placed(NamedTuple):
 
 
 def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Placed]:
-    """Return the order of posts that are given best first; each appears once.
+    """Return the order of posts, given best first; each appears once.
 
-    `exploration` is the part of the places, 0 to 0.5, that exploring posts get as long as there are any; they get no other
-    place before all ranked ones are placed, and the rest comes last.
+    `exploration` is the fraction of the positions, 0 to 0.5, for exploring posts as long as there are any; they get no other
+    position before all ranked ones are placed, and the rest comes last.
     """
     order = _Order(ranked, author_most)
     usual, exploring, rest = [
@@ -104,24 +100,24 @@ def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float)
 
 
 _Queues = list[list[int]]
-"""Rows by their source: in each queue the best is last, and the queue with the best of all comes first."""
+"""Rows by source: the best is last in each queue, and queues are ordered by their best."""
 
 _head = itemgetter(-1)
 
 
 class _Order:
-    """The order as it grows, with what stands in the window before the next place."""
+    """The growing order, with the counts in the window before the next position."""
 
     def __init__(self, ranked: Sequence[Ranked], author_most: int) -> None:
         self.placed: list[Placed] = []
         self._author_most = author_most
-        # Columns of small numbers: hundreds of places are filled for a page, and each looks at a dozen posts.
+        # Columns of small numbers for speed: hundreds of positions are filled per page, each examining a dozen posts.
         self._author, self._authors = _numbered([one.author for one in ranked])
         self._tag, self._tags = _numbered([one.tag for one in ranked])
         self._source, self._sources = _numbered([one.source for one in ranked])
         self._broken: dict[int, str] = {}
         self._full = -1
-        """The source that has no room in the window: of ten posts only one can have seven. Below 0: none."""
+        """The source that has reached its limit in the window: only one of ten posts can have seven. Negative: none."""
         self._ever_full: set[int] = set()
 
     def queues(self, rows: Sequence[int]) -> _Queues:
@@ -131,7 +127,7 @@ class _Order:
         return sorted(found.values(), key=_head)
 
     def place(self, queues: _Queues) -> None:
-        """Take the best row that breaks no rule, or else only that of sources, or else the best, from these queues."""
+        """Take the best row that breaks no rule, or else breaks only the source rule, or else the best."""
         if self._full < 0:
             taken = self._best(queues)
         else:
@@ -147,10 +143,10 @@ class _Order:
         self._move_window(row)
 
     def _best(self, queues: _Queues) -> tuple[int, list[int]] | None:
-        """Return the best of these rows that breaks no rule of authors and tags, and its queue."""
+        """Return the best of these rows that breaks no author or tag rule, and its queue."""
         best: tuple[int, list[int]] | None = None
         for queue in queues:
-            # Nothing in this queue or the next ones is better than its first.
+            # No row in this queue or the following ones is better than its first.
             if best is not None and queue[-1] > best[0]:
                 break
             found = self._first(queue)
@@ -187,14 +183,14 @@ class _Order:
 
 
 def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
-    """Return small numbers in place of values, and for each number how many stand in the window: none; and of None never one."""
+    """Return small numbers for the values, and a count in the window per number: 0, and for None never positive."""
     numbers: dict[Hashable | None, int] = {None: 0}
     found = [numbers.setdefault(value, len(numbers)) for value in values]
     return found, [-len(values), *[0] * (len(numbers) - 1)]
 
 
 def _take(queues: _Queues, queue: list[int], row: int) -> None:
-    """Take a row out of its queue, which keeps its place among the others by what is its best then."""
+    """Remove a row from its queue, and reorder the queues by their best."""
     if queue[-1] != row:
         queue.remove(row)
         return
@@ -205,24 +201,23 @@ def _take(queues: _Queues, queue: list[int], row: int) -> None:
 
 
 AUTHOR_MOST = 2
-"""Posts of one author."""
 QUIET_DAYS = 30
 QUIET_MOST = 4
-"""Somebody is quiet who has posted and shared no more than so often within `QUIET_DAYS`, about once a week."""
+"""Maximum posts and shares within `QUIET_DAYS` of a quiet friend: about one a week."""
 
 
 _DAY_MS = 86_400_000
 
 
 class Chosen(NamedTuple):
-    """Rows of the posts that are shown: those by quiet friends, and the best of the others."""
+    """Rows of the selected posts: those by quiet friends, and the best of the others."""
 
     quiet: list[int]
     best: list[int]
 
 
 def chosen(authors: Sequence[Hashable], quiet: Collection[Hashable], limit: int) -> Chosen:
-    """Choose at most `limit` of the posts that are given best first, by their authors."""
+    """Select at most `limit` of the posts, given best first by their authors."""
     counts: Counter[Hashable] = Counter()
     found = Chosen([], [])
     for row, author in enumerate(authors):
@@ -235,7 +230,7 @@ def chosen(authors: Sequence[Hashable], quiet: Collection[Hashable], limit: int)
 
 
 def end_words(since: int, until: int, left_out: int) -> str:
-    """Return the words at the end, such as "That is all since Tuesday."; moments in Unix milliseconds, told in UTC."""
+    """Return the closing text, such as "That is all since Tuesday."; times in Unix milliseconds, shown in UTC."""
     moment = datetime.fromtimestamp(since / 1_000, UTC)
     days = until // _DAY_MS - since // _DAY_MS
     if days == 0:

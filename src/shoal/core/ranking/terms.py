@@ -26,38 +26,38 @@ from shoal.core.ranking.recipes import TERM_NAMES, Recipe
 
 Column = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
-"""A row for each candidate, a column for each term in the order of `TERMS`."""
+"""A row per candidate, a column per term in the order of `TERMS`."""
 
 FRIEND_FACTOR = 4
-"""A like or share by a followee counts as much as so many by others."""
+"""Weight of a like or share by a followee, relative to one by another member."""
 _REACTIONS_DOUBLINGS = 10
 _VELOCITY_DOUBLINGS = 6
 _RISING_DOUBLINGS = 4
 _FOLLOWING_FRIEND = 0.5
-"""A followee who follows the author counts as half of one who likes the post."""
+"""Weight of a followee who follows the author, relative to one who likes the post."""
 
 
 class CandidateFacts(NamedTuple):
-    """Facts about candidates: a column of float64 for each, of one length. Unknown is 0, or NaN where that is said."""
+    """Facts about candidates: float64 columns of one length. Unknown is 0, or NaN where stated."""
 
     likes: Column
-    """Likes and shares by everybody, the friends among them."""
+    """Likes and shares by all members, including friends."""
     friend_likes: Column
     """Likes and shares by members whom the viewer follows."""
     friends_following: Column
     """Members whom the viewer follows and who follow the author."""
     tag_affinity: Column
-    """-1 to 1: how much the viewer cares about the tags of the post."""
+    """The viewer's affinity to the tags of the post, -1 to 1."""
     author_affinity: Column
-    """-1 to 1: how much the viewer cares about the author."""
+    """The viewer's affinity to the author, -1 to 1."""
     distance_km: Column
-    """From the viewer's place to that of the post; NaN where either has none."""
+    """From the viewer's place to that of the post; NaN if either has none."""
     rising: Column
-    """Growth of the fastest of its tags: uses in the last day over those of an ordinary day; 1 for no growth."""
+    """Growth of its fastest-growing tag: uses in the last day relative to an average day; 1 for no growth."""
     recent: Column
-    """Members who reacted of late, each worth half as much for every six hours since."""
+    """Members who reacted recently, each weighted by half for every six hours since."""
     usual: Column
-    """Likes and shares that another post of this author gets in all, on average."""
+    """Average total of likes and shares of the author's other posts."""
     common: Column
     """Members who follow both, and whom both follow."""
     viewer_circle: Column
@@ -67,18 +67,18 @@ class CandidateFacts(NamedTuple):
     seen: Column
     """Times that the viewer has seen the post."""
     acted: Column
-    """1 where the viewer has liked, shared, saved or commented on the post, else 0."""
+    """1 if the viewer has liked, shared, saved or commented on the post, else 0."""
     age_hours: Column
     described: Column
-    """0 to 1: part of its media that have a description; NaN for a post without media."""
+    """Fraction of its media that have a description; NaN without media."""
     words: Column
-    """Words of its text, tags apart."""
+    """Words of its text, without tags."""
     author_reactions: Column
-    """Likes and shares of all posts of the author: not a term, but who has few is explored."""
+    """Likes and shares of all posts of the author: not a term, but few qualify for exploration."""
 
 
 class Term(NamedTuple):
-    """A reason for which a post (or, in `people`, a member) can stand higher or lower."""
+    """A reason that ranks a post (or, in `people`, a member) higher or lower."""
 
     name: str
     unit: str
@@ -181,7 +181,7 @@ def values(facts: CandidateFacts, *, half_life_hours: float, near_km: float) -> 
 
 
 def contributions(found: npt.NDArray[np.floating], recipe: Recipe) -> Matrix:
-    """Return what every term adds to the score of every candidate: its value, as `values` found it, times its weight."""
+    """Return the contributions to the score: each value from `values`, times its weight."""
     contributed: Matrix = np.multiply(found, recipe.row(), dtype=np.float64)
     return contributed
 
@@ -193,7 +193,7 @@ def scores(contributed: Matrix) -> Column:
 
 
 def best_first(scored: Column, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Return the rows by score, the highest first, the newer id first of two that are equal."""
+    """Return the rows by score, highest first; ties go to the newer id."""
     return np.lexsort((-ids, -scored))
 
 
@@ -228,31 +228,31 @@ TITLES: Mapping[str, str] = {
     "freshness": "New",
     "quality": "Described pictures, more than tags",
 }
-"""Titles of the terms, for people. Reasons have them as headings, so they claim nothing about a post."""
+"""Titles of the terms, for people. They are headings, and claim nothing about a post."""
 
 
 class ReasonWords(NamedTuple):
-    """A reason in words that can be translated: a message with `%(name)s` for each of its numbers."""
+    """A reason as translatable text: a message with `%(name)s` for each of its numbers."""
 
     message: str
     numbers: Mapping[str, float] = MappingProxyType({})
 
 
 def words_of(name: str, value: float, recipe: Recipe, reactions: int) -> str:
-    """Return what a value of a term says about a post with this many likes and shares, in English; "" for a value of 0."""
+    """Describe a term's value for a post with this many likes and shares, in English; "" for a value of 0."""
     reason = reason_of(name, value, recipe, reactions)
     return reason.message % {key: spoken(number) for key, number in reason.numbers.items()} if reason else ""
 
 
 def reason_of(name: str, value: float, recipe: Recipe, reactions: int) -> ReasonWords | None:
-    """Return what a value of a term says about a post with this many likes and shares; None for a value of 0."""
+    """Return the reason for a term's value for a post with this many likes and shares; None for a value of 0."""
     if not value:
         return None
     return _reactions(reactions) if name == "reactions" else _WORDS[name](value, recipe)
 
 
 def spoken(number: float) -> str:
-    """Return a number in English as people say it: whole from 10 on, otherwise to a tenth where it is not whole."""
+    """Format a number in English: whole from 10 on, otherwise to a tenth unless it is whole."""
     return f"{number:,.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
 
 
@@ -280,7 +280,7 @@ def _nearby(value: float, recipe: Recipe) -> ReasonWords:
 
 
 def _friends(value: float, _recipe: Recipe) -> ReasonWords:
-    # One followee who likes the post makes 1/2, one who follows its author less.
+    # One followee who likes the post gives 1/2, one who follows its author less.
     if value < 0.5:
         return ReasonWords("someone you follow follows its author")
     return ReasonWords("people you follow like it, or follow its author")

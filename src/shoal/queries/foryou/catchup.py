@@ -1,7 +1,7 @@
-"""Catch-up: the best of what a member's followees posted and shared since the member was last here, in one page with an end.
+"""Catch-up: the best posts and shares of a member's followees since their last visit, on one finite page.
 
-Sources, filters and terms are those of For you, but only followees have a part in it, and a post counts half as fresh after as
-long as the member was away. `core.ranking.reranking` says which posts are shown, those of quiet friends first.
+Sources, filters and terms are those of For you, restricted to followees, with the length of the absence as the half-life of
+freshness. `core.ranking.reranking.chosen` selects the posts, those of quiet friends first.
 """
 
 from __future__ import annotations
@@ -31,45 +31,41 @@ from shoal.queries.foryou.sources import Candidates, Proposal, closest_followees
 from shoal.queries.pagination import check_limit
 
 MOST_DAYS = 30
-"""How far back it goes."""
 _USUAL_DAYS = 7
-"""How far back it goes for somebody whose clients never told what was read."""
+"""Default period for a member without a read marker."""
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 _FRIENDS = 500
 """Followees whose own lists are read: those whose posts the member likes most, then the newest."""
 _POSTS_EACH = 10
 _HOME = 400
-"""Newest entries of the home timeline."""
 
 
 class CatchUp(NamedTuple):
-    """The best of the time in which a member was away."""
-
     since: int
-    """When they were last here, in Unix milliseconds."""
+    """The last visit, in Unix milliseconds."""
     until: int
     quiet: list[RankedEntry]
-    """Posts of friends who post rarely, the best first."""
+    """Posts of friends who post rarely, best first."""
     best: list[RankedEntry]
     left_out: int
-    """Further posts of that time, which the home timeline has."""
+    """Number of further posts of the period, which the home timeline shows."""
     by_time: bool
-    """Whether the member has turned ranking off: then the newest are here, and none is ahead of others."""
+    """Whether the member has turned ranking off: then the newest posts are selected, without a quiet part."""
 
     @property
     def words(self) -> str:
-        """Words for the end of the page."""
+        """Closing text of the page."""
         return end_words(self.since, self.until, self.left_out)
 
 
 async def catch_up(
     reads: Reads, viewer: int, since: int | None = None, limit: int = 20, *, explain: bool = False
 ) -> CatchUp:
-    """Return the best since a moment (Unix ms), by default since the newest post that the member has read at home.
+    """Return the best posts since a time (Unix ms), by default since the member's read marker at home.
 
-    It goes back 30 days at most, and a week for somebody who never told what was read. Raises `InvalidInput` for a limit below 1
-    and for a moment that is still to come.
+    Goes back 30 days at most, and a week for a member without a read marker. Raises `InvalidInput` for a limit below 1 and for a
+    time in the future.
     """
     check_limit(Cursor(limit=limit))
     now = reads.tags.clock()
@@ -121,7 +117,7 @@ def _for_period(recipe: Recipe, period: int) -> Recipe:
 async def _missed(
     reads: Reads, viewer: int, interests: Interests, after: int, now: int
 ) -> tuple[dict[int, Proposal], frozenset[int]]:
-    """Return what followees brought since an id was made, and the quiet among those whose lists were read."""
+    """Return the entries of followees since an id, and the quiet followees among those whose lists were read."""
     friends = closest_followees(interests, _FRIENDS)
     at_home, posted = await asyncio.gather(
         home.newest(reads, viewer, _HOME), reads.graph.assoc_ranges(friends, POSTED, Cursor(limit=_POSTS_EACH))
@@ -138,7 +134,7 @@ def _quiet(posted: Mapping[int, Sequence[Assoc]], friends: Sequence[int], now: i
 
 
 def _of_period(found: Scored, proposed: Mapping[int, Proposal], after: int) -> Scored:
-    """Leave out older posts that only an answer by a followee brings."""
+    """Remove older posts that only a followee's reply brings."""
     rows = [
         row
         for row, post in enumerate(found.posts)

@@ -60,26 +60,26 @@ DEADLINE_SECONDS = 0.15
 _MOST_AT_ONCE = 64
 _EXPLORATION = Source.EXPLORATION.value
 MOST_PLACES = 500
-"""Posts in a reading."""
+"""Posts in a ranking."""
 
 OFF, LATE, FAILED = "off", "late", "failed"
-"""Why a page is one of the home timeline: the member turned ranking off, it took too long, a part of the network failed."""
+"""Why a page shows the home timeline: ranking is off, exceeded the deadline, or failed because a store was unavailable."""
 
 
 class RankedEntry(NamedTuple):
-    """An entry and, where it was ranked, why it is there."""
+    """An entry and, if it was ranked, the explanation."""
 
     entry: Entry
     why: Why | None
 
 
 class ForYou(NamedTuple):
-    """A page. `next` is the cursor of the page after it; empty at the end."""
+    """A page. `next` is the cursor of the next page; empty at the end."""
 
     entries: list[RankedEntry]
     next: str
     by_time: str = ""
-    """Why these are entries of the home timeline by time: `off`, `late` or `failed`; empty for a ranked page."""
+    """Why the entries are those of the home timeline: `off`, `late` or `failed`; empty for a ranked page."""
 
 
 async def page(
@@ -91,10 +91,7 @@ async def page(
     explain: bool = False,
     deadline: float = DEADLINE_SECONDS,
 ) -> ForYou:
-    """Return a page for a member, by their own recipe or that of the server.
-
-    Raises `InvalidInput` for a limit below 1.
-    """
+    """Return a page for a member, by their own recipe or the server's. Raises `InvalidInput` for a limit below 1."""
     check_limit(Cursor(limit=limit))
     with one_request():
         before = await kept(reads, viewer, cursor.reading_id) if cursor is not None else None
@@ -112,7 +109,7 @@ async def page(
 async def new_reading(
     reads: Reads, viewer: int, *, explain: bool = False, deadline: float = DEADLINE_SECONDS
 ) -> Reading | str:
-    """Rank for a member, or return why the home timeline by time is to be shown instead: `off`, `late` or `failed`."""
+    """Rank for a member, or return why the home timeline is shown instead: `off`, `late` or `failed`."""
     tastes = await tastes_of(reads.graph, viewer)
     if tastes.taste is not None and tastes.taste.off:
         return OFF
@@ -125,10 +122,10 @@ async def new_reading(
 
 
 async def _in_time(reads: Reads, viewer: int, tastes: Tastes, deadline: float, *, explain: bool) -> Reading | None:
-    """Rank; None when it takes longer than the deadline.
+    """Rank; return None if it exceeds the deadline.
 
-    What takes longer goes on, for what it reads is remembered: if it were given up, the next attempt would not be in time
-    either. There is one for each viewer, and of all viewers no more than 64; beyond that nothing is ranked.
+    A late ranking continues, because its reads are cached: if it were canceled, the next attempt would be late too. There is at
+    most one per viewer and 64 in total; beyond that nothing is ranked.
     """
     under_way = reads.being_ranked
     if viewer in under_way or len(under_way) >= _MOST_AT_ONCE:
@@ -142,12 +139,12 @@ async def _in_time(reads: Reads, viewer: int, tastes: Tastes, deadline: float, *
 def _let_go(under_way: dict[int, asyncio.Task[Reading]], viewer: int, done: asyncio.Task[Reading]) -> None:
     del under_way[viewer]
     if not done.cancelled():
-        # Whoever waits for it meets the error too; here nobody may be waiting any more.
+        # Callers that wait get the error too; this marks it as retrieved if there are none.
         done.exception()
 
 
 async def kept(reads: Reads, viewer: int, id_: int) -> Reading | None:
-    """Return the viewer's reading that was kept under an id; None when it is forgotten."""
+    """Return the viewer's cached ranking; None if it has expired."""
     try:
         data = await reads.readings.get(id_)
     except Unavailable:
@@ -157,7 +154,7 @@ async def kept(reads: Reads, viewer: int, id_: int) -> Reading | None:
 
 
 async def keep(reads: Reads, id_: int, reading: Reading) -> None:
-    """Keep a reading for an hour under an id, if that is possible now."""
+    """Cache a ranking for an hour, best effort."""
     try:
         await reads.readings.keep(id_, encode_reading(reading))
     except Unavailable:
@@ -171,9 +168,9 @@ async def _page_of(reads: Reads, viewer: int, reading: Reading, at: ReadingCurso
 
 
 async def part(reads: Reads, viewer: int, reading: Reading, place: int, limit: int) -> tuple[list[RankedEntry], int]:
-    """Return what a reading shows from a place on, and the place behind it.
+    """Return the entries of a ranking from a position on, and the position behind them.
 
-    What may not be shown any more makes room for the next.
+    Entries that may no longer be shown are replaced by the next ones.
     """
     sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME)
     shown: list[RankedEntry] = []
@@ -212,9 +209,9 @@ async def _read(
 
 
 def author_most_for(interests: Interests, recipe: Recipe) -> int:
-    """Return how many posts of one author may stand among any ten, for a member who chose no recipe.
+    """Return the maximum posts of one author among any ten, for a member without an own recipe.
 
-    Somebody of whom nothing is known is shown as many authors as there are.
+    With unknown interests, the feed shows as many authors as possible.
     """
     return recipe.author_most if interests.known else 1
 
@@ -228,7 +225,7 @@ def in_order(
     *,
     explain: bool = False,
 ) -> Reading:
-    """Return the reading of scored posts: the last stage, which reads nothing."""
+    """Return the ranking of scored posts: the last stage, without reads."""
     placed = _placed(best.only(range(min(len(best.posts), MOST_PLACES))), proposed, author_most, recipe.exploration)
     posts, values, _ = best.only([one.row for one in placed])
     sources = [proposed[post.id].source for post in posts]
@@ -236,7 +233,7 @@ def in_order(
 
 
 def recipe_for(reads: Reads, tastes: Tastes) -> Recipe:
-    """Return the recipe by which posts are ranked for a member: their own, or else that of the server."""
+    """Return the member's own recipe, or the server's."""
     return reads.recipe if tastes.taste is None or tastes.taste.recipe is None else tastes.taste.recipe
 
 
@@ -256,24 +253,24 @@ def _placed(best: Scored, proposed: Mapping[int, Proposal], author_most: int, ex
 
 
 def _part(source: int, reactions: float) -> Part:
-    """Return whether a post is ranked, explores an author whom few have reacted to, or fills the end."""
+    """Return whether a post is ranked, explores an author with few reactions, or fills the end."""
     if source != _EXPLORATION:
         return Part.RANKED
     return Part.EXPLORING if reactions < EXPLORED_BELOW else Part.REST
 
 
 class Verdict(NamedTuple):
-    """Where a post is in a ranked feed, or which stage and rule keep it out."""
+    """The position of a post in a ranked feed, or the stage and rule that exclude it."""
 
     stage: str
     rule: str
     words: str
     place: int | None = None
-    """From 1 on."""
+    """Starting at 1."""
 
 
 async def why_not(reads: Reads, viewer: int, post_id: int) -> Verdict:
-    """Return where a post would stand in the viewer's feed if it were ranked now, or what keeps it out.
+    """Return the position that a post would have in the viewer's feed now, or why it is excluded.
 
     Raises `NotFound` for a post that the viewer may not see.
     """
@@ -313,21 +310,22 @@ async def _verdict(reads: Reads, viewer: int, post: Post) -> Verdict:
 
 
 FOR_YOU_LIST = 1
-"""Its id, which no list that a member makes can have: it is of the first millisecond that ids can say."""
+"""The list id. No member's list can have it, because it dates from the first millisecond of the id epoch."""
 _TITLE = "For you"
 
 
 def for_you_list(owner: int) -> MemberList:
-    """Return the list as a member has it. It is not stored, and has no members."""
+    """Return the For you list of a member. It is not stored, and has no members."""
     return MemberList(id=FOR_YOU_LIST, owner_id=owner, title=_TITLE)
 
 
 async def list_page(
     reads: Reads, viewer: int, cursor: Cursor, *, deadline: float = DEADLINE_SECONDS
 ) -> tuple[Page, str]:
-    """Return a page of the list, and why it is one of the home timeline by time: `off`, `late`, `failed`, or "" for a ranked page.
+    """Return a page of the list, and why it shows the home timeline: `off`, `late`, `failed`, or "" for a ranked page.
 
-    A reading is kept for an hour; then a cursor leads to the beginning of a new one. Raises `InvalidInput` for a limit below 1.
+    A ranking is cached for an hour; after that a cursor leads to the start of a new one. Raises `InvalidInput` for a limit below
+    1.
     """
     check_limit(cursor)
     with one_request():

@@ -1,10 +1,11 @@
-"""Interests of a member: whom they follow, and how much they care about tags and authors.
+"""Interests of a member: their followees, and affinities to tags and authors.
 
-Nothing is written for them. They follow from the member's newest likes, shares, saves, reactions, comments and reports, read in
-bulk and remembered for a minute, and from whom their followees follow, remembered for ten; `core.interests` has the arithmetic.
-The interest in an author is the sum of the acts on their posts. That in a tag is the sum of the acts on posts that carry it, each
-divided among the tags of its post, and less for a tag that many use: the relevance feedback of Rocchio (1971) with the inverse
-document frequency of Sparck Jones (1972).
+Nothing is stored for them. They are derived from the member's newest likes, shares, bookmarks, reactions, comments and reports,
+read in bulk and cached for a minute, and from friends of friends, cached for ten; `core.ranking.preferences` has the arithmetic.
+
+The affinity to an author is the sum of the actions on their posts. That to a tag is the sum of the actions on its posts, each
+divided among the tags of the post, and lower for a tag that is used a lot: the relevance feedback of Rocchio (1971) with the
+inverse document frequency of Sparck Jones (1972).
 """
 
 from __future__ import annotations
@@ -55,13 +56,12 @@ MOST_FOLLOWEES = 5_000
 _FOLLOWERS = 1_000
 _FOLLOWED_TAGS = 200
 _ACTS = 200
-"""Newest acts of each kind that count."""
+"""Newest actions of each kind that count."""
 WEIGHED = 500
-"""Newest followees among whom those who follow fewest are asked whom they follow."""
+"""Newest followees considered for friends of friends; those with the fewest follows are read."""
 _STRENGTHS: Mapping[AssocType, float] = {LIKES: 1.0, REACTS: 1.0, SHARES: 2.0, BOOKMARKS: 2.0, REPORTS_POST: -4.0}
 _COMMENT_STRENGTH = 2.0
 _OWN_STRENGTH = 1.0
-"""Strength of the tags of own posts."""
 
 
 class _Act(NamedTuple):
@@ -82,7 +82,7 @@ async def interests_of(reads: Reads, member: int) -> Interests:
 
 
 async def wished(reads: Reads, interests: Interests, wishes: Wishes) -> Interests:
-    """Return interests with what the member has said of them. Tags that admins deny do not count; no read of the graph."""
+    """Return interests with the member's feedback applied, except for tags denied by admins. Does not read the graph."""
     if wishes == NO_WISHES:
         return interests
     shown = await reads.tags.shown_as({*wishes.picked, *wishes.tags})
@@ -129,9 +129,9 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
 
 
 async def _near(reads: Reads, member: int, followees: Ids, now: int) -> FriendsOfFriends:
-    """Return whom followees follow; three reads, and one where that is remembered and they are the same.
+    """Return friends of friends; three reads, or one if the cached result is still valid.
 
-    Those who hide their connections, or are suspended, are not asked.
+    Followees who hide their connections or are suspended are skipped.
     """
     held = reads.near.get(member, now)
     if (
@@ -155,7 +155,6 @@ async def _near(reads: Reads, member: int, followees: Ids, now: int) -> FriendsO
 
 
 async def _open(graph: Reader, ids: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Return which of these members show whom they follow."""
     members = await members_by_id(graph, ids)
     found = [(one := members.get(id_)) is not None and not (one.hides_connections or one.suspended) for id_ in ids]
     return np.array(found, np.bool_)
@@ -175,7 +174,7 @@ def _tag_strengths(
 
 
 async def _tag_affinities(reads: Reads, strengths: Mapping[str, float]) -> dict[str, float]:
-    """Return the strongest affinities to tags; those that admins deny are left out."""
+    """Return the strongest affinities to tags, without those denied by admins."""
     counted = await reads.tags.counted(strengths) if strengths else {}
     return strongest(
         {name: tag_affinity(strength, counted[name].uses) for name, strength in strengths.items() if name in counted}

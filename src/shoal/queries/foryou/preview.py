@@ -29,12 +29,12 @@ from shoal.queries.hydration import Entry
 
 
 class Previewed(NamedTuple):
-    """An entry, why it would stand at its place, and where it stands by the present recipe."""
+    """An entry, its explanation, and its position by the current recipe."""
 
     entry: Entry
     why: Why | None
     before: int | None
-    """From 1 on; None where it is not among the first 500."""
+    """Starting at 1; None if it is not among the first 500."""
 
 
 class _Look(NamedTuple):
@@ -43,13 +43,13 @@ class _Look(NamedTuple):
 
 
 async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) -> list[Previewed]:
-    """Return the first entries by a recipe, as if the member had chosen it; ranking may be off meanwhile."""
+    """Return the first entries by a recipe, as if the member had chosen it, even if ranking is off."""
     with one_request():
         tastes = await tastes_of(reads.graph, viewer)
         interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
         present = recipe_for(reads, tastes)
         look = await _look(reads, viewer, tastes, interests, recipe.near_km)
-        # The distance that counts as nearby is all of a recipe that candidates depend on.
+        # Candidates depend on the recipe only through the distance that counts as nearby.
         same = (
             look
             if present.near_km == recipe.near_km
@@ -74,20 +74,19 @@ def _reading(viewer: int, look: _Look, recipe: Recipe, author_most: int) -> Read
 
 
 class LeftOut(StrEnum):
-    """Why the recipe of the server ranks nothing for a member."""
+    """Why the server's recipe does not affect a member."""
 
     OWN_RECIPE = "own_recipe"
     OFF = "off"
-    """They turned ranking off."""
 
 
 async def first_entries(
     reads: Reads, viewer: int, recipes: Sequence[Recipe], limit: int, since: int
 ) -> list[list[Entry]] | LeftOut:
-    """Return what a member would be shown first by each recipe if it were the server's, or why it would not matter to them.
+    """Return the first entries of a member by each recipe as the server's, or why the server's recipe does not affect them.
 
-    Posts that were written before `since` (Unix ms) have no part in it. Posts that the member's filters hide make room for
-    the next, as in the feed.
+    Posts from before `since` (Unix ms) are excluded. Posts hidden by the member's filters are replaced by the next ones, as in
+    the feed.
     """
     with one_request():
         tastes = await tastes_of(reads.graph, viewer)
@@ -96,7 +95,7 @@ async def first_entries(
         if tastes.taste is not None and tastes.taste.recipe is not None:
             return LeftOut.OWN_RECIPE
         interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
-        # The distance that counts as nearby is all of a recipe that candidates depend on.
+        # Candidates depend on the recipe only through the distance that counts as nearby.
         looks = {
             near_km: await _look_since(reads, viewer, tastes, interests, near_km, since)
             for near_km in dict.fromkeys(recipe.near_km for recipe in recipes)
@@ -125,10 +124,10 @@ class Effect(NamedTuple):
     """A term of a post before and after a tap."""
 
     author_id: int
-    """The author who was meant; 0 where a tag was."""
+    """The author that the tap is about; 0 if it is about a tag."""
     tag: str
     taps: int
-    """All taps for more, less those for less: -5 to 5."""
+    """Taps for more minus taps for less: -5 to 5."""
     term: str
     """`author` or `tags`."""
     weight: float
@@ -139,17 +138,15 @@ class Effect(NamedTuple):
 
     @property
     def contribution_before(self) -> float:
-        """Part of the term in the score, before."""
         return self.before * self.weight
 
     @property
     def contribution(self) -> float:
-        """Part of the term in the score from now on."""
         return self.after * self.weight
 
 
 async def effect_of(reads: Reads, viewer: int, post: Post, tag: str, before: Wishes, after: Wishes) -> Effect:
-    """Return what a change of the viewer's wishes moves, about a tag of a post or, where that is "", about its author."""
+    """Return the effect of changed feedback about a tag of a post or, if that is "", about its author."""
     interests = await interests_of(reads, viewer)
     weights = recipe_for(reads, await tastes_of(reads.graph, viewer)).weights
     was, now = [_value(await wished(reads, interests, wishes), post, tag) for wishes in (before, after)]

@@ -1,4 +1,4 @@
-"""A reading of For you: the posts in their order, and what is known of why, packed to be kept for an hour."""
+"""A cached ranking: the posts in order with compact explanations, and its cursors."""
 
 from __future__ import annotations
 
@@ -24,36 +24,35 @@ _CURSOR_BYTES = 12
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A ranked feed, best first as diversity has it. Columns are packed, little-endian."""
+    """A ranked feed, best first after diversification. Columns are packed, little-endian."""
 
     viewer: int
     ids: bytes
     """Ids of posts, 8 bytes each."""
     sources: bytes
-    """`core.sources.Source`, 2 bytes each."""
+    """`core.ranking.reranking.Source`, 2 bytes each."""
     lost: bytes
-    """Places lost to diversity, 2 bytes each; below 0: won."""
+    """Positions lost to diversification, 2 bytes each; negative: won."""
     rules: tuple[str, ...] = ()
-    """Rules of diversity by which places were lost; empty for none."""
+    """The diversification rule that cost the positions; empty for none."""
     values: bytes = b""
-    """Values of the terms, 4 bytes each, a row for each post; empty unless an explanation was asked for."""
+    """Values of the terms, 4 bytes each, one row per post; empty unless an explanation was requested."""
     recipe: Recipe = BALANCED
 
     def __len__(self) -> int:
         return len(self.ids) // 8
 
     def part(self, first: int, last: int) -> list[int]:
-        """Return the ids of the posts at places `first` to before `last`."""
+        """Return the ids of the posts at positions `first` to before `last`."""
         found: list[int] = np.frombuffer(self.ids, "<i8")[first:last].tolist()
         return found
 
     def place_of(self, id_: int) -> int | None:
-        """Return the place of a post; None for one that is not there."""
         found = np.flatnonzero(np.frombuffer(self.ids, "<i8") == id_)
         return int(found[0]) if len(found) else None
 
     def without(self, other: Reading) -> Reading:
-        """Return the posts that another reading does not have, without explanations."""
+        """Return the posts that another ranking lacks, without explanations."""
         missing = np.isin(np.frombuffer(self.ids, "<i8"), np.frombuffer(other.ids, "<i8"), invert=True)
         return Reading(
             viewer=self.viewer,
@@ -65,7 +64,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         )
 
     def followed_by(self, other: Reading, most: int) -> Reading:
-        """Return this reading and behind it another one, so many posts of them, without explanations."""
+        """Return this ranking followed by another, cut to `most` posts, without explanations."""
         return Reading(
             viewer=self.viewer,
             ids=(self.ids + other.ids)[: 8 * most],
@@ -76,7 +75,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         )
 
     def why(self, first: int, last: int) -> list[Why]:
-        """Return why the posts at places `first` to before `last` are there."""
+        """Return the explanations of the posts at positions `first` to before `last`."""
         sources, lost = (
             np.frombuffer(column, kind)[first:last].tolist()
             for column, kind in ((self.sources, "<u2"), (self.lost, "<i2"))
@@ -96,7 +95,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         ]
 
     def _terms(self, first: int, last: int) -> list[tuple[TermOfPost, ...]]:
-        """Return the terms of the posts at these places; none of each if the reading was made without an explanation."""
+        """Return the terms of the posts at these positions; empty without an explanation."""
         if not self.values:
             return [()] * len(self.part(first, last))
         values = np.frombuffer(self.values, "<f4").reshape(-1, len(TERM_NAMES))[first:last]
@@ -117,32 +116,29 @@ class TermOfPost(NamedTuple):
 
 
 class Why(NamedTuple):
-    """Why a post stands at its place. The contributions of the terms add up to the score."""
+    """The explanation of a post's position. The contributions of the terms add up to the score."""
 
     score: float
     sources: tuple[Source, ...]
     terms: tuple[TermOfPost, ...]
     lost: int
-    """Places lost to diversity; below 0: won."""
+    """Positions lost to diversification; negative: won."""
     rule: str
-    """The rule of diversity by which they were lost."""
+    """The diversification rule that cost them."""
     recipe: Recipe
 
 
 class ReadingCursor(NamedTuple):
-    """A place in a reading."""
-
     reading_id: int
     place: int
 
     def encode(self) -> str:
-        """Return the cursor as text, which says nothing to a client."""
         packed = self.reading_id.to_bytes(8) + self.place.to_bytes(4)
         return urlsafe_b64encode(packed).decode()
 
 
 def decode_cursor(text: str) -> ReadingCursor:
-    """Return the place that a cursor leads to. Raises `InvalidInput` for any other text."""
+    """Decode a cursor. Raises `InvalidInput` for an invalid one."""
     try:
         packed = urlsafe_b64decode(text.encode())
     except ValueError as error:
@@ -153,7 +149,7 @@ def decode_cursor(text: str) -> ReadingCursor:
 
 
 def new_reading_id(viewer: int) -> int:
-    """Return an id that cannot be guessed, on the viewer's shard."""
+    """Return an unguessable id on the viewer's shard."""
     return compose(EPOCH_MS + secrets.randbits(40), shard_of(viewer), secrets.randbits(10))
 
 
@@ -162,12 +158,11 @@ _decoder = msgspec.msgpack.Decoder(Reading)
 
 
 def encode_reading(reading: Reading) -> bytes:
-    """Return a reading as bytes."""
     return _encoder.encode(reading)
 
 
 def decode_reading(data: bytes) -> Reading | None:
-    """Return a reading from its bytes; None for one that another version of Shoal kept in another form."""
+    """Decode a ranking; None if another version of Shoal wrote it in another format."""
     try:
         return _decoder.decode(data)
     except msgspec.MsgspecError:
@@ -182,9 +177,9 @@ def reading_of(
     values: Matrix | None = None,
     placed: Sequence[Placed] = (),
 ) -> Reading:
-    """Return the reading of posts in their order, with the sources of each.
+    """Return the ranking of posts in order, with the sources of each.
 
-    `values` of the terms, a row for each, make it explain itself; `placed` says what diversity did to each.
+    `values` of the terms, one row per post, enable explanations; `placed` has the effect of diversification on each.
     """
     return Reading(
         viewer=viewer,

@@ -47,7 +47,7 @@ OPEN_TO_FOLLOWERS = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWER
 
 
 class Rule(StrEnum):
-    """Why a post that the viewer may see is not ranked for them. `RULE_WORDS` says it in words."""
+    """Why a visible post is not ranked for a viewer. `RULE_WORDS` has the texts."""
 
     OWN = "own"
     DIRECT = "direct"
@@ -76,7 +76,7 @@ RULE_WORDS: Mapping[Rule, str] = {
 
 
 def kept_out_by(viewer: int, post: Post, author: Member, relation: Relation, apart: frozenset[int]) -> Rule | None:
-    """Return the rule that keeps a post out of the viewer's ranked feed, which they may otherwise be shown; None for none.
+    """Return the rule that excludes a visible post from the viewer's ranked feed, or None.
 
     `apart`: followees whom the viewer reads in an exclusive list.
     """
@@ -108,7 +108,7 @@ _NEIGHBOURS = 40
 """Newest followers, and newest followees, by which an author is compared with the viewer."""
 _HOUR_MS = 3_600_000
 _MARK_BITS = 14
-"""Bits of the hash by which members around the viewer are told from most others: a table of 16 KB."""
+"""Bits of the hash that pre-filters the members around the viewer: a table of 16 KB."""
 _COUNTS = (LIKED_BY, SHARED_BY)
 
 
@@ -120,7 +120,7 @@ async def facts_of(
     proposals: Mapping[int, Proposal],
     sight: Sight,
 ) -> CandidateFacts:
-    """Return the facts about posts that were looked at: three reads, two more for authors not met within ten minutes."""
+    """Return the facts about posts; three reads, and two more for authors not cached within ten minutes."""
     posts = [post for _, post, _ in rows]
     ids = [post.id for post in posts]
     authors = list({post.author_id for post in posts})
@@ -148,7 +148,7 @@ async def facts_of(
         distance_km=_distances(interests.place, posts),
         rising=_by_tags(posts, growth, max, 1.0),
         recent=_column([stirred.get(id_, 0.0) for id_ in ids]),
-        # What another post of the author gets on average, than the one at hand.
+        # The average of the author's other posts, without the one at hand.
         usual=np.maximum(0.0, reactions - liked) / np.maximum(1.0, posted - 1.0),
         common=_column([common.get(id_, 0) for id_ in authors])[by],
         viewer_circle=np.full(len(posts), float(len(circle))),
@@ -163,7 +163,6 @@ async def facts_of(
 
 
 def _positions(posts: Sequence[Post], authors: Sequence[int]) -> Ids:
-    """Return where the author of each post stands among the authors."""
     at = {author: position for position, author in enumerate(authors)}
     return np.array([at[post.author_id] for post in posts], np.int64)
 
@@ -171,9 +170,9 @@ def _positions(posts: Sequence[Post], authors: Sequence[int]) -> Ids:
 def _by_tags(
     posts: Sequence[Post], known: Mapping[str, float], together: Callable[[list[float]], float], without: float
 ) -> Column:
-    """Return what is known of the tags of each post, together.
+    """Return the aggregate of the known values of each post's tags.
 
-    `without`: for a tag of which nothing is known, and for a post without tags.
+    `without` is the value of an unknown tag, and of a post without tags.
     """
     if not known:
         return np.full(len(posts), without)
@@ -182,7 +181,7 @@ def _by_tags(
 
 
 def _distances(here: Place | None, posts: Sequence[Post]) -> Column:
-    """Return the kilometres from here to each post; NaN where one of them has no place."""
+    """Return the kilometers from here to each post; NaN if either has no place."""
     if here is None:
         return np.full(len(posts), math.nan)
     return _column([_away(here, post.place) for post in posts])
@@ -197,11 +196,11 @@ def _column(values: Sequence[float]) -> Column:
 
 
 _known: Recent[int, tuple[Post, tuple[Media, ...], tuple[float, int]]] = Recent(20_000)
-"""Descriptions and words of posts, by id; valid as long as the post and its media are the same."""
+"""Descriptions and words of posts, by id; valid while the post and its media are unchanged."""
 
 
 def _said(post: Post, sight: Sight) -> tuple[float, int]:
-    """Return the part of the media of a post that are described (NaN: it has none), and its words without tags."""
+    """Return the fraction of a post's media with a description (NaN without media), and its number of words without tags."""
     media = sight.media(post) if post.media else ()
     known = _known.get(post.id)
     if known is not None and known[0] is post and known[1] == media:
@@ -218,7 +217,7 @@ def _plain_words(text: str) -> int:
 
 
 async def _neighbours(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
-    """Return the newest followers and followees of each author; two reads, none for authors met within ten minutes."""
+    """Return the newest followers and followees of each author; two reads, none for authors cached within ten minutes."""
     now = reads.tags.clock()
     known = {author: held for author in authors if (held := reads.neighbours.get(author, now)) is not None}
     if missing := [author for author in authors if author not in known]:
@@ -234,12 +233,12 @@ async def _neighbours(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
 
 
 def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
-    """Return how many members around each author are around the viewer too."""
+    """Return the number of members around each author who are around the viewer too."""
     if not around:
         return {}
     owners = np.repeat(np.arange(len(around)), [len(found) for found in around.values()])
     ids = np.concatenate(list(around.values()))
-    # Most are not in the circle, and most of those are ruled out by a hash: to compare all of them exactly means to sort them.
+    # Most are not in the circle, and a hash excludes most of those: comparing all exactly would require sorting them.
     marked = np.zeros(1 << _MARK_BITS, np.bool_)
     marked[_marks(circle)] = True
     likely = marked[_marks(ids)]
@@ -248,7 +247,7 @@ def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
 
 
 def _among(ids: Ids, circle: Ids) -> npt.NDArray[np.bool_]:
-    """Return whether each is in the circle, which is sorted and not empty where any id is asked for."""
+    """Return whether each id is in the circle, which is sorted, and not empty if `ids` is not."""
     if not len(ids):
         return np.zeros(0, np.bool_)
     found: npt.NDArray[np.bool_] = circle[np.minimum(np.searchsorted(circle, ids), len(circle) - 1)] == ids
@@ -261,7 +260,7 @@ def _marks(ids: Ids) -> npt.NDArray[np.uint64]:
 
 
 async def _growth(reads: Reads) -> dict[str, float]:
-    """Return the growth of tags on the rise: uses of today and yesterday over those of two ordinary days of the week before."""
+    """Return the growth of rising tags: uses of today and yesterday, relative to two average days of the week before."""
     return {word.name: _grown(word) for word in (await reads.tags.cloud("rising")).words}
 
 
@@ -273,28 +272,27 @@ def _grown(word: Word) -> float:
 
 _ACTS = (LIKES, SHARES, BOOKMARKS, REACTS)
 _OWN_POSTS = 20
-"""Newest own posts among which comments of the last minute are looked for."""
+"""Newest own posts in which comments of the last minute are searched."""
 
 
 class Judged(NamedTuple):
-    """Posts that a viewer may be shown, with what is known of each: a row of the facts for a post. No recipe has a part in it."""
+    """Posts that may be shown to a viewer, with one row of facts each. Independent of any recipe."""
 
     posts: list[Post]
     facts: CandidateFacts | None
-    """None where there are no posts."""
+    """None if there are no posts."""
 
 
 class Scored(NamedTuple):
-    """Posts, the highest score first."""
+    """Posts, highest score first."""
 
     posts: list[Post]
     values: Matrix
-    """A row for each post, with the value of every term, as exact as 32 bits are."""
+    """The value of every term, one row per post, rounded to 32 bits."""
     author_reactions: Column
-    """Likes and shares that all posts of its author got."""
+    """Likes and shares of all posts of each author."""
 
     def only(self, rows: Sequence[int]) -> Scored:
-        """Return the posts of some rows."""
         at = list(rows)
         return Scored([self.posts[row] for row in at], self.values[at], self.author_reactions[at])
 
@@ -307,7 +305,7 @@ async def scored(
     interests: Interests,
     proposed: Mapping[int, Proposal],
 ) -> Scored:
-    """Return the proposed posts that the viewer may be shown and no rule keeps out, best first."""
+    """Return the proposed posts that the viewer may see and no rule excludes, best first."""
     return by_score(await judged(reads, viewer, tastes, interests, proposed), recipe)
 
 
@@ -320,9 +318,9 @@ async def judged(
     *,
     since: int = 0,
 ) -> Judged:
-    """Return the proposed posts that the viewer may be shown and no rule keeps out, with the facts about them.
+    """Return the proposed posts that the viewer may see and no rule excludes, with their facts.
 
-    `since`: posts that were written before this moment (Unix ms) are left out.
+    `since`: posts from before this time (Unix ms) are excluded.
     """
     seen = sight(reads.graph, viewer)
     admitted, acted = await _admitted(seen, viewer, proposed)
@@ -335,11 +333,11 @@ async def judged(
 
 
 def by_score(found: Judged, recipe: Recipe) -> Scored:
-    """Return judged posts by their scores, the highest first."""
+    """Score the posts, and return them highest first."""
     if found.facts is None:
         return Scored([], np.empty((0, len(terms.TERMS))), np.empty(0))
     values = terms.values(found.facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
-    # A reading keeps the values with 32 bits: so the scores that it explains are those that made the order.
+    # A cached ranking stores 32-bit values: round now, so that explained scores match the order.
     values = values.astype(np.float32).astype(np.float64)
     ids = np.array([post.id for post in found.posts], np.int64)
     order = terms.best_first(terms.scores(terms.contributions(values, recipe)), ids)
@@ -347,9 +345,9 @@ def by_score(found: Judged, recipe: Recipe) -> Scored:
 
 
 async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal]) -> tuple[list[Row], frozenset[int]]:
-    """Return the posts that the viewer may be shown and no rule keeps out, and those of them that they acted on.
+    """Return the posts that the viewer may see and no rule excludes, and those among them that they acted on.
 
-    Interests are remembered for a minute, but a post that the viewer has just liked must drop at once.
+    Interests are cached for a minute, but a post that the viewer has just liked must drop immediately.
     """
     rows, apart = await asyncio.gather(seen.look(list(proposed)), lists.set_apart(seen.graph, viewer))
     members, stands = seen.members, seen.stands

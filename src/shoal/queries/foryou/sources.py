@@ -1,7 +1,7 @@
-"""Sources of For you: ids of posts that may interest a member, each with the sources that bring it.
+"""Sources of For you: ids of posts that may interest a member, each with the sources that propose it.
 
-Ids travel first. Lists of many members and tags are read in bulk, so that the number of reads does not depend on how many follow
-whom; every source has a cap.
+Only ids are collected. Lists of many members and tags are read in bulk, so the number of reads does not depend on the number of
+follows; every source has a limit.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ Key = TypeVar("Key", bound=Hashable)
 MOST = 1_000
 """Candidates that are ranked."""
 _HOME = 200
-"""Newest entries of the home timeline."""
 _FRIENDS = 60
-"""Followees whose likes and posts are looked at: those whose posts the member likes most, then the newest."""
+"""Followees whose likes and posts are read: those whose posts the member likes most, then the newest."""
 _FRIEND_LIKES = 5
 _FRIENDS_OF_FRIENDS = 30
 _AUTHORS = 20
@@ -48,30 +47,29 @@ _NEARBY = 60
 
 @dataclass
 class Candidates:
-    """Ids of posts and shares, before anything is known of them."""
+    """Ids of posts and shares, before they are read."""
 
     sources: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """`Source` as a plain number: thousands are combined for a page."""
+    """`Source` as a plain number: thousands are combined per page."""
     likers: Counter[int] = field(default_factory=Counter)
-    """How many of the friends who were asked like a post."""
+    """Number of the selected friends who like each post."""
 
     def add(self, ids: Iterable[int], source: Source) -> None:
-        """Note that a source brings these ids."""
         sources, bit = self.sources, source.value
         for id_ in ids:
             sources[id_] |= bit
 
 
 Newest = Callable[[Reads, int, int], Awaitable[list[int]]]
-"""The ids of the newest entries of a member's home, so many of them."""
+"""Returns the ids of the newest entries of a member's home timeline, up to a limit."""
 
 
 async def candidates(
     reads: Reads, viewer: int, interests: Interests, near_km: float, newest: Newest = home.newest
 ) -> Candidates:
-    """Return the candidates of a member: eight reads side by side, besides those of `newest`.
+    """Return the candidates of a member: eight concurrent reads, plus those of `newest`.
 
-    `near_km`: how far from the member's own place a post counts as nearby.
+    `near_km`: distance from the member's own place within which a post counts as nearby.
     """
     graph = reads.graph
     closest = closest_followees(interests, _FRIENDS)
@@ -117,7 +115,7 @@ async def candidates(
 
 
 def closest_followees(interests: Interests, most: int) -> list[int]:
-    """Return the followees whose posts a member likes most; of those that are liked as much, the newest."""
+    """Return the followees whose posts a member likes most; ties go to the newest."""
     return sorted(interests.followees, key=lambda id_: -interests.authors.get(id_, 0.0))[:most]
 
 
@@ -133,7 +131,7 @@ def _of(lists: Mapping[int, Sequence[Assoc]], owners: Iterable[int]) -> Iterable
 
 
 def _strongest(strengths: Mapping[Key, float], most: int) -> list[Key]:
-    """Return the keys of the highest strengths above 0, the highest first."""
+    """Return the keys with the highest strengths above 0, highest first."""
     return sorted((key for key, force in strengths.items() if force > 0), key=lambda key: -strengths[key])[:most]
 
 
@@ -141,17 +139,16 @@ _BITS = Source.FOLLOWEES.value, Source.FRIENDS_SHARED.value, Source.FRIENDS_COMM
 
 
 class Proposal(NamedTuple):
-    """A post that is proposed to a viewer."""
-
     source: int
     """`Source`."""
     friends: int
-    """How many friends like or share it."""
+    """Number of friends who like or share it."""
 
 
 async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, Proposal]:
-    """Return the posts behind the candidates by their ids, at most 1,000: shared posts for their shares, and for a friend's comment
-    the post that it answers. One read.
+    """Return up to 1,000 posts of the candidates by id; one read.
+
+    Shares are replaced by the shared post, and a friend's comment by the post that it replies to.
     """
     nodes = await reads.graph.obj_get(list(found.sources))
     sources: defaultdict[int, int] = defaultdict(int)
@@ -172,7 +169,7 @@ async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, P
 
 
 def _in_turn(sources: Mapping[int, int]) -> Iterable[int]:
-    """Return at most 1,000 ids: if there are more, the first of each source, then the second of each, and so on."""
+    """Return at most 1,000 ids, round-robin over the sources."""
     if len(sources) <= MOST:
         return sources
     groups: defaultdict[int, list[int]] = defaultdict(list)
