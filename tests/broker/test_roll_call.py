@@ -27,7 +27,7 @@ class _Clock:
 @asynccontextmanager
 async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RollCall[int], _Clock]]:
     """A process that asks, and another that answers with 7. What is counted as silence goes by the clock."""
-    monkeypatch.setattr(amqp, "_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(amqp, "_REPLY_SECONDS", 1.0)
     clock = _Clock()
     connection, exchange = await aiormq.connect(rabbitmq.node().url), rabbitmq.namespace()
     try:
@@ -79,7 +79,7 @@ async def test_what_was_seen_long_ago_says_nothing(monkeypatch: pytest.MonkeyPat
 @in_loop
 async def test_who_answers_too_late_each_time_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     async with _calls(monkeypatch) as (asking, clock):
-        monkeypatch.setattr(amqp, "_PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr(amqp, "_REPLY_SECONDS", 0.0)
         for _ in range(6):
             assert await asking.take(1) == ([], 1)
             clock.now += 10

@@ -15,7 +15,9 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
@@ -24,7 +26,7 @@ from tests.engines.smtp import post_office
 from tests.running import at_a_desk, in_loop
 
 from shoal import Shoal
-from shoal.cli import main, member
+from shoal.cli import group, main, member
 from shoal.cli.group import COMMANDS
 from shoal.graph.sqlite import SqliteGraph
 

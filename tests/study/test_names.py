@@ -167,7 +167,7 @@ def test_a_file_that_is_no_list_of_names_says_why(tmp_path: Path, content: bytes
 
 
 def test_made_up_names_are_all_different_and_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generated, "_AT_ONCE", 700)
+    monkeypatch.setattr(generated, "_NAMES_PER_BATCH", 700)
     told: list[tuple[int, int]] = []
     names = names_of(list(generated_batches(12_345, 7, lambda done, total: told.append((done, total)))))
     assert len(set(names)) == len(names) == 12_345

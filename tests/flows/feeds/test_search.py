@@ -142,7 +142,7 @@ async def test_a_post_is_found_by_the_descriptions_of_its_pictures_as_they_are_n
 async def test_every_post_is_found_anew_that_has_the_picture_also_over_several_pages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(indexing, "_PAGE", 2)
+    monkeypatch.setattr(indexing, "_INDEX_PAGE", 2)
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         logo = await ann.upload(picture())
